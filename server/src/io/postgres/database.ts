@@ -1,0 +1,35 @@
+/** What stores see of PostgreSQL. The real one is `client.ts`; nothing else implements it. */
+
+export type SqlParameter = string | number | bigint | boolean | null | Date | Uint8Array
+
+/** Something that runs statements: the pool, or one open transaction. */
+export interface Queryable {
+  /**
+   * Runs one statement with `$1 …` parameters, prepared once for each connection. int8 comes back as bigint, bytea as
+   * Uint8Array, timestamptz as Date, jsonb parsed. Lists are passed with `arrayLiteral` and a cast: `$1::text::uuid[]`.
+   */
+  query<Row>(text: string, parameters?: readonly SqlParameter[]): Promise<Row[]>
+}
+
+/** Marks functions that must run inside their caller's transaction. */
+export interface Transaction extends Queryable {
+  readonly isTransaction: true
+}
+
+export interface Database extends Queryable {
+  /** Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. */
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  /** Closes the pool, waiting at most a few seconds for statements under way. */
+  close(): Promise<void>
+}
+
+/** A PostgreSQL array literal of values that need no escaping (uuids, numbers) or are escaped here (text); null stays null. */
+export function arrayLiteral(values: readonly (string | number | bigint | boolean | null)[]): string {
+  let text = '{'
+  for (let index = 0; index < values.length; index += 1) {
+    if (index > 0) text += ','
+    const value = values[index] ?? null
+    text += typeof value === 'string' ? `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"` : String(value)
+  }
+  return `${text}}`
+}

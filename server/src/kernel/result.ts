@@ -1,0 +1,12 @@
+import type { Refusal } from './errors.ts'
+
+/** What a use case that may be refused returns. */
+export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly refusal: Refusal }
+
+export function ok<T>(value: T): Result<T> {
+  return { ok: true, value }
+}
+
+export function refused<T = never>(refusal: Refusal): Result<T> {
+  return { ok: false, refusal }
+}

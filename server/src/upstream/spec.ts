@@ -1,0 +1,85 @@
+/**
+ * What the gateway asks of whatever serves a model. A dialect (one folder each) turns this into its own wire format and
+ * back, and does nothing else: deadlines, failover and money are not its business. It honours the signal it is given.
+ */
+
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant'
+  readonly content: string
+}
+
+/** A chat call, validated, with the target's own model name. */
+export interface ChatCall {
+  readonly model: string
+  readonly messages: readonly ChatMessage[]
+  /** At least 1, or null for the model's own limit. */
+  readonly maxTokens: number | null
+  /** 0 to 2, or null for the model's default. */
+  readonly temperature: number | null
+}
+
+export type FinishReason = 'stop' | 'length' | 'content_filter' | 'tool_calls'
+
+/** Tokens as the upstream counted them: non-negative safe integers; `completionTokens` includes reasoning tokens. */
+export interface TokenUsage {
+  readonly promptTokens: number
+  /** The part of `promptTokens` that the upstream served from its cache. */
+  readonly cachedPromptTokens: number
+  readonly completionTokens: number
+}
+
+/**
+ * What an answer consists of, in the order the upstream sends it. `text` is never empty. `reasoning` is text that the
+ * model spent tokens on and that is not part of the answer: counted, never forwarded. `finish` comes at most once.
+ * `usage` may come several times (running totals): the last one counts.
+ */
+export type ChatEvent =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'reasoning'; readonly text: string }
+  | { readonly kind: 'finish'; readonly reason: FinishReason }
+  | { readonly kind: 'usage'; readonly usage: TokenUsage }
+
+/**
+ * Why a call to an upstream came to nothing (C7 maps these to the wire):
+ * - `unavailable`: not reached, refused, 429 or 5xx
+ * - `timeout`: a deadline passed
+ * - `faulty`: an answer that makes no sense: HTML, truncated, malformed
+ * - `misconfigured`: 401, 403, 404 and the like: our settings are wrong, the operator must know
+ * - `rejected`: 400, 413, 422: the upstream does not take this request
+ * - `context_length`: the prompt is too long for the model
+ */
+export type UpstreamFailureKind = 'unavailable' | 'timeout' | 'faulty' | 'misconfigured' | 'rejected' | 'context_length'
+
+/** Thrown by dialects and by routing. `detail` is for the operator's log and never reaches a client. */
+export class UpstreamFailure extends Error {
+  readonly kind: UpstreamFailureKind
+  /** True when no byte of an answer had come and another target may be asked (never true for `rejected`). */
+  readonly mayFailOver: boolean
+  /** Seconds that the upstream asked us to wait, if it did. */
+  readonly retryAfterSeconds: number | null
+
+  constructor(
+    kind: UpstreamFailureKind,
+    detail: string,
+    mayFailOver: boolean,
+    retryAfterSeconds: number | null = null,
+  ) {
+    super(detail)
+    this.name = 'UpstreamFailure'
+    this.kind = kind
+    this.mayFailOver = mayFailOver
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+/** One server (or in-process engine) of one dialect. */
+export interface Upstream {
+  /** Its name in the settings file. */
+  readonly name: string
+  /**
+   * Starts a streamed chat call. Resolves when the upstream has begun to answer (a success status and its headers);
+   * rejects with {@link UpstreamFailure} or, after an abort, with anything. The iterable throws UpstreamFailure if the
+   * answer breaks off. Ending the iteration early (`return`) or aborting cancels the upstream's work.
+   */
+  chat(call: ChatCall, signal: AbortSignal): Promise<AsyncIterable<ChatEvent>>
+}
