@@ -57,18 +57,22 @@ export class UpstreamFailure extends Error {
   readonly mayFailOver: boolean
   /** Seconds that the upstream asked us to wait, if it did. */
   readonly retryAfterSeconds: number | null
+  /** Words for the client that are wholly ours (the sandbox explaining its directives); null for any real upstream. */
+  readonly publicMessage: string | null
 
   constructor(
     kind: UpstreamFailureKind,
     detail: string,
     mayFailOver: boolean,
     retryAfterSeconds: number | null = null,
+    publicMessage: string | null = null,
   ) {
     super(detail)
     this.name = 'UpstreamFailure'
     this.kind = kind
     this.mayFailOver = mayFailOver
     this.retryAfterSeconds = retryAfterSeconds
+    this.publicMessage = publicMessage
   }
 }
 
@@ -82,4 +86,9 @@ export interface Upstream {
    * answer breaks off. Ending the iteration early (`return`) or aborting cancels the upstream's work.
    */
   chat(call: ChatCall, signal: AbortSignal): Promise<AsyncIterable<ChatEvent>>
+  /**
+   * Whether a new connection can be made within `timeoutMs`; never rejects. Asked only about a call that has had no
+   * answer for a while, to tell a host that cannot be reached from one that is slow. Absent where nothing is connected to.
+   */
+  canConnect?(timeoutMs: number): Promise<boolean>
 }

@@ -6,7 +6,10 @@ export type SqlParameter = string | number | bigint | boolean | null | Date | Ui
 export interface Queryable {
   /**
    * Runs one statement with `$1 …` parameters, prepared once for each connection. int8 comes back as bigint, bytea as
-   * Uint8Array, timestamptz as Date, jsonb parsed. Lists are passed with `arrayLiteral` and a cast: `$1::text::uuid[]`.
+   * Uint8Array, timestamptz as Date, jsonb parsed; numeric comes back as a string (`sum` of int8 is one: cast it).
+   * Lists are passed with `arrayLiteral` and a cast: `$1::text::uuid[]`, JSON as its text: `$1::text::jsonb` (without
+   * the first cast the text would become one JSON string). The statement alone decides each parameter's type: where
+   * the context leaves it open, cast. Without parameters the text is not prepared and may hold several statements.
    */
   query<Row>(text: string, parameters?: readonly SqlParameter[]): Promise<Row[]>
 }

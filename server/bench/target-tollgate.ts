@@ -1,0 +1,133 @@
+import { readFileSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { freePort, type Processes, processTree } from './processes.ts'
+import { type Surroundings, type Target, waitUntilServing } from './target.ts'
+
+const COMMAND = join(import.meta.dir, '../bin/tollgate')
+const START_LIMIT_MS = 60_000
+const COMMAND_LIMIT_SECONDS = 60
+const GRANT_USD = 1_000_000
+
+/** Starts Tollgate as it comes, with its own PostgreSQL: keys, holds, and each charge durable before its answer ends. */
+export async function startTollgate(surroundings: Surroundings): Promise<Target> {
+  const { processes } = surroundings
+  const folder = join(surroundings.folder, 'tollgate')
+  await mkdir(folder, { recursive: true })
+  const dataDir = join(folder, 'data')
+  const configFile = join(folder, 'tollgate.yaml')
+  await writeFile(configFile, configuration(surroundings))
+  const port = freePort()
+  const where = ['--data-dir', dataDir, '--config', configFile]
+  const ports = ['--port', String(port), '--admin-port', String(freePort())]
+  const env = { DATABASE_URL: undefined, REDIS_URL: undefined }
+  const child = await processes.start([COMMAND, 'serve', ...ports, ...where], {
+    logFile: join(folder, 'output.log'),
+    env,
+  })
+  processes.afterwards(() => stopOrphan(dataDir))
+  await waitForPort(port, child.exited, join(folder, 'output.log'))
+
+  const authorizations: string[] = []
+  for (let index = 0; index < surroundings.keyCount; index++) {
+    const key = await command(processes, ['keys', 'create', '--org', 'default', '--scope', 'full_access', ...where])
+    authorizations.push(`Bearer ${String(key['key'])}`)
+  }
+  await command(processes, ['credits', 'grant', '--org', 'default', '--usd', String(GRANT_USD), ...where])
+
+  const target: Target = {
+    name: 'tollgate',
+    port,
+    path: '/v1/chat/completions',
+    headers: {},
+    authorizations,
+    modelName: (mockModel) => `svc/${mockModel}`,
+    gatewayPids: () => {
+      const database = new Set(databaseTree(dataDir))
+      return processTree(child.pid).filter((pid) => !database.has(pid))
+    },
+    databasePids: () => databaseTree(dataDir),
+    chargedCalls: () => chargedCalls(port, authorizations[0] ?? ''),
+  }
+  await waitUntilServing(target, surroundings.models[0] ?? 'mock-1x0', 10_000)
+  return target
+}
+
+/** Prices each answer at exactly one cent, so that the balance counts the answers. */
+function configuration({ mockPort, models }: Surroundings): string {
+  const upstreams = { mock: { dialect: 'openai', base_url: `http://127.0.0.1:${mockPort}/v1` } }
+  const served = models.map((model) => {
+    const chunks = Number(/^mock-(\d+)x/.exec(model)?.[1])
+    return {
+      id: `svc/${model}`,
+      context_length: 131_072,
+      max_output_tokens: 16_384,
+      pricing: { input_per_1m_tokens_cents: 0, output_per_1m_tokens_microcents: Math.floor(1e12 / chunks) },
+      targets: [{ upstream: 'mock', model }],
+    }
+  })
+  // All streams of a test may come in on one key.
+  return JSON.stringify({ open_requests_per_key: 100_000, upstreams, models: served }, null, 2)
+}
+
+async function command(processes: Processes, words: readonly string[]): Promise<Record<string, unknown>> {
+  const output = await processes.run([COMMAND, ...words, '--json'], COMMAND_LIMIT_SECONDS)
+  return JSON.parse(output) as Record<string, unknown>
+}
+
+/** The port opens once calls can be served; a server that ends before is reported with its last words. */
+async function waitForPort(port: number, exited: Promise<number>, logFile: string): Promise<void> {
+  let ended = false
+  exited.then(() => {
+    ended = true
+  })
+  const limitAt = performance.now() + START_LIMIT_MS
+  for (;;) {
+    const open = await fetch(`http://127.0.0.1:${port}/health`).then(
+      () => true,
+      () => false,
+    )
+    if (open) return
+    if (ended || performance.now() > limitAt) {
+      throw new Error(`tollgate doesn't start; its output ends with:\n${readFileSync(logFile, 'utf8').slice(-3000)}`)
+    }
+    await Bun.sleep(100)
+  }
+}
+
+/** What was charged so far, in answers of one cent each. */
+async function chargedCalls(port: number, authorization: string): Promise<number> {
+  const headers = { Authorization: authorization }
+  const answer = await fetch(`http://127.0.0.1:${port}/v1/billing/balance`, { headers })
+  if (!answer.ok) throw new Error(`the balance can't be read: status ${answer.status}: ${await answer.text()}`)
+  const balance = (await answer.json()) as { balance_cents: number }
+  return GRANT_USD * 100 - balance.balance_cents
+}
+
+function databaseTree(dataDir: string): number[] {
+  const pid = databasePid(dataDir)
+  return pid === undefined ? [] : processTree(pid)
+}
+
+/** The embedded server's process, from the lock file that PostgreSQL keeps in its data directory. */
+function databasePid(dataDir: string): number | undefined {
+  try {
+    for (const file of new Bun.Glob('**/postmaster.pid').scanSync({ cwd: dataDir, absolute: true })) {
+      return Number(readFileSync(file, 'utf8').split('\n')[0])
+    }
+  } catch {
+    // No data directory yet, or the server just ended.
+  }
+  return undefined
+}
+
+/** A gateway that had to be killed leaves its PostgreSQL running, by design; the bench's own must not stay. */
+function stopOrphan(dataDir: string): void {
+  const pid = databasePid(dataDir)
+  if (pid === undefined) return
+  try {
+    process.kill(pid, 'SIGINT')
+  } catch {
+    // It has ended meanwhile.
+  }
+}

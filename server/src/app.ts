@@ -1,0 +1,200 @@
+/** The composition root: builds every client and domain once, and passes them down. */
+
+import type { Discovered } from './catalog/discovered.ts'
+import { priceToJson } from './catalog/price.ts'
+import { type Catalog, type Served, tiersOf } from './catalog/model.ts'
+import { type LiveCatalog, startLiveCatalog } from './catalog/watch.ts'
+import type { Config } from './config.ts'
+import { createLifecycle } from './edge/lifecycle.ts'
+import { createOpenRequests } from './edge/openRequests.ts'
+import type { Connection } from './edge/pipeline.ts'
+import { createHttp } from './io/http.ts'
+import { createMetrics } from './io/metrics.ts'
+import { isConnectionFailure, sqlStateOf } from './io/postgres/client.ts'
+import type { Database } from './io/postgres/database.ts'
+import { openListener } from './io/postgres/listen.ts'
+import type { RandomBytes } from './kernel/ids.ts'
+import type { Log } from './kernel/log.ts'
+import type { Clock } from './kernel/time.ts'
+import { createClientAddress } from './keys/address.ts'
+import { createAuthenticator } from './keys/authenticate.ts'
+import type { Money } from './money/admit.ts'
+import { claimSlot } from './money/slot.ts'
+import { storePriceVersion } from './money/store.ts'
+import { Wallet } from './money/wallet.ts'
+import { Writer } from './money/writer.ts'
+import { checkReadiness } from './readiness.ts'
+import { createRouter } from './routes.ts'
+import { createUpstreamClients } from './upstream/clients.ts'
+import { preparePartitions, startWorkers } from './workers.ts'
+
+export interface AppOptions {
+  readonly config: Config
+  readonly database: Database
+  /** For sessions and listeners beside the pool. */
+  readonly databaseUrl: string
+  /** True when nobody else uses the database: the embedded one, owned by this process. */
+  readonly alone: boolean
+  readonly discovered: readonly Discovered[]
+  readonly clock: Clock
+  readonly random: RandomBytes
+  readonly log: Log
+  /** Serving can't go on. */
+  readonly onFatal: (reason: string) => void
+}
+
+export interface App {
+  readonly catalog: LiveCatalog
+  handle(request: Request, connection: Connection): Response | Promise<Response>
+  /** The admin port: metrics and readiness. */
+  handleAdmin(request: Request): Promise<Response>
+  /** Admits nothing more; resolves when every open call has ended and every charge is durable. */
+  drain(): Promise<void>
+  /** Ends what runs in the background. Call it after {@link drain}, or to give up on what is open. */
+  close(): Promise<void>
+}
+
+/** SQLSTATE classes that say the data itself is refused: data exceptions and integrity violations. */
+const REFUSED_DATA = /^(22|23)/
+
+/** Builds everything; resolves when calls can be served. */
+export async function createApp(options: AppOptions): Promise<App> {
+  const { config, database, databaseUrl, clock, random, log } = options
+  const { fixed } = config.settings
+  const slot = await claimSlot({ database, url: databaseUrl, clock, log, alone: options.alone, onLost: options.onFatal })
+  await slot.reclaim()
+  await preparePartitions(database, clock.now())
+
+  const clients = createUpstreamClients({ http: createHttp(clock), clock, log })
+  const catalog = await startLiveCatalog({
+    clock,
+    log,
+    settings: config.settings,
+    discovered: options.discovered,
+    source: config.source,
+    stamp: config.stamp,
+    beforeActivate: (next) => storePrices(database, next, clock.now()),
+  })
+
+  const lifecycle = createLifecycle()
+  const metrics = createMetrics({
+    openRequests: () => lifecycle.openRequests,
+    waitingCalls: () => money.waitingCalls,
+    unpostedCharges: () => writer.backlog,
+    oldestUnpostedSeconds: () => writer.oldestAgeMs / 1_000,
+    isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
+  })
+  const writer = new Writer({
+    database,
+    slot: slot.number,
+    clock,
+    log,
+    errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') },
+    onPosted: metrics.posted,
+    onBuried: metrics.buried,
+  })
+  const money = createMoney(clock, random, writer, () => slot.isOwned())
+
+  const authenticator = createAuthenticator({
+    database,
+    clock,
+    report: (error) => log.warn({ err: error }, 'a key could not be looked up'),
+  })
+  const listener = openListener(databaseUrl, {
+    clock,
+    channels: authenticator.channels,
+    onConfirmed: authenticator.onConfirmed,
+  })
+
+  const handle = createRouter({
+    edge: {
+      clock,
+      log,
+      random,
+      lifecycle,
+      authenticate: authenticator.authenticate,
+      clientAddress: createClientAddress(fixed.trustedProxies),
+      bodyLimitBytes: fixed.bodyLimitBytes,
+      isDatabaseAway: isConnectionFailure,
+      onAnswered: metrics.answered,
+    },
+    openRequests: createOpenRequests(fixed.openRequestsPerKey),
+    catalog: () => catalog.current(),
+    chat: {
+      clock,
+      log,
+      money,
+      catalog: () => catalog.current(),
+      targets: (served) => targetsOf(served, catalog.current(), clients.clientFor),
+      onFirstToken: metrics.firstToken,
+    },
+    database,
+  })
+
+  for (const settings of catalog.current().upstreams.values()) clients.clientFor(settings)
+  const stopWorkers = startWorkers({ database, clock, log, slot, catalog, clients })
+
+  return {
+    catalog,
+    handle,
+    async handleAdmin(request) {
+      const { pathname } = new URL(request.url)
+      if (pathname === '/metrics') {
+        return new Response(await metrics.text(), { headers: { 'Content-Type': metrics.contentType } })
+      }
+      if (pathname !== '/ready') return new Response('This port has /metrics and /ready.\n', { status: 404 })
+      const reasons = await checkReadiness({
+        database,
+        clock,
+        isAdmitting: lifecycle.isAdmitting,
+        ownsSlot: slot.isOwned,
+        oldestUnpostedMs: () => writer.oldestAgeMs,
+      })
+      return Response.json({ ready: reasons.length === 0, reasons }, { status: reasons.length === 0 ? 200 : 503 })
+    },
+    async drain() {
+      lifecycle.close()
+      await lifecycle.drained()
+      await writer.drain()
+    },
+    async close() {
+      stopWorkers()
+      catalog.close()
+      await Promise.all([clients.close(), listener.close(), slot.release()])
+    },
+  }
+}
+
+function createMoney(clock: Clock, random: RandomBytes, writer: Writer, ownsSlot: () => boolean): Money {
+  const wallets = new Map<string, Wallet>()
+  return {
+    clock,
+    random,
+    writer,
+    ownsSlot,
+    waitingCalls: 0,
+    wallet(organizationId) {
+      let wallet = wallets.get(organizationId)
+      if (wallet === undefined) {
+        wallet = new Wallet(organizationId)
+        wallets.set(organizationId, wallet)
+      }
+      return wallet
+    },
+  }
+}
+
+async function storePrices(database: Database, catalog: Catalog, nowMs: number): Promise<void> {
+  for (const tier of tiersOf(catalog)) {
+    await storePriceVersion(database, tier.priceHash, priceToJson(tier.price), nowMs)
+  }
+}
+
+type ClientFor = ReturnType<typeof createUpstreamClients>['clientFor']
+
+function targetsOf({ tier }: Served, catalog: Catalog, clientFor: ClientFor) {
+  return tier.targets.flatMap(({ upstream, model }) => {
+    const settings = catalog.upstreams.get(upstream)
+    return settings === undefined ? [] : [{ upstream: clientFor(settings), model }]
+  })
+}

@@ -1,0 +1,40 @@
+import { BRAND } from '../kernel/brand.ts'
+import { CHAT_PARAMETERS, type Model, tierOf } from './model.ts'
+import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
+import type { Offer } from './settings.ts'
+import { SANDBOX_DEFAULTS, type SandboxUpstreamSettings } from './upstream.ts'
+
+function wholeCents(input: bigint, output: bigint): PriceTable {
+  return {
+    inputMicrocents: input * MICROCENTS_PER_CENT,
+    outputMicrocents: output * MICROCENTS_PER_CENT,
+    cachedInputMicrocents: null,
+  }
+}
+
+const SANDBOX: SandboxUpstreamSettings = { name: 'sandbox', dialect: 'sandbox', ...SANDBOX_DEFAULTS }
+
+/** What answers where the settings name no models: simulated, needs nothing and no network. */
+export function sandboxOffer(ownedBy: string): Offer {
+  const targets = [{ upstream: SANDBOX.name, model: 'sandbox' }]
+  const model: Model = {
+    id: `${BRAND}/sandbox`,
+    modality: 'chat',
+    status: 'active',
+    aliases: ['sandbox'],
+    ownedBy,
+    author: 'Simulated by Tollgate for trying things out: no model answers, the text is made up',
+    contextTokens: 32_768,
+    maxOutputTokens: 4_096,
+    createdSeconds: null,
+    fineTunable: false,
+    fineTuneBaseModel: null,
+    parameters: [],
+    planCovered: false,
+    supportedParameters: CHAT_PARAMETERS,
+    usageFactorThousandths: 1_000,
+    serverless: tierOf('serverless', wholeCents(100n, 200n), targets),
+    economy: tierOf('economy', wholeCents(50n, 100n), targets),
+  }
+  return { models: [model], upstreams: [SANDBOX] }
+}

@@ -1,0 +1,116 @@
+import { BRAND } from '../kernel/brand.ts'
+import { CHAT_PARAMETERS, isAlias, type Model, tierOf } from './model.ts'
+import type { PriceTable } from './price.ts'
+import type { Offer } from './settings.ts'
+import { GGUF_DEFAULTS, type UpstreamSettings } from './upstream.ts'
+
+/** Holds are computed from it where discovery can't tell a model's own; small, so that a local model is not overcommitted. */
+export const DISCOVERED_CONTEXT_TOKENS = 8_192
+
+/** What `upstream/discover.ts` found at start. */
+export type Discovered =
+  | {
+      readonly kind: 'http'
+      /** Such as `Ollama`. */
+      readonly product: string
+      readonly baseUrl: string
+      /** Names there. */
+      readonly models: readonly string[]
+    }
+  | {
+      readonly kind: 'gguf'
+      /** Absolute path. */
+      readonly file: string
+      /** The file's name without `.gguf`. */
+      readonly name: string
+    }
+
+const SLUG_MAX_CHARACTERS = 100
+
+/** An upstream's name for a model as our id (M1): `llama3.2:1b` becomes `svc/llama3.2-1b`. Null where nothing is left. */
+export function discoveredId(name: string): string | null {
+  const slug = name
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]+/g, '-')
+    .replace(/^[^a-z0-9]+/, '')
+    .slice(0, SLUG_MAX_CHARACTERS)
+    .replace(/[-._]+$/, '')
+  return slug === '' ? null : `${BRAND}/${slug}`
+}
+
+interface DiscoveryContext {
+  readonly price: PriceTable
+  readonly ownedBy: string
+  /** Ids and aliases in use: those who were there first keep them. Grows. */
+  readonly taken: Set<string>
+}
+
+function freeId(wanted: string, taken: ReadonlySet<string>): string {
+  if (!taken.has(wanted)) return wanted
+  let number = 2
+  while (taken.has(`${wanted}-${number}`)) number += 1
+  return `${wanted}-${number}`
+}
+
+function discoveredModel(
+  name: string,
+  author: string,
+  upstream: UpstreamSettings,
+  context: DiscoveryContext,
+): Model | null {
+  const wanted = discoveredId(name)
+  if (wanted === null) return null
+  const id = freeId(wanted, context.taken)
+  context.taken.add(id)
+  const aliases = isAlias(name) && !context.taken.has(name) ? [name] : []
+  for (const alias of aliases) context.taken.add(alias)
+  const contextTokens = upstream.dialect === 'gguf' ? upstream.contextTokens : DISCOVERED_CONTEXT_TOKENS
+  return {
+    id,
+    modality: 'chat',
+    status: 'active',
+    aliases,
+    ownedBy: context.ownedBy,
+    author,
+    contextTokens,
+    maxOutputTokens: contextTokens,
+    createdSeconds: null,
+    fineTunable: false,
+    fineTuneBaseModel: null,
+    parameters: [],
+    planCovered: false,
+    supportedParameters: CHAT_PARAMETERS,
+    usageFactorThousandths: 1_000,
+    serverless: tierOf('serverless', context.price, [{ upstream: upstream.name, model: name }]),
+    economy: null,
+  }
+}
+
+/** How many discovered models are served at most: a bound on what a stranger on a loopback port can make us list. */
+const DISCOVERED_MODELS_MAX = 200
+
+/** What was found at start as models at `price`, beside those that have `taken` names already. */
+export function discoveredOffer(
+  found: readonly Discovered[],
+  price: PriceTable,
+  ownedBy: string,
+  taken: Iterable<string>,
+): Offer {
+  const context: DiscoveryContext = { price, ownedBy, taken: new Set(taken) }
+  const models: Model[] = []
+  const upstreams: UpstreamSettings[] = []
+  for (const [index, each] of found.entries()) {
+    const name = `discovered-${index + 1}-${(each.kind === 'gguf' ? each.name : each.product).toLowerCase()}`
+    const upstream: UpstreamSettings =
+      each.kind === 'gguf'
+        ? { name, dialect: 'gguf', file: each.file, ...GGUF_DEFAULTS }
+        : { name, dialect: 'openai', baseUrl: each.baseUrl, apiKey: null, headers: {} }
+    upstreams.push(upstream)
+    const author = each.kind === 'gguf' ? 'Found as a GGUF file' : `Found on a local ${each.product}`
+    for (const modelName of each.kind === 'gguf' ? [each.name] : each.models) {
+      const model = models.length < DISCOVERED_MODELS_MAX ? discoveredModel(modelName, author, upstream, context) : null
+      if (model !== null) models.push(model)
+    }
+  }
+  return { models, upstreams }
+}

@@ -1,0 +1,411 @@
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { inspect } from 'node:util'
+import fc from 'fast-check'
+import { type LoadedSettings, loadSettings } from './load.ts'
+import { describeProblem } from './settings.ts'
+
+const ENVIRONMENT = { VLLM_API_KEY: 'canary-key-1', GATEWAY_TOKEN: 'canary-token-2', EMPTY: '', BROKEN: 'canary-3\nx' }
+
+function load(text: string): LoadedSettings {
+  const fileExists = (path: string) => path.endsWith('.gguf')
+  return loadSettings(text, { environment: ENVIRONMENT, directory: '/etc/tollgate', fileExists })
+}
+
+function problemsOf(text: string): string[] {
+  const loaded = load(text)
+  return loaded.ok ? [] : loaded.problems.map((problem) => describeProblem('tollgate.yaml', problem))
+}
+
+function settingsOf(text: string) {
+  const loaded = load(text)
+  if (!loaded.ok) throw new Error(problemsOf(text).join('\n'))
+  return loaded.settings
+}
+
+const UPSTREAMS = `upstreams:
+  box: { dialect: sandbox }
+  vllm: { dialect: openai, base_url: "http://127.0.0.1:8000/v1/", api_key_env: VLLM_API_KEY }
+  small: { dialect: gguf, file: m.gguf, context_tokens: 4096 }
+`
+const PRICING = 'pricing: { input_per_1m_tokens_cents: 10, output_per_1m_tokens_cents: 30 }'
+
+/** A file with one model, whose lines replace or follow the usual ones. The model's id stands in line 6. */
+function withModel(changes: Readonly<Record<string, string | null>> = {}): string {
+  const lines: Record<string, string | null> = {
+    id: 'id: svc/m',
+    context_length: 'context_length: 4096',
+    pricing: PRICING,
+    targets: 'targets: [{ upstream: box }]',
+    ...changes,
+  }
+  const kept = Object.values(lines).filter((line) => line !== null)
+  return `${UPSTREAMS}models:\n  - ${kept.join('\n    ')}\n`
+}
+const pricing = (inner: string) => withModel({ pricing: `pricing: { ${inner} }` })
+
+const EXAMPLE = readFileSync(new URL('../../../tollgate.example.yaml', import.meta.url), 'utf8')
+
+test('the example file is good, as it is and with everything in comments taken in', () => {
+  expect(problemsOf(EXAMPLE)).toEqual([])
+  const taken = EXAMPLE.replaceAll(/^( +)# (?=\s|- |[a-z_]+:( |$))/gm, '$1')
+  expect(problemsOf(taken)).toEqual([])
+  const { models, upstreams } = settingsOf(taken)
+  expect(models?.map((model) => model.id)).toEqual(['svc/demo', 'svc/llama-3.3-70b', 'svc/embedder'])
+  expect(upstreams.map((upstream) => upstream.name)).toEqual(['sandbox', 'vllm', 'local'])
+})
+
+test('an empty file, or one of comments, means the defaults', () => {
+  for (const text of ['', '# nothing\n', 'models:\nupstreams:\n']) {
+    const settings = settingsOf(text)
+    expect(settings.models).toBeNull()
+    expect(settings.fixed).toMatchObject({ discovery: false, drainMs: 600_000, bodyLimitBytes: 8_388_608 })
+    expect(settings.fixed.openRequestsPerKey).toBe(100)
+  }
+})
+
+test('prices are read to the micro-cent, and the exact form goes before the rounded one', () => {
+  const price = (inner: string) => settingsOf(pricing(inner)).models?.[0]?.serverless.price
+  expect(price('input_per_1m_tokens_cents: 10, output_per_1m_tokens_cents: 0')).toEqual({
+    inputMicrocents: 10_000_000n,
+    outputMicrocents: 0n,
+    cachedInputMicrocents: null,
+  })
+  const exact =
+    'input_per_1m_tokens_cents: 1, input_per_1m_tokens_microcents: 500000, output_per_1m_tokens_microcents: 7'
+  expect(price(`${exact}, cached_input_per_1m_tokens_microcents: 3`)).toEqual({
+    inputMicrocents: 500_000n,
+    outputMicrocents: 7n,
+    cachedInputMicrocents: 3n,
+  })
+})
+
+test('what is left out of a model gets its default', () => {
+  const model = settingsOf(withModel()).models?.[0]
+  expect(model).toMatchObject({
+    modality: 'chat',
+    status: 'active',
+    ownedBy: 'svc',
+    maxOutputTokens: 4096,
+    economy: null,
+  })
+  expect(model).toMatchObject({ usageFactorThousandths: 1000, fineTunable: false, planCovered: false })
+  expect(model?.serverless.targets).toEqual([{ upstream: 'box', model: 'box' }])
+})
+
+test('an upstream carries its credentials out of reach of logs and dumps', () => {
+  const { upstreams } = settingsOf(`upstreams:
+  v:
+    dialect: openai
+    base_url: http://h:1/v1///
+    api_key_env: VLLM_API_KEY
+    headers: { X-Team: a, x-gateway-token: { env: GATEWAY_TOKEN } }
+`)
+  const upstream = upstreams[0]
+  if (upstream?.dialect !== 'openai') throw new Error('not loaded')
+  expect(upstream.baseUrl).toBe('http://h:1/v1')
+  expect(upstream.apiKey?.reveal()).toBe('canary-key-1')
+  expect(upstream.headers['x-gateway-token']?.reveal()).toBe('canary-token-2')
+  for (const dump of [
+    inspect(upstreams, { depth: 9, showHidden: true }),
+    JSON.stringify(upstreams),
+    `${upstream.apiKey}`,
+  ]) {
+    expect(dump).not.toContain('canary')
+  }
+})
+
+/** Each: what the operator wrote, and where and what the answer must say. */
+const REFUSED: readonly (readonly [string, string, RegExp])[] = [
+  ['not YAML', 'models: [', /:1:10: is not YAML here/],
+  ['a tab', 'upstreams:\n\tbox: 1', /:2:\d: is indented with a tab/],
+  ['a key twice', 'owned_by: a\nowned_by: b', /:2:1: this key stands twice/],
+  ['two documents', 'owned_by: a\n---\nowned_by: b', /:\d:\d: holds a second document/],
+  ['no section at all', 'just words', /:1:1: must be a section/],
+  [
+    'an unknown key',
+    'drain_second: 3',
+    /:1:1: drain_second: there is no setting 'drain_second': did you mean 'drain_seconds'\?/,
+  ],
+  ['a port in the file', 'port: 80', /:1:1: port: .*--port/],
+  ['an unknown level', 'log_level: loud', /:1:12: log_level: must be 'fatal' or/],
+  ['a bad proxy', 'trusted_proxies: [10.0.0.0/8, nginx]', /:1:31: trusted_proxies\[1\]: must be an address or a range/],
+  [
+    'a deadline above the whole',
+    'deadlines: { whole_seconds: 1, connect_seconds: 2 }',
+    /deadlines.connect_seconds: must be at most whole_seconds, 1/,
+  ],
+  ['a limit of nothing', 'body_limit_bytes: 0', /body_limit_bytes: must be at least 1024/],
+  ['upstreams as a list', 'upstreams: [a]', /upstreams: must be a section/],
+  ['models as a section', 'models: {a: 1}', /models: must be a list/],
+  [
+    'an unknown dialect',
+    'upstreams: { a: { dialect: opanai } }',
+    /upstreams.a.dialect: must be .*did you mean 'openai'/,
+  ],
+  ['no dialect', 'upstreams: { a: { base_url: x } }', /upstreams.a.dialect: is missing/],
+  [
+    'a missing variable',
+    'upstreams:\n  a:\n    dialect: openai\n    base_url: http://h/v1\n    api_key_env: NOT_SET',
+    /:5:18: upstreams.a.api_key_env: the environment variable NOT_SET is not set/,
+  ],
+  [
+    'an empty variable',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", api_key_env: EMPTY } }',
+    /EMPTY is not set/,
+  ],
+  [
+    'a variable with a line break',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", api_key_env: BROKEN } }',
+    /BROKEN holds characters/,
+  ],
+  [
+    'a key in the file',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", api_key: sk-1 } }',
+    /a credential never stands in this file/,
+  ],
+  [
+    'a key as the name',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", api_key_env: sk-canary } }',
+    /must be the name of an environment variable/,
+  ],
+  [
+    'a secret header',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", headers: { x-api-key: canary } } }',
+    /may be a credential/,
+  ],
+  [
+    'a header of ours',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", headers: { Content-Type: x } } }',
+    /is set by the gateway/,
+  ],
+  [
+    'a password in the address',
+    'upstreams: { a: { dialect: openai, base_url: "http://u:canary@h" } }',
+    /holds a user name or password/,
+  ],
+  [
+    'a whole endpoint',
+    'upstreams: { a: { dialect: openai, base_url: "http://h/v1/chat/completions" } }',
+    /must stop before/,
+  ],
+  [
+    'no address',
+    'upstreams: { a: { dialect: openai, base_url: "ftp://h" } }',
+    /must be an address that starts with http/,
+  ],
+  ['no such file', 'upstreams: { a: { dialect: gguf, file: x.bin } }', /upstreams.a.file: there is no such file/],
+  [
+    'a reserved upstream',
+    'upstreams: { sandbox: { dialect: gguf, file: x.gguf } }',
+    /belongs to the dialect 'sandbox'/,
+  ],
+  ['an id without the brand', withModel({ id: 'id: m' }), /:6:9: models\[0\].id: must be 'svc\/'/],
+  ['an id in capitals', withModel({ id: 'id: svc/M' }), /models\[0\].id: must be 'svc\/'/],
+  ['an id of the economy tier', withModel({ id: 'id: svc/m:economy' }), /models\[0\].id: must not end in ':economy'/],
+  ['an alias of the economy tier', withModel({ a: 'aliases: ["x:economy"]' }), /aliases\[0\]: must not end in/],
+  ['an alias with a space', withModel({ a: 'aliases: [a b]' }), /aliases\[0\]: must be 1 to 128 printable/],
+  [
+    'an alias that is its id',
+    withModel({ a: 'aliases: [svc/m]' }),
+    /aliases\[0\]: stands for a model already, in line 6/,
+  ],
+  ['no context length', withModel({ context_length: null }), /models\[0\].context_length: is missing/],
+  [
+    'an output above the context',
+    withModel({ a: 'max_output_tokens: 4097' }),
+    /max_output_tokens: must be at most the context_length, 4096/,
+  ],
+  [
+    'an unknown upstream',
+    withModel({ targets: 'targets: [{ upstream: vlm, model: x }]' }),
+    /targets\[0\].upstream: there is no upstream .* did you mean 'vllm'/,
+  ],
+  [
+    'a target without its model',
+    withModel({ targets: 'targets: [{ upstream: vllm }]' }),
+    /targets\[0\].model: is missing/,
+  ],
+  [
+    'one target twice',
+    withModel({ targets: 'targets: [{ upstream: box }, { upstream: box }]' }),
+    /targets\[1\].upstream: stands twice/,
+  ],
+  ['an active model without targets', withModel({ targets: null }), /targets: must name at least one target/],
+  [
+    'a context that the file has not',
+    withModel({ context_length: 'context_length: 4097', targets: 'targets: [{ upstream: small }]' }),
+    /gives each call 4096 tokens/,
+  ],
+  [
+    'its own base model',
+    withModel({ a: 'fine_tunable: true', b: 'fine_tune_base_model: svc/m' }),
+    /fine_tune_base_model: must differ from the id/,
+  ],
+  [
+    'a base model of what is not tunable',
+    withModel({ b: 'fine_tune_base_model: svc/x' }),
+    /needs 'fine_tunable: true'/,
+  ],
+  [
+    'a parameter that chat has not',
+    withModel({ a: 'supported_parameters: [tools]' }),
+    /supported_parameters\[0\]: chat takes max_tokens/,
+  ],
+  ['a usage factor of nothing', withModel({ a: 'usage_factor: 0' }), /usage_factor: must be at least 0.001/],
+  ['a usage factor too fine', withModel({ a: 'usage_factor: 1.23456' }), /usage_factor: takes at most three decimals/],
+  [
+    'an active embedding model',
+    withModel({ a: 'modality: embedding' }),
+    /modality: no endpoint charges embedding models yet/,
+  ],
+  [
+    'an image model',
+    withModel({ a: 'modality: image', b: 'status: coming_soon' }),
+    /modality: no endpoint charges image models yet/,
+  ],
+  ['no pricing', withModel({ pricing: null }), /models\[0\].pricing: is missing/],
+  ['no billable price', pricing('currency: usd'), /pricing: has no billable price/],
+  ['half a price', pricing('input_per_1m_tokens_cents: 1'), /pricing: has no output price/],
+  [
+    'a negative price',
+    pricing('input_per_1m_tokens_cents: -1, output_per_1m_tokens_cents: 1'),
+    /input_per_1m_tokens_cents: must not be negative/,
+  ],
+  [
+    'a fraction of a cent',
+    pricing('input_per_1m_tokens_cents: 0.5, output_per_1m_tokens_cents: 1'),
+    /input_per_1m_tokens_cents: must be a whole number of cents.*_microcents/,
+  ],
+  [
+    'a price beyond reason',
+    pricing('input_per_1m_tokens_cents: 1000000001, output_per_1m_tokens_cents: 1'),
+    /must be at most 1000000000/,
+  ],
+  [
+    'prices that disagree',
+    pricing('input_per_1m_tokens_cents: 2, input_per_1m_tokens_microcents: 1499999, output_per_1m_tokens_cents: 1'),
+    /input_per_1m_tokens_cents: disagrees with input_per_1m_tokens_microcents, which is 1 cents/,
+  ],
+  [
+    'a cached rate that is no discount',
+    pricing('input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1, cached_input_per_1m_tokens_cents: 2'),
+    /cached rate above the input rate/,
+  ],
+  [
+    'per image and per megapixel',
+    pricing('per_image_cents: 1, per_mpxl_microcents: 1'),
+    /stands beside a price per image/,
+  ],
+  ['per image', pricing('per_image_microcents: 1'), /per_image_microcents: no endpoint charges by image yet/],
+  ['per megapixel', pricing('per_mpxl_microcents: 1'), /no endpoint charges by megapixel yet/],
+  ['per second', pricing('per_video_second_cents: 1'), /no endpoint charges by second of video yet/],
+  ['per video, for display only', pricing('per_video_microcents: 1'), /no endpoint charges by video yet/],
+  [
+    'peak windows',
+    pricing('peak_windows_utc: [{ start: "08:00", end: "20:00" }]'),
+    /no endpoint charges by time of day yet/,
+  ],
+  [
+    'a bad economy price',
+    withModel({ e: 'economy: { pricing: { input_per_1m_tokens_cents: 1 }, targets: [{ upstream: box }] }' }),
+    /models\[0\].economy.pricing: has no output price/,
+  ],
+]
+
+for (const [what, text, expected] of REFUSED) {
+  test(`refused with line, path and what to do: ${what}`, () => {
+    const problems = problemsOf(text)
+    expect(problems.join('\n')).toMatch(expected)
+    expect(problems.join('\n')).not.toMatch(/canary|sk-1/)
+  })
+}
+
+test('an id or alias that stands for two models is refused at its second place', () => {
+  const second = withModel({ a: 'aliases: [n]' }).slice(withModel().indexOf('  - '))
+  const problems = problemsOf(`${withModel({ a: 'aliases: [n]' })}${second}`)
+  expect(problems).toHaveLength(2)
+  expect(problems[0]).toMatch(/models\[1\].id: stands for a model already, in line 6/)
+  expect(problems[1]).toMatch(/models\[1\].aliases\[0\]: stands for a model already, in line 10/)
+})
+
+test('one run shows every problem, in the order of the file', () => {
+  const problems = problemsOf(
+    `drain: 3\n${pricing('input_per_1m_tokens_cents: -1')}`.replace('box: {', 'box: { pace: 3,'),
+  )
+  expect(problems.map((problem) => problem.split(':')[1])).toEqual(['1', '3', '9'])
+})
+
+test('models that can not be called need no target', () => {
+  const listed = withModel({ targets: null, a: 'status: coming_soon' })
+  expect(settingsOf(listed).models?.[0]?.status).toBe('coming_soon')
+})
+
+test('no text crashes the loader, and every refusal has a place', () => {
+  const words = fc.constantFrom(
+    'models',
+    'upstreams',
+    'pricing',
+    'id',
+    '- ',
+    ': ',
+    '{',
+    '}',
+    '[',
+    ']',
+    '\n',
+    '  ',
+    '&a ',
+    '*a',
+    '!!x',
+    '"',
+    "'",
+    '<<',
+    'null',
+    '-1',
+    '1e99',
+    '__proto__',
+    '\t',
+    '|',
+    '? ',
+    '---',
+  )
+  const text = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.array(fc.oneof(words, fc.string()), { maxLength: 60 }).map((parts) => parts.join('')),
+  )
+  fc.assert(
+    fc.property(text, (given) => {
+      const loaded = load(given)
+      if (loaded.ok) return
+      expect(loaded.problems.length).toBeGreaterThan(0)
+      for (const { line, column } of loaded.problems) expect(line >= 1 && column >= 1).toBe(true)
+    }),
+    { numRuns: 1_000 },
+  )
+})
+
+test('no change to a good file crashes the loader', () => {
+  const anything = fc.anything({ withBigInt: false, maxDepth: 2 }).map((value) => JSON.stringify(value) ?? 'null')
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: EXAMPLE.length }),
+      fc.nat(40),
+      fc.oneof(anything, fc.string()),
+      (at, length, put) => {
+        load(EXAMPLE.slice(0, at) + put + EXAMPLE.slice(at + length))
+      },
+    ),
+    { numRuns: 300 },
+  )
+})
+
+test('deep nesting, a flood of anchors and a huge file are refused, not followed', () => {
+  expect(problemsOf('['.repeat(100_000))).toHaveLength(50)
+  expect(
+    problemsOf(
+      `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replaceAll(/./g, (c, i: number) => `${c}: &${c} [${`*${'abcdefgh'[i]},`.repeat(9)}]\n`)}`,
+    ),
+  ).toHaveLength(1)
+  expect(problemsOf('#'.repeat(5_000_000))[0]).toMatch(/is this the settings file/)
+})

@@ -1,0 +1,170 @@
+import { z } from 'zod'
+import { BRAND } from '../kernel/brand.ts'
+import type { Path, Report } from './document.ts'
+import { DescriptorShape, LIST_MAX, parameterFaults, parameterName, toDescriptor } from './loadParameter.ts'
+import { PricingShape, toPriceTable } from './loadPrice.ts'
+import { loadTargets, type NamedUpstreams, TargetsShape } from './loadTarget.ts'
+import {
+  CHAT_PARAMETERS,
+  ECONOMY_SUFFIX,
+  isAlias,
+  MODALITIES,
+  MODEL_STATUSES,
+  type Model,
+  type Tier,
+  type TierName,
+  tierOf,
+} from './model.ts'
+import { closed, label, readShape, whole } from './shape.ts'
+
+const TOKENS_MAX = 1_000_000_000
+
+const ModelShape = closed(
+  {
+    id: z.string(),
+    modality: z.enum(MODALITIES).default('chat'),
+    status: z.enum(MODEL_STATUSES).default('active'),
+    aliases: z.array(z.string()).max(LIST_MAX).default([]),
+    owned_by: label.optional(),
+    author: label.optional(),
+    context_length: whole(1, TOKENS_MAX),
+    max_output_tokens: whole(1, TOKENS_MAX).optional(),
+    created: whole(0, 100_000_000_000).optional(),
+    fine_tunable: z.boolean().default(false),
+    fine_tune_base_model: label.optional(),
+    parameters: z.array(DescriptorShape).max(LIST_MAX).default([]),
+    plan_covered: z.boolean().default(false),
+    supported_parameters: z.array(parameterName).max(LIST_MAX).optional(),
+    usage_factor: z.number().min(0.001).max(1_000).default(1),
+    pricing: PricingShape,
+    targets: TargetsShape.optional(),
+    economy: closed({ pricing: PricingShape, targets: TargetsShape.optional() }).optional(),
+  },
+  {
+    category: "'category' always mirrors 'modality': remove it",
+    object: "'object' is always 'model': remove it",
+    price: "prices stand under 'pricing'",
+    upstream: "write 'targets:' with a list of '- { upstream: NAME, model: NAME }'",
+  },
+)
+
+type ModelInput = z.infer<typeof ModelShape>
+
+/** What a model in the file is checked against. */
+export interface ModelContext {
+  readonly ownedBy: string
+  readonly upstreams: NamedUpstreams
+}
+
+/** Reads one entry of `models`, names of other models aside. Null where something was reported. */
+export function loadModel(value: unknown, path: Path, context: ModelContext, report: Report): Model | null {
+  const read = readShape(ModelShape, value, path, report)
+  if (read === null) return null
+  const checks = [
+    checkNames(read, path, report),
+    checkModality(read, path, report),
+    checkFineTuning(read, path, report),
+    checkParameters(read, path, report),
+    checkFigures(read, path, report),
+  ]
+  const serverless = loadTier('serverless', read, read, path, context, report)
+  const economy = read.economy && loadTier('economy', read.economy, read, [...path, 'economy'], context, report)
+  if (serverless === null || economy === null || checks.includes(false)) return null
+  return {
+    id: read.id,
+    modality: read.modality,
+    status: read.status,
+    aliases: read.aliases,
+    ownedBy: read.owned_by ?? context.ownedBy,
+    author: read.author ?? null,
+    contextTokens: read.context_length,
+    maxOutputTokens: read.modality === 'embedding' ? 0 : (read.max_output_tokens ?? read.context_length),
+    createdSeconds: read.created ?? null,
+    fineTunable: read.fine_tunable,
+    fineTuneBaseModel: read.fine_tune_base_model ?? null,
+    parameters: read.parameters.map(toDescriptor),
+    planCovered: read.plan_covered,
+    supportedParameters: read.supported_parameters ?? (read.modality === 'chat' ? CHAT_PARAMETERS : []),
+    usageFactorThousandths: Math.round(read.usage_factor * 1_000),
+    serverless,
+    economy: economy ?? null,
+  }
+}
+
+function loadTier(
+  name: TierName,
+  tier: Pick<ModelInput, 'pricing' | 'targets'>,
+  model: ModelInput,
+  path: Path,
+  context: ModelContext,
+  report: Report,
+): Tier | null {
+  const price = toPriceTable(tier.pricing, model.modality, [...path, 'pricing'], report)
+  const needs = { active: model.status === 'active', contextTokens: model.context_length }
+  const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
+  return price === null || targets === null ? null : tierOf(name, price, targets)
+}
+
+const ID_PATTERN = new RegExp(`^${BRAND}/[a-z0-9][a-z0-9._-]{0,127}$`)
+
+function checkNames(read: ModelInput, path: Path, report: Report): boolean {
+  let sound = true
+  const reject = (at: Path, reason: string) => {
+    report([...path, ...at], reason)
+    sound = false
+  }
+  const taken = `must not end in '${ECONOMY_SUFFIX}': that selects the economy tier, which stands under 'economy'`
+  if (read.id.endsWith(ECONOMY_SUFFIX)) reject(['id'], taken)
+  else if (!ID_PATTERN.test(read.id)) {
+    reject(['id'], `must be '${BRAND}/' and then 1 to 128 of a-z, 0-9, '.', '_' and '-', the first a letter or digit`)
+  }
+  for (const [index, alias] of read.aliases.entries()) {
+    if (alias.endsWith(ECONOMY_SUFFIX)) reject(['aliases', index], taken)
+    else if (!isAlias(alias)) reject(['aliases', index], 'must be 1 to 128 printable ASCII characters without spaces')
+  }
+  return sound
+}
+
+function checkModality(read: ModelInput, path: Path, report: Report): boolean {
+  if (read.modality === 'chat') return true
+  if (read.modality === 'embedding') {
+    if (read.max_output_tokens !== undefined) {
+      report([...path, 'max_output_tokens'], 'an embedding model puts out no tokens: remove it')
+      return false
+    }
+    if (read.status !== 'active') return true
+    report([...path, 'modality'], "no endpoint charges embedding models yet: set 'status: coming_soon' to list it")
+    return false
+  }
+  report([...path, 'modality'], `no endpoint charges ${read.modality} models yet: remove this model`)
+  return false
+}
+
+function checkFineTuning(read: ModelInput, path: Path, report: Report): boolean {
+  if (read.fine_tune_base_model === undefined) return true
+  const at = [...path, 'fine_tune_base_model']
+  if (!read.fine_tunable) report(at, "needs 'fine_tunable: true': add that, or remove this")
+  else if (read.fine_tune_base_model === read.id)
+    report(at, 'must differ from the id: remove it, or name the base model')
+  else return true
+  return false
+}
+
+function checkFigures(read: ModelInput, path: Path, report: Report): boolean {
+  const output = read.max_output_tokens
+  const thousandths = read.usage_factor * 1_000
+  if (output !== undefined && output > read.context_length) {
+    report([...path, 'max_output_tokens'], `must be at most the context_length, ${read.context_length}`)
+  } else if (Math.abs(thousandths - Math.round(thousandths)) > 1e-6) {
+    report([...path, 'usage_factor'], 'takes at most three decimals')
+  } else {
+    return true
+  }
+  return false
+}
+
+function checkParameters(read: ModelInput, path: Path, report: Report): boolean {
+  const faults = parameterFaults(read.modality, read.parameters, read.supported_parameters ?? [])
+  for (const { at, reason } of faults) report([...path, ...at], reason)
+  return faults.length === 0
+}

@@ -1,0 +1,135 @@
+import { z } from 'zod'
+import { Secret } from '../kernel/secret.ts'
+import type { Path, Report } from './document.ts'
+import { closed, readShape } from './shape.ts'
+import type { UpstreamSettings } from './upstream.ts'
+
+/** What the file refers to and does not hold. */
+export interface Surroundings {
+  /** Where credentials come from. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** What relative paths in the file start from: the file's own folder. */
+  readonly directory: string
+  fileExists(path: string): boolean
+}
+
+/**
+ * Upper case only: most credentials hold lower-case letters, so that one put here by mistake is refused as a name, and
+ * not quoted as a missing variable.
+ */
+const VARIABLE_NAME = /^[A-Z_][A-Z0-9_]{0,99}$/
+const variableName = z
+  .string()
+  .regex(
+    VARIABLE_NAME,
+    'must be the name of an environment variable (capitals, digits, _), never the credential itself',
+  )
+
+/** Printable ASCII: what a header can carry. */
+const HEADER_VALUE = /^[\x20-\x7e]{1,8192}$/
+const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$/
+
+/** Headers that belong to the connection or to the call, and are set by the gateway. */
+const OWN_HEADERS =
+  /^(host|connection|content-.*|transfer-encoding|te|trailer|upgrade|accept|accept-encoding|expect|keep-alive)$/i
+/** Headers that hold credentials: their values come from the environment. */
+const SECRET_HEADERS = /auth|key|token|secret|cookie|credential|password/i
+
+const CREDENTIAL_HINT =
+  "a credential never stands in this file: put it in an environment variable and name that in 'api_key_env'"
+
+/** An upstream of the dialect `openai` as it stands in the file. */
+export const OpenaiShape = closed(
+  {
+    dialect: z.literal('openai'),
+    base_url: z.string(),
+    api_key_env: variableName.optional(),
+    headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })])).optional(),
+  },
+  { api_key: CREDENTIAL_HINT, key: CREDENTIAL_HINT, token: CREDENTIAL_HINT, apiKey: CREDENTIAL_HINT },
+)
+
+/** Reads one upstream of the dialect `openai`. Null where something was reported. */
+export function loadOpenai(
+  name: string,
+  value: unknown,
+  path: Path,
+  around: Surroundings,
+  report: Report,
+): UpstreamSettings | null {
+  const read = readShape(OpenaiShape, value, path, report)
+  if (read === null) return null
+  const baseUrl = checkBaseUrl(read.base_url, (reason) => report([...path, 'base_url'], reason))
+  let apiKey: Secret | null = null
+  let sound = baseUrl !== null
+  if (read.api_key_env !== undefined) {
+    apiKey = secretOf(read.api_key_env, around, (reason) => report([...path, 'api_key_env'], reason))
+    sound &&= apiKey !== null
+  }
+  const headers: [string, Secret][] = []
+  for (const [header, given] of Object.entries(read.headers ?? {})) {
+    const reject = (reason: string) => report([...path, 'headers', header], reason)
+    const isName = checkHeaderName(header, apiKey !== null, typeof given === 'string', reject)
+    const secret = !isName
+      ? null
+      : typeof given === 'string'
+        ? headerValue(given, reject)
+        : secretOf(given.env, around, reject)
+    if (secret === null) sound = false
+    else headers.push([header.toLowerCase(), secret])
+  }
+  return sound && baseUrl !== null
+    ? { name, dialect: 'openai', baseUrl, apiKey, headers: Object.fromEntries(headers) }
+    : null
+}
+
+function checkBaseUrl(text: string, reject: (reason: string) => void): string | null {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    reject("must be an address that starts with http:// or https://, such as 'http://127.0.0.1:8000/v1'")
+  } else if (url.username !== '' || url.password !== '') {
+    reject(`holds a user name or password: ${CREDENTIAL_HINT}`)
+  } else if (url.search !== '' || url.hash !== '') {
+    reject("must end with the path: remove everything from '?' or '#' on")
+  } else if (/\/chat\/completions\/*$/.test(url.pathname)) {
+    reject("must stop before '/chat/completions': that is added for each call")
+  } else {
+    return url.href.replace(/\/+$/, '')
+  }
+  return null
+}
+
+function checkHeaderName(
+  header: string,
+  hasApiKey: boolean,
+  isLiteral: boolean,
+  reject: (reason: string) => void,
+): boolean {
+  if (!HEADER_NAME.test(header)) reject("is no header's name")
+  else if (OWN_HEADERS.test(header)) reject('is set by the gateway: remove it')
+  else if (hasApiKey && header.toLowerCase() === 'authorization')
+    reject("is set from 'api_key_env': remove one of them")
+  else if (isLiteral && SECRET_HEADERS.test(header)) {
+    reject(
+      "may be a credential, which never stands in this file: write '{ env: NAME }' and set that environment variable",
+    )
+  } else return true
+  return false
+}
+
+function headerValue(text: string, reject: (reason: string) => void): Secret | null {
+  if (HEADER_VALUE.test(text)) return new Secret(text)
+  reject('must be 1 to 8192 printable ASCII characters')
+  return null
+}
+
+function secretOf(variable: string, around: Surroundings, reject: (reason: string) => void): Secret | null {
+  const value = Object.hasOwn(around.environment, variable) ? around.environment[variable] : undefined
+  if (value !== undefined && HEADER_VALUE.test(value)) return new Secret(value)
+  reject(
+    value === undefined || value === ''
+      ? `the environment variable ${variable} is not set: set it before starting, or correct the name`
+      : `the environment variable ${variable} holds characters that no header can carry (a line break?), or over 8192`,
+  )
+  return null
+}

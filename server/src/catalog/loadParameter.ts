@@ -1,0 +1,79 @@
+import { z } from 'zod'
+import type { Path } from './document.ts'
+import { CHAT_PARAMETERS, type Modality, type ParameterDescriptor } from './model.ts'
+import { closed, label } from './shape.ts'
+
+/** Entries of any one list of a model. */
+export const LIST_MAX = 64
+
+export const parameterName = z.string().regex(/^[a-z][a-z0-9_]{0,63}$/, 'must be a name of a-z, 0-9 and _')
+
+export const DescriptorShape = closed({
+  name: parameterName,
+  type: z.enum(['enum', 'int', 'string', 'bool']),
+  default: z.union([z.string(), z.number(), z.boolean()]).optional(),
+  enum: z.array(label).min(1).max(LIST_MAX).optional(),
+  min: z.int().optional(),
+  max: z.int().optional(),
+})
+
+type DescriptorInput = z.infer<typeof DescriptorShape>
+
+interface Fault {
+  /** From the model's own section. */
+  readonly at: Path
+  readonly reason: string
+}
+
+/** What is wrong with a model's `parameters` and `supported_parameters`. */
+export function parameterFaults(
+  modality: Modality,
+  descriptors: readonly DescriptorInput[],
+  supported: readonly string[],
+): readonly Fault[] {
+  const faults: Fault[] = []
+  if (modality === 'chat') {
+    if (descriptors.length > 0) {
+      faults.push({ at: ['parameters'], reason: "is for image and video models: use 'supported_parameters'" })
+    }
+    for (const [index, name] of supported.entries()) {
+      if (CHAT_PARAMETERS.some((parameter) => parameter === name)) continue
+      const reason = `chat takes ${CHAT_PARAMETERS.join(', ')}: remove this one`
+      faults.push({ at: ['supported_parameters', index], reason })
+    }
+  }
+  const names = new Set<string>()
+  for (const [index, descriptor] of descriptors.entries()) {
+    const reason = names.has(descriptor.name) ? 'is declared twice: remove one' : descriptorFault(descriptor)
+    if (reason !== null) faults.push({ at: ['parameters', index], reason })
+    names.add(descriptor.name)
+  }
+  return faults
+}
+
+function descriptorFault({ type, default: preset, enum: choices, min, max }: DescriptorInput): string | null {
+  if ((type === 'enum') !== (choices !== undefined)) return "'enum' (a list) and 'type: enum' go together"
+  if (type !== 'int' && (min !== undefined || max !== undefined)) return "'min' and 'max' need 'type: int'"
+  if (min !== undefined && max !== undefined && min > max) return "'min' is above 'max'"
+  if (preset === undefined) return null
+  const fits = {
+    enum: choices?.some((choice) => choice === preset) ?? false,
+    int: Number.isSafeInteger(preset) && Number(preset) >= (min ?? -Infinity) && Number(preset) <= (max ?? Infinity),
+    string: typeof preset === 'string',
+    bool: typeof preset === 'boolean',
+  }
+  return fits[type] ? null : "'default' is not a value that the parameter takes"
+}
+
+/** A descriptor with the keys that it has, and no others. */
+export function toDescriptor(read: DescriptorInput): ParameterDescriptor {
+  const { name, type } = read
+  return {
+    name,
+    type,
+    ...(read.default !== undefined && { default: read.default }),
+    ...(read.enum !== undefined && { enum: read.enum }),
+    ...(read.min !== undefined && { min: read.min }),
+    ...(read.max !== undefined && { max: read.max }),
+  }
+}

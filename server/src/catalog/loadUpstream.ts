@@ -1,0 +1,89 @@
+import { resolve } from 'node:path'
+import { z } from 'zod'
+import type { Path, Report } from './document.ts'
+import { loadOpenai, OpenaiShape, type Surroundings } from './loadOpenai.ts'
+import { closed, nearest, readShape, whole } from './shape.ts'
+import { FAILURE_KINDS, GGUF_DEFAULTS, SANDBOX_DEFAULTS, type UpstreamSettings } from './upstream.ts'
+
+const DIALECTS = {
+  openai: OpenaiShape,
+  gguf: closed({
+    dialect: z.literal('gguf'),
+    file: z.string().min(1),
+    sequences: whole(1, 64).default(GGUF_DEFAULTS.sequences),
+    context_tokens: whole(64, 16_777_216).default(GGUF_DEFAULTS.contextTokens),
+  }),
+  sandbox: closed({
+    dialect: z.literal('sandbox'),
+    first_token_ms: whole(0, 600_000).default(SANDBOX_DEFAULTS.firstTokenMs),
+    tokens_per_second: z
+      .union([z.literal('unlimited'), z.number().min(0.01).max(1_000_000)])
+      .default(SANDBOX_DEFAULTS.tokensPerSecond),
+    reply_tokens: whole(1, 1_000_000).optional(),
+    failure: closed({ kind: z.enum(FAILURE_KINDS), after_tokens: whole(0, 1_000_000).default(0) }).optional(),
+  }),
+} as const
+
+const UPSTREAM_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/
+
+/** Reads one entry of `upstreams`. Null where something was reported. */
+export function loadUpstream(
+  name: string,
+  value: unknown,
+  path: Path,
+  around: Surroundings,
+  report: Report,
+): UpstreamSettings | null {
+  const dialect = dialectOf(value, path, report)
+  if (!isFreeName(name, dialect, path, report) || dialect === null) return null
+  if (dialect === 'openai') return loadOpenai(name, value, path, around, report)
+  if (dialect === 'gguf') {
+    const read = readShape(DIALECTS.gguf, value, path, report)
+    if (read === null) return null
+    const file = resolve(around.directory, read.file)
+    if (around.fileExists(file))
+      return { name, dialect, file, sequences: read.sequences, contextTokens: read.context_tokens }
+    report([...path, 'file'], 'there is no such file: relative paths start from the folder of this settings file')
+    return null
+  }
+  const read = readShape(DIALECTS.sandbox, value, path, report)
+  if (read === null) return null
+  const { failure } = read
+  return {
+    name,
+    dialect,
+    firstTokenMs: read.first_token_ms,
+    tokensPerSecond: read.tokens_per_second === 'unlimited' ? null : read.tokens_per_second,
+    replyTokens: read.reply_tokens ?? SANDBOX_DEFAULTS.replyTokens,
+    ...(failure !== undefined && { failure: { kind: failure.kind, afterTokens: failure.after_tokens } }),
+  }
+}
+
+function isFreeName(name: string, dialect: string | null, path: Path, report: Report): boolean {
+  if (!UPSTREAM_NAME.test(name)) {
+    report(path, 'an upstream is named by 1 to 64 of a-z, 0-9, ".", "_" and "-", the first a letter or digit', 'key')
+  } else if (name.startsWith('discovered-')) {
+    report(path, "names that start with 'discovered-' belong to what is found at start: choose another", 'key')
+  } else if (name === 'sandbox' && dialect !== null && dialect !== 'sandbox') {
+    report(path, "the name 'sandbox' belongs to the dialect 'sandbox': choose another", 'key')
+  } else {
+    return true
+  }
+  return false
+}
+
+function dialectOf(value: unknown, path: Path, report: Report): keyof typeof DIALECTS | null {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    report(path, "must be a section with 'dialect: openai', 'dialect: gguf' or 'dialect: sandbox'")
+    return null
+  }
+  const dialect = 'dialect' in value ? value.dialect : undefined
+  if (dialect === 'openai' || dialect === 'gguf' || dialect === 'sandbox') return dialect
+  const near = typeof dialect === 'string' ? nearest(dialect, Object.keys(DIALECTS)) : null
+  const suggestion = near === null ? '' : `: did you mean '${near}'?`
+  report(
+    [...path, 'dialect'],
+    `${dialect === undefined ? 'is missing: it ' : ''}must be 'openai', 'gguf' or 'sandbox'${suggestion}`,
+  )
+  return null
+}

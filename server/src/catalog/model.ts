@@ -1,0 +1,167 @@
+import { refusal } from '../kernel/errors.ts'
+import { ok, type Result, refused } from '../kernel/result.ts'
+import { type PriceTable, priceHash } from './price.ts'
+import type { Deadlines, UpstreamSettings } from './upstream.ts'
+
+export const MODALITIES = ['chat', 'image', 'video', 'embedding'] as const
+export type Modality = (typeof MODALITIES)[number]
+
+export const MODEL_STATUSES = ['active', 'coming_soon', 'deprecated'] as const
+export type ModelStatus = (typeof MODEL_STATUSES)[number]
+
+export type TierName = 'serverless' | 'economy'
+
+/** Appended to an id or alias it selects the economy tier (M3). No id or alias ends in it. */
+export const ECONOMY_SUFFIX = ':economy'
+
+const ALIAS_PATTERN = /^[\x21-\x7e]{1,128}$/
+
+/** Whether `alias` may stand for a model (M1): 1 to 128 printable ASCII characters, no space, not an economy name. */
+export function isAlias(alias: string): boolean {
+  return ALIAS_PATTERN.test(alias) && !alias.endsWith(ECONOMY_SUFFIX)
+}
+
+/** What the chat endpoint takes beside `model` and `messages`: the default of a chat model's `supported_parameters`. */
+export const CHAT_PARAMETERS = ['max_tokens', 'stream', 'stream_options', 'temperature'] as const
+
+/** Where a call can be served: an upstream's name in the settings and the model's name there. */
+export interface Target {
+  readonly upstream: string
+  readonly model: string
+}
+
+/** One way to buy a model: its own price and its own targets, in the order they are tried. */
+export interface Tier {
+  readonly name: TierName
+  readonly price: PriceTable
+  /** `priceHash(price)`, 32 bytes: what a charge cites. */
+  readonly priceHash: Uint8Array
+  /** Empty only where the model is not active. */
+  readonly targets: readonly Target[]
+}
+
+/** Puts together one way to buy a model. */
+export function tierOf(name: TierName, price: PriceTable, targets: readonly Target[]): Tier {
+  return { name, price, priceHash: priceHash(price), targets }
+}
+
+/** A request parameter that a model takes, for models whose parameters differ from one to the next. */
+export interface ParameterDescriptor {
+  readonly name: string
+  readonly type: 'enum' | 'int' | 'string' | 'bool'
+  readonly default?: string | number | boolean
+  readonly enum?: readonly string[]
+  readonly min?: number
+  readonly max?: number
+}
+
+export interface Model {
+  /** Canonical, `<brand>/<slug>`: what answers and charges carry. */
+  readonly id: string
+  readonly modality: Modality
+  readonly status: ModelStatus
+  readonly aliases: readonly string[]
+  readonly ownedBy: string
+  readonly author: string | null
+  /** Prompt and answer together, in tokens. */
+  readonly contextTokens: number
+  /** The most tokens one answer may have; at most `contextTokens`; 0 for models that put out no tokens. */
+  readonly maxOutputTokens: number
+  /** Unix seconds, or null when not known. */
+  readonly createdSeconds: number | null
+  readonly fineTunable: boolean
+  readonly fineTuneBaseModel: string | null
+  readonly parameters: readonly ParameterDescriptor[]
+  readonly planCovered: boolean
+  readonly supportedParameters: readonly string[]
+  /** Thousandths of a plan token that one token spends: 2000 where the settings say `usage_factor: 2`. */
+  readonly usageFactorThousandths: number
+  readonly serverless: Tier
+  readonly economy: Tier | null
+}
+
+/** A model and the tier that was asked for. */
+export interface Served {
+  readonly model: Model
+  readonly tier: Tier
+}
+
+/** What a name stands for; `no_tier`: the model is there and has no economy tier. */
+export type Found = ({ readonly kind: 'found' } & Served) | { readonly kind: 'no_tier' } | { readonly kind: 'unknown' }
+
+/** What is offered, at one instant. Immutable: a change of the settings makes another one. */
+export interface Catalog {
+  /** In the order of the settings file. */
+  readonly models: readonly Model[]
+  readonly upstreams: ReadonlyMap<string, UpstreamSettings>
+  readonly deadlines: Deadlines
+  /** By canonical id or alias, with or without `:economy`. Whatever its status. */
+  find(name: string): Found
+}
+
+/** Makes a catalog. Names must have been checked for duplicates before: a duplicate here is a bug. */
+export function createCatalog(
+  models: readonly Model[],
+  upstreams: readonly UpstreamSettings[],
+  deadlines: Deadlines,
+): Catalog {
+  const byName = new Map<string, Model>()
+  for (const model of models) {
+    for (const name of [model.id, ...model.aliases]) {
+      if (byName.has(name)) throw new Error(`two models are called ${name}`)
+      byName.set(name, model)
+    }
+  }
+  const find = (name: string): Found => {
+    const economy = name.endsWith(ECONOMY_SUFFIX)
+    const model = byName.get(economy ? name.slice(0, -ECONOMY_SUFFIX.length) : name)
+    if (model === undefined) return { kind: 'unknown' }
+    const tier = economy ? model.economy : model.serverless
+    return tier === null ? { kind: 'no_tier' } : { kind: 'found', model, tier }
+  }
+  return { models, upstreams: new Map(upstreams.map((upstream) => [upstream.name, upstream])), deadlines, find }
+}
+
+/** Every tier that is offered: their prices are what has to be stored before a catalog takes effect. */
+export function tiersOf(catalog: Catalog): readonly Tier[] {
+  return catalog.models.flatMap((model) =>
+    model.economy === null ? [model.serverless] : [model.serverless, model.economy],
+  )
+}
+
+const NAME_SHOWN_MAX_CHARACTERS = 128
+
+/** Names a model in words for the client, cut to a bound: the name may be anything the client sent. */
+export function quoteName(name: string): string {
+  return name.length <= NAME_SHOWN_MAX_CHARACTERS ? `'${name}'` : `'${name.slice(0, NAME_SHOWN_MAX_CHARACTERS)}…'`
+}
+
+/** Looks a model up for reading. Refused with 404 `model_not_found` for an unknown name or a tier it does not have. */
+export function lookUp(catalog: Catalog, name: string): Result<Served> {
+  const found = catalog.find(name)
+  if (found.kind === 'found') return ok({ model: found.model, tier: found.tier })
+  const message =
+    found.kind === 'no_tier'
+      ? `The model ${quoteName(name.slice(0, -ECONOMY_SUFFIX.length))} has no economy tier: leave out '${ECONOMY_SUFFIX}'.`
+      : `The model ${quoteName(name)} does not exist: GET /v1/models lists those that do.`
+  return refused(refusal('model_not_found', message, { param: 'model' }))
+}
+
+/**
+ * Looks a model up for a call on the endpoint of `modality`. Refused like {@link lookUp}, and also where the model is of
+ * another modality or its status is not `active` (M4).
+ */
+export function lookUpForCall(catalog: Catalog, name: string, modality: Modality): Result<Served> {
+  const result = lookUp(catalog, name)
+  if (!result.ok) return result
+  const { model } = result.value
+  if (model.status !== 'active') {
+    const message = `The model ${quoteName(name)} can't be called: its status is '${model.status}'.`
+    return refused(refusal('model_not_found', message, { param: 'model' }))
+  }
+  if (model.modality !== modality) {
+    const message = `The model ${quoteName(name)} is not served here: its modality is '${model.modality}', not '${modality}'.`
+    return refused(refusal('model_not_found', message, { param: 'model' }))
+  }
+  return result
+}

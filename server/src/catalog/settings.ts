@@ -1,0 +1,96 @@
+import { isDeepStrictEqual } from 'node:util'
+import { BRAND } from '../kernel/brand.ts'
+import type { Model } from './model.ts'
+import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
+import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upstream.ts'
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
+export interface FixedSettings {
+  readonly logLevel: LogLevel
+  /** Look for local model servers and GGUF files at start. On without a settings file; with one, off unless it says so. */
+  readonly discovery: boolean
+  readonly discoveredPrice: PriceTable
+  /** Proxies whose `X-Forwarded-For` is believed: CIDR ranges, IPv4 or IPv6. */
+  readonly trustedProxies: readonly string[]
+  /** How long open calls may go on after SIGTERM. */
+  readonly drainMs: number
+  /** Largest request body, decompressed (E10). */
+  readonly bodyLimitBytes: number
+  /** Inference requests open at once on one key (K4). */
+  readonly openRequestsPerKey: number
+}
+
+const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
+  logLevel: 'log_level',
+  discovery: 'discovery',
+  discoveredPrice: 'discovered_price',
+  trustedProxies: 'trusted_proxies',
+  drainMs: 'drain_seconds',
+  bodyLimitBytes: 'body_limit_bytes',
+  openRequestsPerKey: 'open_requests_per_key',
+}
+
+/** Which settings that only a restart changes differ, by their names in the file. */
+export function changedFixed(running: FixedSettings, changed: FixedSettings): readonly string[] {
+  const keys = Object.keys(FIXED_KEYS) as (keyof FixedSettings)[]
+  return keys.filter((key) => !isDeepStrictEqual(running[key], changed[key])).map((key) => FIXED_KEYS[key])
+}
+
+/** A settings file that was read and found good, or the defaults where there is none. */
+export interface Settings {
+  readonly fixed: FixedSettings
+  readonly ownedBy: string
+  readonly deadlines: Deadlines
+  readonly upstreams: readonly UpstreamSettings[]
+  /** Null where the file has no `models` section, or there is no file: the built-in models are served. */
+  readonly models: readonly Model[] | null
+}
+
+/** The settings where there is no file, and of whatever a file leaves out. */
+export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
+  logLevel: 'info',
+  discovery: true,
+  discoveredPrice: {
+    inputMicrocents: 10n * MICROCENTS_PER_CENT,
+    outputMicrocents: 30n * MICROCENTS_PER_CENT,
+    cachedInputMicrocents: null,
+  },
+  trustedProxies: [],
+  drainMs: 600_000,
+  bodyLimitBytes: 8 * 1024 * 1024,
+  openRequestsPerKey: 100,
+}
+
+export const DEFAULT_SETTINGS: Settings = {
+  fixed: DEFAULT_FIXED_SETTINGS,
+  ownedBy: BRAND,
+  deadlines: DEFAULT_DEADLINES,
+  upstreams: [],
+  models: null,
+}
+
+/** Models and the upstreams that they need: what the built-in catalog and discovery add to the settings. */
+export interface Offer {
+  readonly models: readonly Model[]
+  readonly upstreams: readonly UpstreamSettings[]
+}
+
+/** Something wrong in the settings file, with what to do about it. Never quotes a value that may be a credential. */
+export interface SettingsProblem {
+  /** From 1. */
+  readonly line: number
+  /** From 1. */
+  readonly column: number
+  /** Such as `models[0].pricing.input_per_1m_tokens_cents`; empty for the file as a whole. */
+  readonly path: string
+  readonly reason: string
+}
+
+/** One line for the operator: `file:line:column: path: reason`. */
+export function describeProblem(fileName: string, problem: SettingsProblem): string {
+  const path = problem.path === '' ? '' : `${problem.path}: `
+  return `${fileName}:${problem.line}:${problem.column}: ${path}${problem.reason}`
+}

@@ -1,0 +1,66 @@
+import type { Modality, Model, ModelStatus, ParameterDescriptor, Tier } from './model.ts'
+import { displayedPrice, type PriceTable } from './price.ts'
+
+/** A `pricing` object of the interface, as far as models are priced by tokens. */
+export interface WirePricing {
+  currency: string
+  input_per_1m_tokens_cents: number
+  output_per_1m_tokens_cents?: number
+  cached_input_per_1m_tokens_cents?: number
+  cached_input_per_1m_tokens_microcents?: number
+}
+
+/** A `Model` of the interface. What is not known is left out. */
+export interface WireModel {
+  id: string
+  object: 'model'
+  owned_by: string
+  modality: Modality
+  status: ModelStatus
+  pricing: WirePricing
+  aliases: readonly string[]
+  category: Modality
+  context_length: number
+  supported_parameters: readonly string[]
+  author?: string
+  created?: number
+  fine_tunable?: true
+  fine_tune_base_model?: string
+  parameters?: readonly ParameterDescriptor[]
+  plan_covered?: true
+}
+
+/** A model as clients see it, with the pricing of one of its tiers (M3). */
+export function toWire(model: Model, tier: Tier): WireModel {
+  return {
+    id: model.id,
+    object: 'model',
+    owned_by: model.ownedBy,
+    modality: model.modality,
+    status: model.status,
+    pricing: pricingToWire(tier.price, model.modality),
+    aliases: model.aliases,
+    category: model.modality,
+    context_length: model.contextTokens,
+    supported_parameters: model.supportedParameters,
+    ...(model.author !== null && { author: model.author }),
+    ...(model.createdSeconds !== null && { created: model.createdSeconds }),
+    ...(model.fineTunable && { fine_tunable: true as const }),
+    ...(model.fineTunable && model.fineTuneBaseModel !== null && { fine_tune_base_model: model.fineTuneBaseModel }),
+    ...(model.parameters.length > 0 && { parameters: model.parameters }),
+    ...(model.planCovered && { plan_covered: true as const }),
+  }
+}
+
+function pricingToWire(price: PriceTable, modality: Modality): WirePricing {
+  const shown = displayedPrice(price)
+  return {
+    currency: 'usd',
+    input_per_1m_tokens_cents: Number(shown.inputCents),
+    ...(modality !== 'embedding' && { output_per_1m_tokens_cents: Number(shown.outputCents) }),
+    ...(shown.cachedInputCents !== null && { cached_input_per_1m_tokens_cents: Number(shown.cachedInputCents) }),
+    ...(shown.cachedInputMicrocents !== null && {
+      cached_input_per_1m_tokens_microcents: Number(shown.cachedInputMicrocents),
+    }),
+  }
+}

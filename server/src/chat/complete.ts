@@ -1,0 +1,250 @@
+/** The story of one chat call: admit, call the upstream, settle, reply. Nobody else branches on how it goes. */
+
+import type { Catalog, Served } from '../catalog/model.ts'
+import { type Refusal, refusal } from '../kernel/errors.ts'
+import type { Log } from '../kernel/log.ts'
+import { ok, type Result, refused } from '../kernel/result.ts'
+import { type Clock, SECOND_MS } from '../kernel/time.ts'
+import { type Admitted, admit, type Money } from '../money/admit.ts'
+import { settle } from '../money/settle.ts'
+import type { ChatTarget } from '../routing/attempt.ts'
+import { openChat } from '../routing/open.ts'
+import { toRefusal } from '../routing/refusal.ts'
+import { type ChatCall, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
+import { countPrompt, countText } from './count.ts'
+import { Generation } from './generation.ts'
+import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, worstCase } from './request.ts'
+
+/** A streamed call that has brought nothing for this long is answered all the same, so that proxies keep it open. */
+const REPLY_LATEST_MS = 15 * SECOND_MS
+
+const INSUFFICIENT_MID_CALL = refusal(
+  'insufficient_balance',
+  'The credit balance ran out while the answer was generated. What was sent so far is charged.',
+)
+
+export interface ChatDependencies {
+  readonly clock: Clock
+  readonly log: Log
+  readonly money: Money
+  readonly catalog: () => Catalog
+  /** The clients of a tier's targets, in the order they are tried. */
+  readonly targets: (served: Served) => readonly ChatTarget[]
+  readonly onFirstToken?: (milliseconds: number) => void
+}
+
+export interface Caller {
+  readonly organizationId: string
+  readonly keyId: string
+}
+
+/** What every answer carries. */
+interface Heading {
+  readonly id: string
+  readonly createdSeconds: number
+  /** The canonical id, whatever the client wrote. */
+  readonly model: string
+}
+
+/** Usage as shown: `cachedTokens` is null when no cached rate was applied (C4). */
+export interface ShownUsage extends TokenUsage {
+  readonly cachedTokens: number | null
+}
+
+export type StreamedPart =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'end'; readonly finishReason: FinishReason; readonly usage: ShownUsage }
+  | { readonly kind: 'error'; readonly refusal: Refusal }
+
+export type ChatReply =
+  | (Heading & {
+      readonly kind: 'whole'
+      readonly text: string
+      readonly finishReason: FinishReason
+      readonly usage: ShownUsage
+    })
+  | (Heading & { readonly kind: 'streamed'; readonly parts: AsyncGenerator<StreamedPart, void> })
+
+/** A call under way: admitted, and its upstream answering. */
+interface Running {
+  readonly generation: Generation
+  readonly target: string
+  /** The first piece of text, already taken from the generation; null when it ended without any. */
+  readonly first: string | null
+}
+
+/**
+ * Answers a chat request. A refusal means that nothing was charged. `signal` says that the client is gone: the upstream
+ * is cancelled and what was generated is charged. A streamed reply must be read to its end or returned: its last step
+ * settles the call.
+ */
+export async function complete(
+  dependencies: ChatDependencies,
+  caller: Caller,
+  served: Served,
+  request: ChatRequest,
+  signal: AbortSignal,
+): Promise<Result<ChatReply>> {
+  const startedAtMs = dependencies.clock.monotonicMs()
+  const promptTokens = promptTokensAtMost(request.messages, served.model)
+  const outputTokens = outputTokensAtMost(request, served.model)
+  const passed = admit(
+    dependencies.money,
+    { ...caller, model: served.model.id, tier: served.tier.name, priceHash: served.tier.priceHash },
+    worstCase(served.tier.price, promptTokens, outputTokens),
+  )
+  const admission = passed instanceof Promise ? await passed : passed
+  if (!admission.ok) return admission
+  const admitted = admission.value
+  const call = new Call(dependencies, served, request, admitted, { promptTokens, outputTokens }, signal)
+  const starting = call.start()
+  if (!request.stream) return call.replyWhole(await starting)
+
+  let cancelTimer = () => {}
+  const latest = new Promise<null>((resolve) => {
+    cancelTimer = dependencies.clock.after(REPLY_LATEST_MS, () => resolve(null))
+  })
+  const started = await Promise.race([starting, latest])
+  cancelTimer()
+  if (started?.ok === false) return started
+  if (started) dependencies.onFirstToken?.(dependencies.clock.monotonicMs() - startedAtMs)
+  return ok({ ...call.heading, kind: 'streamed', parts: call.replyStreamed(starting) })
+}
+
+class Call {
+  readonly heading: Heading
+  private readonly dependencies: ChatDependencies
+  private readonly served: Served
+  private readonly request: ChatRequest
+  private readonly admitted: Admitted
+  private readonly bounds: { readonly promptTokens: number; readonly outputTokens: number }
+  private readonly signal: AbortSignal
+
+  constructor(
+    dependencies: ChatDependencies,
+    served: Served,
+    request: ChatRequest,
+    admitted: Admitted,
+    bounds: { readonly promptTokens: number; readonly outputTokens: number },
+    signal: AbortSignal,
+  ) {
+    this.dependencies = dependencies
+    this.served = served
+    this.request = request
+    this.admitted = admitted
+    this.bounds = bounds
+    this.signal = signal
+    const { chargeId, admittedAtMs } = admitted.admission
+    this.heading = {
+      id: `chatcmpl-${chargeId.replaceAll('-', '')}`,
+      createdSeconds: Math.floor(admittedAtMs / SECOND_MS),
+      model: served.model.id,
+    }
+  }
+
+  /** Reaches the upstream and waits for the first text. On a refusal the hold is released. Never rejects. */
+  async start(): Promise<Result<Running>> {
+    const { dependencies, served, request, admitted, bounds, signal } = this
+    const { clock, log, money } = dependencies
+    try {
+      const opened = await openChat(dependencies.targets(served), this.toCall(), {
+        signal,
+        deadlines: dependencies.catalog().deadlines,
+        clock,
+        log,
+      })
+      const wallet = money.wallet(admitted.admission.organizationId)
+      const budget = {
+        ...bounds,
+        money,
+        wallet,
+        hold: admitted.hold,
+        price: served.tier.price,
+        outputIsLimited: request.maxTokens !== null,
+        contextTokens: served.model.contextTokens,
+      }
+      const generation = new Generation(opened.events, budget, signal)
+      const first = await generation.next()
+      if (first === null && generation.outcome === 'interrupted' && !generation.hasTokens) {
+        throw generation.failure
+      }
+      return ok({ generation, target: `${opened.target.upstream.name}/${opened.target.model}`, first })
+    } catch (error) {
+      admitted.hold.release()
+      return refused(this.explain(error))
+    }
+  }
+
+  /** The whole answer at once, after its charge is durable. */
+  async replyWhole(started: Result<Running>): Promise<Result<ChatReply>> {
+    if (!started.ok) return started
+    const { generation } = started.value
+    while ((await generation.next()) !== null);
+    if (generation.outcome === 'interrupted') {
+      // Nothing was delivered, so nothing is charged (C5).
+      this.admitted.hold.release()
+      return refused(this.explain(generation.failure))
+    }
+    const usage = await this.settle(started.value)
+    if (usage === null) return refused(CLIENT_GONE)
+    const { text, finishReason } = generation
+    return ok({ ...this.heading, kind: 'whole', text, finishReason, usage })
+  }
+
+  /** The answer in pieces; its last part leaves after the charge is durable (C3). */
+  async *replyStreamed(starting: Promise<Result<Running>>): AsyncGenerator<StreamedPart, void> {
+    const started = await starting
+    if (!started.ok) {
+      yield { kind: 'error', refusal: started.refusal }
+      return
+    }
+    const { generation, first } = started.value
+    try {
+      for (let text = first; text !== null; text = await generation.next()) yield { kind: 'text', text }
+      const usage = await this.settle(started.value)
+      if (generation.outcome === 'cut') yield { kind: 'error', refusal: INSUFFICIENT_MID_CALL }
+      else if (generation.outcome === 'interrupted') yield { kind: 'error', refusal: this.explain(generation.failure) }
+      else if (usage !== null) yield { kind: 'end', finishReason: generation.finishReason, usage }
+    } finally {
+      await generation.stop()
+      if (this.admitted.hold.isOpen) await this.settle(started.value)
+    }
+  }
+
+  /** Charges what there is to charge; null when no token was generated and so nothing is charged. */
+  private async settle({ generation, target }: Running): Promise<ShownUsage | null> {
+    const { dependencies, admitted, served } = this
+    const outcome = generation.outcome ?? 'cancelled'
+    if (outcome !== 'completed' && !generation.hasTokens) {
+      admitted.hold.release()
+      return null
+    }
+    const reported = generation.usage
+    const usage = reported ?? (await this.count(generation))
+    const { price } = served.tier
+    await settle(dependencies.money, admitted, price, { usage, estimated: reported === null, target, outcome })
+    return { ...usage, cachedTokens: price.cachedInputMicrocents === null ? null : usage.cachedPromptTokens }
+  }
+
+  private async count(generation: Generation): Promise<TokenUsage> {
+    const promptTokens = await countPrompt(this.request.messages)
+    const completionTokens = (await countText(generation.text)) + (await countText(generation.reasoning))
+    return { promptTokens, cachedPromptTokens: 0, completionTokens }
+  }
+
+  /** In the client's words (C7); the operator's are in the log. */
+  private explain(error: unknown): Refusal {
+    if (error instanceof UpstreamFailure) return toRefusal(error)
+    if (this.signal.aborted) return CLIENT_GONE
+    this.dependencies.log.error({ err: error, chargeId: this.admitted.admission.chargeId }, 'a chat call failed')
+    return refusal('internal_error', 'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.')
+  }
+
+  private toCall(): Omit<ChatCall, 'model'> {
+    const { messages, maxTokens, temperature } = this.request
+    return { messages, maxTokens: maxTokens === null ? null : this.bounds.outputTokens, temperature }
+  }
+}
+
+/** Nobody reads this; it ends the request. */
+const CLIENT_GONE = refusal('upstream_unavailable', 'The client closed the connection. Nothing was charged.')

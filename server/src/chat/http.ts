@@ -1,0 +1,183 @@
+import { z } from 'zod'
+import { lookUpForCall } from '../catalog/model.ts'
+import { errorEvent } from '../edge/envelopes.ts'
+import { eventStream } from '../edge/eventStream.ts'
+import type { OpenRequests } from '../edge/openRequests.ts'
+import type { Call, Handle } from '../edge/pipeline.ts'
+import { type Issue, pathOf, validate } from '../edge/validate.ts'
+import { type Refusal, refusal } from '../kernel/errors.ts'
+import { type ChatDependencies, type ChatReply, complete } from './complete.ts'
+import type { ChatRequest } from './request.ts'
+import { chunkWriter, completionToWire, DONE } from './wire.ts'
+
+const chatMessage = z
+  .strictObject({
+    role: z.enum(['system', 'user', 'assistant'], { error: "must be one of 'system', 'user', 'assistant'" }),
+    content: z.string().meta({ description: 'Text. May be empty.' }),
+  })
+  .meta({ id: 'ChatMessage' })
+
+export const chatCompletionRequest = z
+  .strictObject({
+    model: z.string().min(1).meta({ description: 'A model id or alias, optionally with `:economy`.' }),
+    messages: z.array(chatMessage).min(1, { error: 'must hold at least one message' }),
+    stream: z.boolean().optional().meta({ description: 'Default false.' }),
+    stream_options: z.strictObject({ include_usage: z.boolean().optional() }).optional(),
+    max_tokens: z.int().min(1).nullish(),
+    temperature: z.number().min(0).max(2).nullish(),
+  })
+  .meta({ id: 'ChatCompletionRequest' })
+
+const usage = z
+  .object({
+    prompt_tokens: z.int(),
+    completion_tokens: z.int(),
+    total_tokens: z.int(),
+    prompt_tokens_details: z
+      .object({ cached_tokens: z.int() })
+      .optional()
+      .meta({ description: 'Present when the model has a rate of its own for cached prompt tokens.' }),
+  })
+  .meta({ id: 'ChatUsage' })
+
+const finishReason = z.enum(['stop', 'length', 'content_filter', 'tool_calls'])
+
+export const chatCompletionResponse = z
+  .object({
+    id: z.string(),
+    object: z.literal('chat.completion'),
+    created: z.int().meta({ description: 'Unix seconds.' }),
+    model: z.string().meta({ description: 'The canonical id.' }),
+    choices: z.array(z.object({ index: z.int(), message: chatMessage, finish_reason: finishReason })),
+    usage,
+  })
+  .meta({ id: 'ChatCompletionResponse' })
+
+export const chatCompletionChunk = z
+  .object({
+    id: z.string(),
+    object: z.literal('chat.completion.chunk'),
+    created: z.int().meta({ description: 'Unix seconds.' }),
+    model: z.string(),
+    choices: z.array(
+      z.object({
+        index: z.int(),
+        delta: z.object({ role: z.literal('assistant').optional(), content: z.string().optional() }),
+        finish_reason: finishReason.nullable(),
+      }),
+    ),
+    usage: usage.optional().meta({ description: 'In the last chunk, unless `include_usage` is false.' }),
+  })
+  .meta({ id: 'ChatCompletionChunk' })
+
+const TOOL_ROLES = new Set(['tool', 'function'])
+
+/** What chat says in its own words: tool calling inside messages, and the names that newer clients use (C8). */
+function explain(issue: Issue, body: unknown): Refusal | null {
+  const param = pathOf(issue.path)
+  if (issue.code === 'unrecognized_keys' && issue.path.length === 0 && issue.keys.includes('max_completion_tokens')) {
+    return refusal('unsupported_parameter', "The parameter 'max_completion_tokens' is not supported; use max_tokens.", {
+      param: 'max_completion_tokens',
+    })
+  }
+  if (/^messages\[\d+\]\.role$/.test(param)) {
+    const role = valueAt(body, issue.path)
+    if (typeof role === 'string' && TOOL_ROLES.has(role)) {
+      return refusal('unsupported_parameter', `Tool calling is not supported: '${param}' is '${role}'.`, { param })
+    }
+    if (role === 'developer') {
+      return refusal('validation_failed', `'${param}': the role 'developer' is not known here; use system.`, { param })
+    }
+  }
+  return null
+}
+
+function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
+  let value = body
+  for (const part of path) {
+    if (typeof value !== 'object' || value === null) return undefined
+    value = (value as Record<PropertyKey, unknown>)[part]
+  }
+  return value
+}
+
+function fromWire(body: z.infer<typeof chatCompletionRequest>): ChatRequest {
+  return {
+    model: body.model,
+    messages: body.messages,
+    stream: body.stream ?? false,
+    includeUsage: body.stream_options?.include_usage ?? true,
+    maxTokens: body.max_tokens ?? null,
+    temperature: body.temperature ?? null,
+  }
+}
+
+/** POST /chat/completions. */
+export function chatCompletions(dependencies: ChatDependencies, openRequests: OpenRequests): Handle {
+  return async (call) => {
+    const valid = validate(chatCompletionRequest, call.body, 'validation_failed', explain)
+    if (!valid.ok) return valid.refusal
+    const request = fromWire(valid.value)
+    const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
+    if (!found.ok) return refuseModel(found.refusal, request, call)
+    const place = openRequests.take(call.key.id)
+    if (typeof place !== 'function') return place
+    const leave = call.holdOpen()
+    const end = () => {
+      place()
+      leave()
+    }
+    let streaming = false
+    try {
+      const gone = new AbortController()
+      call.request.signal.addEventListener('abort', () => gone.abort(), { once: true })
+      const caller = { organizationId: call.key.organizationId, keyId: call.key.id }
+      const answered = await complete(dependencies, caller, found.value, request, gone.signal)
+      if (!answered.ok) return answered.refusal
+      const reply = answered.value
+      if (reply.kind === 'whole') {
+        return new Response(completionToWire(reply), { headers: headersOf(call, 'application/json') })
+      }
+      streaming = true
+      const source = toEvents(reply, request.includeUsage)
+      const stream = eventStream(source, { clock: dependencies.clock, gone, onEnd: end })
+      return new Response(stream, { headers: headersOf(call, 'text/event-stream') })
+    } finally {
+      if (!streaming) end()
+    }
+  }
+}
+
+/** An unknown model on a stream is told as the stream's only event, with status 200 (C2). */
+function refuseModel(refused: Refusal, request: ChatRequest, call: Call): Response | Refusal {
+  if (!request.stream) return refused
+  return new Response(errorEvent(refused) + DONE, { headers: headersOf(call, 'text/event-stream') })
+}
+
+function headersOf(call: Call, contentType: string): Record<string, string> {
+  const headers: Record<string, string> = { 'Content-Type': contentType, 'X-Request-Id': call.requestId }
+  if (contentType === 'text/event-stream') {
+    headers['Cache-Control'] = 'no-cache'
+    // nginx would gather a stream before passing it on.
+    headers['X-Accel-Buffering'] = 'no'
+  }
+  return headers
+}
+
+async function* toEvents(
+  reply: Extract<ChatReply, { kind: 'streamed' }>,
+  includeUsage: boolean,
+): AsyncGenerator<string, void> {
+  const write = chunkWriter(reply, includeUsage)
+  let opened = false
+  for await (const part of reply.parts) {
+    if (part.kind === 'error') {
+      yield errorEvent(part.refusal) + DONE
+      return
+    }
+    const role = opened ? '' : write.first()
+    opened = true
+    if (part.kind === 'text') yield role + write.text(part.text)
+    else yield role + write.end(part) + DONE
+  }
+}

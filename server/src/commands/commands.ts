@@ -1,0 +1,24 @@
+import type { Command } from './command.ts'
+import { checkConfigCommand } from './config.ts'
+import { grantCreditsCommand } from './credits.ts'
+import { createKeyCommand, listKeysCommand, revokeKeyCommand } from './keys.ts'
+import { migrateCommand } from './migrate.ts'
+import { listModelsCommand } from './models.ts'
+import { createOrganizationCommand, listOrganizationsCommand } from './organizations.ts'
+import { pullModelCommand } from './pullModel.ts'
+import { serveCommand } from './serveCommand.ts'
+
+/** Every command, in the order of the help. */
+export const COMMANDS: readonly Command[] = [
+  serveCommand,
+  migrateCommand,
+  createOrganizationCommand,
+  listOrganizationsCommand,
+  createKeyCommand,
+  listKeysCommand,
+  revokeKeyCommand,
+  grantCreditsCommand,
+  checkConfigCommand,
+  listModelsCommand,
+  pullModelCommand,
+]

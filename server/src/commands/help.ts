@@ -1,0 +1,54 @@
+import { COMMON_OPTIONS, type Command, type OptionSpec } from './command.ts'
+import { columns } from './table.ts'
+
+const PROGRAM = 'tollgate'
+
+/** The help for a topic: a command, the first word of several, or nothing for all. */
+export function helpFor(commands: readonly Command[], topic: readonly string[]): string {
+  const command = commands.find((each) => each.words.join(' ') === topic.join(' '))
+  if (command !== undefined) return helpOfCommand(command)
+  const shown = commands.filter((each) => topic.every((word, index) => each.words[index] === word))
+  const title = topic.length === 0 ? 'An inference gateway that bills.' : `Commands of "${topic.join(' ')}".`
+  return [
+    title,
+    '',
+    `Usage: ${PROGRAM} ${[...topic, '<command>'].join(' ')} [options]`,
+    '',
+    columns(shown.map((each) => [`  ${[...each.words, each.argument?.name ?? ''].join(' ').trim()}`, each.summary])),
+    '',
+    'Every command takes:',
+    optionLines(COMMON_OPTIONS),
+    '',
+    `"${PROGRAM} <command> --help" shows a command's own options. Exit codes: 0 done, 1 failed, 2 not understood.`,
+    '',
+  ].join('\n')
+}
+
+function helpOfCommand(command: Command): string {
+  const argument = command.argument === undefined ? [] : [command.argument.name]
+  const needed = command.options.flatMap((option) => (option.required === true ? [written(option)] : []))
+  const lines = [
+    `${command.summary}.`,
+    '',
+    `Usage: ${[PROGRAM, ...command.words, ...argument, ...needed, '[options]'].join(' ')}`,
+    '',
+  ]
+  if (command.argument !== undefined)
+    lines.push(columns([[`  ${command.argument.name}`, command.argument.summary]]), '')
+  lines.push('Options:', optionLines([...command.options, ...COMMON_OPTIONS]), '')
+  if (command.examples.length > 0) lines.push('Examples:', ...command.examples.map((example) => `  ${example}`), '')
+  return lines.join('\n')
+}
+
+function optionLines(options: readonly OptionSpec[]): string {
+  return columns(
+    options.map((option) => {
+      const end = option.required === true ? ' (required)' : option.preset === undefined ? '' : ` (${option.preset})`
+      return [`  ${written(option)}`, `${option.summary}${end}`]
+    }),
+  )
+}
+
+function written(option: OptionSpec): string {
+  return option.value === null ? `--${option.name}` : `--${option.name} ${option.value}`
+}

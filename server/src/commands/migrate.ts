@@ -1,0 +1,20 @@
+import type { Command } from './command.ts'
+import { withDatabase } from './environment.ts'
+
+/** `tollgate migrate` */
+export const migrateCommand: Command = {
+  words: ['migrate'],
+  summary: 'Bring the database schema up to date',
+  options: [],
+  examples: ['tollgate migrate'],
+  run: (invocation, surroundings) =>
+    withDatabase(
+      invocation,
+      surroundings,
+      async (_, applied) => ({
+        json: { applied },
+        text: `${applied.map((name) => `Applied ${name}.\n`).join('')}The database schema is up to date.\n`,
+      }),
+      { patient: true },
+    ),
+}

@@ -1,0 +1,68 @@
+import { catalogOf } from '../catalog/assemble.ts'
+import type { Model, Tier } from '../catalog/model.ts'
+import type { Command } from './command.ts'
+import { configOf } from './environment.ts'
+import { table } from './table.ts'
+import { printUsd } from './usd.ts'
+
+/** `tollgate models list` */
+export const listModelsCommand: Command = {
+  words: ['models', 'list'],
+  summary: 'List the models that the settings offer, with their prices',
+  options: [],
+  examples: ['tollgate models list'],
+  run: async (invocation, surroundings) => {
+    const { settings, source } = await configOf(invocation, surroundings)
+    const { models } = catalogOf(settings, [], null)
+    const rows = models.flatMap((model) => rowsOf(model))
+    const found =
+      source === null ? '\nModel servers and GGUF files found on this machine at start are served beside these.\n' : ''
+    return {
+      json: models.map(toJson),
+      text:
+        table(
+          ['MODEL', 'MODALITY', 'STATUS', 'ALIASES', 'IN $/1M', 'CACHED IN', 'OUT $/1M', 'TARGETS'],
+          rows,
+          'No models are offered: add some to the settings file.',
+        ) + found,
+    }
+  },
+}
+
+function rowsOf(model: Model): string[][] {
+  const shared = [model.modality, model.status, model.aliases.join(', ') || '-']
+  const row = (id: string, tier: Tier) => [
+    id,
+    ...shared,
+    printUsd(tier.price.inputMicrocents),
+    tier.price.cachedInputMicrocents === null ? '-' : printUsd(tier.price.cachedInputMicrocents),
+    printUsd(tier.price.outputMicrocents),
+    targetsOf(tier).join(', ') || '-',
+  ]
+  const serverless = row(model.id, model.serverless)
+  return model.economy === null ? [serverless] : [serverless, row(`${model.id}:economy`, model.economy)]
+}
+
+function toJson(model: Model) {
+  const tier = ({ price, ...rest }: Tier) => ({
+    input_usd_per_1m_tokens: printUsd(price.inputMicrocents),
+    cached_input_usd_per_1m_tokens: price.cachedInputMicrocents === null ? null : printUsd(price.cachedInputMicrocents),
+    output_usd_per_1m_tokens: printUsd(price.outputMicrocents),
+    targets: targetsOf(rest),
+  })
+  const { id, modality, status, aliases, contextTokens, serverless, economy } = model
+  return {
+    id,
+    modality,
+    status,
+    aliases,
+    context_length: contextTokens,
+    serverless: tier(serverless),
+    economy: economy === null ? null : tier(economy),
+  }
+}
+
+/** Each as `upstream/model`, in the order in which they are tried. */
+function targetsOf(tier: Pick<Tier, 'targets'>): string[] {
+  return tier.targets.map((target) => `${target.upstream}/${target.model}`)
+}

@@ -1,0 +1,241 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
+import { TurnedClock } from '../../test/clock.ts'
+import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
+import { loadSettings } from '../catalog/load.ts'
+import { type Environment, loadConfig } from '../config.ts'
+import { isWellFormedKey } from '../keys/key.ts'
+import { readBalance } from '../money/balance.ts'
+import { findOrganizationByName } from '../organizations/find.ts'
+import { run } from './run.ts'
+import type { DatabaseRequest, ModelPull, ServeOptions, Surroundings } from './surroundings.ts'
+
+const START_MS = Date.UTC(2030, 0, 1)
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+
+let clock: TurnedClock
+let environment: Environment
+let opened: DatabaseRequest[]
+let released: number
+let served: ServeOptions[]
+let failure: Error | undefined
+beforeEach(() => {
+  clock = new TurnedClock(START_MS)
+  environment = {}
+  opened = []
+  released = 0
+  served = []
+  failure = undefined
+})
+
+/** Runs a command line with the test's database, and gives what it printed. */
+async function tollgate(...argv: string[]) {
+  let stdout = ''
+  let stderr = ''
+  const surroundings: Surroundings = {
+    clock,
+    randomBytes: (length) => randomBytes(length),
+    stdout: (text) => {
+      stdout += text
+    },
+    stderr: (text) => {
+      stderr += text
+    },
+    stderrIsTerminal: argv.includes('terminal'),
+    openDatabase: async (request) => {
+      opened.push(request)
+      if (failure !== undefined) throw failure
+      return {
+        database: fresh.database,
+        migrated: ['0001-spine.sql'],
+        release: async () => {
+          released += 1
+        },
+      }
+    },
+    loadConfig: (flags) => loadConfig(flags, environment, import.meta.dirname),
+    dataDirectory: () => '/data',
+    pullModel: async (pull: ModelPull) => {
+      pull.onProgress(1_000_000, 2_000_000)
+      return { file: '/data/models/tiny-Q4.gguf', sizeBytes: 2_000_000, sha256: 'ab'.repeat(32) }
+    },
+    serve: async (options) => {
+      served.push(options)
+      return 7
+    },
+  }
+  const exitCode = await run(argv, surroundings)
+  return { exitCode, stdout, stderr, json: () => JSON.parse(stdout) as Record<string, unknown> }
+}
+
+async function organization(name: string): Promise<string> {
+  await tollgate('orgs', 'create', name)
+  const found = await findOrganizationByName(fresh.database, name)
+  if (!found.ok) throw new Error(found.refusal.message)
+  return found.value.id
+}
+
+describe('a life of operating', () => {
+  test('an organization is made with an empty account, credited exactly, and listed', async () => {
+    const made = await tollgate('orgs', 'create', 'acme', '--json')
+    expect(made).toMatchObject({ exitCode: 0, stderr: '' })
+    expect(made.json()).toMatchObject({ name: 'acme', standing: 'established', created_at: '2030-01-01T00:00:00.000Z' })
+    const id = String(made.json()['id'])
+    expect(await readBalance(fresh.database, id)).toBe(0n)
+
+    const granted = await tollgate(
+      'credits',
+      'grant',
+      '--org',
+      'acme',
+      '--usd',
+      '0.10000001',
+      '--note',
+      'a test',
+      '--json',
+    )
+    expect(granted.json()).toMatchObject({ org: 'acme', amount_usd: '0.10000001', note: 'a test' })
+    await tollgate('credits', 'grant', '--org', 'acme', '--usd', '50')
+    expect(await readBalance(fresh.database, id)).toBe(5_010_000_001n)
+
+    expect((await tollgate('orgs', 'list')).stdout).toContain(`acme  ${id}  established`)
+    expect(released).toBe(opened.length)
+  })
+
+  test('a key is made, shown once, listed without itself, and revoked', async () => {
+    await organization('keyed')
+    const made = await tollgate(
+      'keys',
+      'create',
+      '--org',
+      'keyed',
+      '--scope',
+      'billing:read',
+      '--expires',
+      '1h',
+      '--json',
+    )
+    const { id, key } = made.json() as { id: string; key: string }
+    expect(made.json()).toEqual({
+      id,
+      key,
+      org: 'keyed',
+      scopes: 'billing:read',
+      admin: false,
+      created_at: '2030-01-01T00:00:00.000Z',
+      expires_at: '2030-01-01T01:00:00.000Z',
+    })
+    expect(isWellFormedKey(key)).toBe(true)
+
+    const shown = await tollgate('keys', 'create', '--org', 'keyed', '--scope', 'full_access', '--admin')
+    expect(shown.stdout).toMatch(/"keyed": full_access, admin, never expires\.\n.*\n\nsvc_live_[0-9A-Za-z]{24}\n$/)
+
+    const listed = await tollgate('keys', 'list', '--org', 'keyed')
+    expect(listed.stdout).toMatch(/^ID +ORG +STATE +SCOPES +ADMIN +MADE +EXPIRES\n/)
+    expect(listed.stdout).toContain(`${id}  keyed  active  billing:read  -  `)
+    expect(listed.stdout).not.toContain('svc_live_')
+
+    expect((await tollgate('keys', 'revoke', id)).stdout).toBe(`Revoked the key ${id}.\n`)
+    await clock.turn(1)
+    const again = await tollgate('keys', 'list', '--json')
+    expect(JSON.parse(again.stdout)).toContainEqual(
+      expect.objectContaining({ id, state: 'revoked', revoked_at: '2030-01-01T00:00:00.000Z' }),
+    )
+  })
+
+  test('serve and migrate hand over', async () => {
+    expect(await tollgate('serve', '--port', '0', '--json')).toMatchObject({ exitCode: 7, stdout: '', stderr: '' })
+    expect(served).toMatchObject([{ json: true, config: { port: 0, host: '127.0.0.1', adminPort: 9464 } }])
+    expect((await tollgate('migrate')).stdout).toBe('Applied 0001-spine.sql.\nThe database schema is up to date.\n')
+    expect(opened.at(-1)).toMatchObject({ patient: true })
+  })
+
+  test('the catalog and the configuration are shown without a database', async () => {
+    const listed = await tollgate('models', 'list', '--json')
+    expect(JSON.parse(listed.stdout)[0]).toMatchObject({
+      id: 'svc/sandbox',
+      economy: { input_usd_per_1m_tokens: '0.50' },
+    })
+    expect((await tollgate('models', 'list')).stdout).toContain('svc/sandbox:economy')
+    expect((await tollgate('config', 'check')).stdout).toContain('There is no settings file')
+    expect(opened).toEqual([])
+  })
+})
+
+describe('mistakes', () => {
+  test.each([
+    [2, ['keys', 'lst'], 'there is no command "keys lst"; did you mean "keys list"? (see "tollgate keys --help")'],
+    [2, ['keys', 'create', '--org', 'x', '--scope', 'all'], 'The scope is not valid: "all" is not a scope'],
+    [
+      2,
+      ['keys', 'create', '--org', 'x', '--scope', 'read_only', '--expires', '1y'],
+      'The expiry "1y" is not understood',
+    ],
+    [2, ['credits', 'grant', '--org', 'x', '--usd', '-5.00'], '--usd needs a value'],
+    [2, ['credits', 'grant', '--org', 'x', '--usd', '1e3'], '--usd "1e3" is not an amount'],
+    [2, ['models', 'pull', 'qwen'], '"qwen" is not a model file: use hf:OWNER/REPO/FILE.gguf'],
+    [2, ['models', 'pull', 'hf:a/../b.gguf'], 'is not a model file'],
+    [2, ['serve', '--port', '70000'], "--port: '70000' is no port"],
+    [1, ['config', 'check', '--config', 'run.ts'], 'run.ts:1:'],
+    [1, ['keys', 'create', '--org', 'nobody', '--scope', 'read_only'], 'There is no organization named "nobody".'],
+    [1, ['credits', 'grant', '--org', 'nobody', '--usd', '5'], 'There is no organization named "nobody".'],
+    [1, ['keys', 'list', '--org', 'nobody'], 'There is no organization named "nobody".'],
+    [1, ['keys', 'revoke', 'nonsense'], 'There is no key with the id "nonsense".'],
+    [1, ['orgs', 'create', ' '], 'The name " " can\'t be used'],
+  ])('exit code %p, nothing on stdout, one sentence a line on stderr: %p', async (exitCode, argv, sentence) => {
+    const plain = await tollgate(...argv)
+    expect(plain).toMatchObject({ exitCode, stdout: '' })
+    expect(plain.stderr).toContain(sentence)
+    for (const line of plain.stderr.trimEnd().split('\n')) expect(line).toStartWith('tollgate: ')
+
+    const json = await tollgate(...argv, '--json')
+    expect(json).toMatchObject({ exitCode, stdout: '' })
+    expect(JSON.parse(json.stderr).error.message).toContain(sentence)
+    expect(released).toBe(opened.length)
+  })
+
+  test('a database that can’t be opened is one line, whatever its text', async () => {
+    failure = new Error('no connection\n  at all')
+    expect(await tollgate('orgs', 'list')).toMatchObject({
+      exitCode: 1,
+      stdout: '',
+      stderr: 'tollgate: no connection; at all\n',
+    })
+  })
+
+  test('an organization’s name is not taken twice', async () => {
+    await organization('once')
+    expect(await tollgate('orgs', 'create', 'once')).toMatchObject({
+      exitCode: 1,
+      stderr: 'tollgate: There already is an organization named "once".\n',
+    })
+  })
+})
+
+describe('a pulled model', () => {
+  const PULL = ['models', 'pull', 'hf:owner/repo/tiny-Q4.gguf']
+
+  test('prints its SHA-256; without a settings file it is found by itself', async () => {
+    const { stdout, stderr } = await tollgate(...PULL)
+    expect(stdout).toBe(
+      `/data/models/tiny-Q4.gguf\nSHA-256 ${'ab'.repeat(32)}\nThe next "tollgate serve" finds and serves it.\n`,
+    )
+    expect(stderr).toBe('')
+  })
+
+  test('where there is a settings file, the lines to add are good settings', async () => {
+    const { stdout } = await tollgate(...PULL, '--config', 'run.ts')
+    const lines = stdout.slice(stdout.indexOf('upstreams:'))
+    const loaded = loadSettings(lines, {
+      environment: {},
+      directory: '/',
+      fileExists: (file) => file.startsWith('/data/'),
+    })
+    expect(loaded).toMatchObject({ ok: true, settings: { models: [{ id: 'svc/tiny-q4', status: 'active' }] } })
+  })
+})

@@ -1,0 +1,75 @@
+import packageJson from '../../package.json' with { type: 'json' }
+import { Refused } from '../kernel/errors.ts'
+import { type Command, CommandFailure, type CommandResult, UsageFailure } from './command.ts'
+import { COMMANDS } from './commands.ts'
+import { helpFor } from './help.ts'
+import { parseCommandLine } from './parse.ts'
+import type { Surroundings } from './surroundings.ts'
+
+const DONE = 0
+const FAILED = 1
+const MISUNDERSTOOD = 2
+
+/**
+ * Runs one command line (what follows the program's name) and gives the exit code: 0 done, 1 failed, 2 not understood.
+ * Results go to stdout; errors go to stderr, a sentence a line, or as JSON when `--json` was given. Never throws.
+ */
+export async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const parsed = parseCommandLine(COMMANDS, argv)
+  if (parsed.kind === 'help') {
+    surroundings.stdout(helpFor(COMMANDS, parsed.topic))
+    return DONE
+  }
+  if (parsed.kind === 'version') {
+    surroundings.stdout(`tollgate ${packageJson.version}\n`)
+    return DONE
+  }
+  if (parsed.kind === 'mistake') {
+    const help = ['tollgate', ...parsed.topic, '--help'].join(' ')
+    const problems = [`${parsed.problem} (see "${help}")`]
+    printProblems(surroundings, argv.includes('--json'), { code: 'usage', problems })
+    return MISUNDERSTOOD
+  }
+  const { command, invocation } = parsed
+  try {
+    return printResult(surroundings, invocation.json, await command.run(invocation, surroundings))
+  } catch (error) {
+    const explained = explain(error, command)
+    printProblems(surroundings, invocation.json, explained)
+    return explained.exitCode
+  }
+}
+
+function printResult(surroundings: Surroundings, json: boolean, result: CommandResult): number {
+  if ('exitCode' in result) return result.exitCode
+  surroundings.stdout(json ? `${JSON.stringify(result.json)}\n` : result.text)
+  return DONE
+}
+
+interface Explained {
+  readonly code: string
+  readonly problems: readonly string[]
+  readonly exitCode: number
+}
+
+function explain(error: unknown, command: Command): Explained {
+  if (error instanceof UsageFailure) {
+    const hint = `see "tollgate ${command.words.join(' ')} --help"`
+    return { code: 'usage', problems: error.problems.map((problem) => `${problem} (${hint})`), exitCode: MISUNDERSTOOD }
+  }
+  if (error instanceof CommandFailure) return { code: 'failed', problems: error.problems, exitCode: FAILED }
+  if (error instanceof Refused) return { code: error.refusal.code, problems: [error.message], exitCode: FAILED }
+  const message = error instanceof Error && error.message !== '' ? error.message : String(error)
+  return { code: 'unexpected', problems: [message], exitCode: FAILED }
+}
+
+/** One line a problem, whatever its text: scripts read stderr line by line. */
+function printProblems(
+  surroundings: Surroundings,
+  json: boolean,
+  { code, problems }: Omit<Explained, 'exitCode'>,
+): void {
+  const lines = problems.map((problem) => problem.trim().replace(/\s*\n\s*/g, '; '))
+  if (json) surroundings.stderr(`${JSON.stringify({ error: { code, message: lines.join('; '), problems: lines } })}\n`)
+  else surroundings.stderr(lines.map((line) => `tollgate: ${line}\n`).join(''))
+}

@@ -1,0 +1,180 @@
+/** What `tollgate serve` does: start in order, say what is served, run until a signal, stop cleanly. */
+
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type App, createApp } from '../app.ts'
+import type { Discovered } from '../catalog/discovered.ts'
+import { refusalResponse } from '../edge/envelopes.ts'
+import { makeFirstKey } from '../firstStart.ts'
+import { type HttpServer, listen } from '../io/httpServer.ts'
+import { createLog } from '../io/log.ts'
+import { migrate } from '../io/postgres/migrate.ts'
+import { openDatabase } from '../io/postgres/open.ts'
+import { refusal } from '../kernel/errors.ts'
+import { toHex } from '../kernel/ids.ts'
+import type { Log } from '../kernel/log.ts'
+import { discover } from '../upstream/discover.ts'
+import { banner } from './banner.ts'
+import type { ServeOptions, Surroundings } from './surroundings.ts'
+import { MIGRATIONS_FOLDER } from './system.ts'
+
+const DONE = 0
+const FAILED = 1
+
+/** How long local model servers are looked for: loopback answers in milliseconds, and nobody likes a slow start. */
+const DISCOVERY_TIMEOUT_MS = 500
+
+/** The server's own bare 413 must come after ours, which has an envelope and a request id. */
+const BODY_SLACK_BYTES = 1024 * 1024
+
+/** Signals as `main.ts` hears them. */
+export interface Signals {
+  /** Called for each SIGTERM or SIGINT. */
+  onStop(callback: () => void): void
+  /** Called for each SIGHUP. */
+  onReload(callback: () => void): void
+}
+
+/** Runs the gateway until it is stopped; gives the exit code. */
+export async function serve(
+  options: ServeOptions,
+  machine: Pick<Surroundings, 'clock' | 'randomBytes' | 'stdout' | 'stderr'>,
+  signals: Signals,
+): Promise<number> {
+  const { config } = options
+  const { clock, randomBytes, stdout, stderr } = machine
+  const log = createLog(config.settings.fixed.logLevel, { write: stderr })
+  const stopping = stopRequests(signals)
+
+  const opened = await openDatabase({
+    dataDir: config.dataDirectory,
+    databaseUrl: config.databaseUrl?.reveal() ?? null,
+    clock,
+    role: 'server',
+    log: (message) => log.info({}, message),
+    onLost: (reason) => stopping.fail(reason),
+  })
+  let app: App | null = null
+  const servers: HttpServer[] = []
+  try {
+    await migrate(opened.database, MIGRATIONS_FOLDER, clock)
+    const key = await makeFirstKey(opened.database, clock, randomBytes)
+    const discovered = await findModels(options)
+    app = await createApp({
+      config,
+      database: opened.database,
+      databaseUrl: opened.url,
+      alone: opened.embedded,
+      discovered,
+      clock,
+      random: randomBytes,
+      log,
+      onFatal: (reason) => stopping.fail(reason),
+    })
+    const [open, admin] = openPorts(app, options, log, randomBytes)
+    servers.push(open, admin)
+    const running = app
+    signals.onReload(() => void running.catalog.reload())
+    stdout(
+      banner({
+        host: open.host,
+        port: open.port,
+        adminPort: admin.port,
+        key,
+        models: app.catalog.current().models,
+        discovered,
+        discoveredPrice: config.settings.fixed.discoveredPrice,
+        json: options.json,
+      }),
+    )
+    log.info({ port: open.port, adminPort: admin.port }, 'serving')
+    const reason = await stopping.first
+    if (reason !== null) log.error({ reason }, 'serving can not go on')
+    await drain(app, servers, config.settings.fixed.drainMs, stopping.second, log, clock)
+    return reason === null ? DONE : FAILED
+  } finally {
+    await Promise.all(servers.map((server) => server.kill()))
+    await app?.close()
+    await opened.release()
+    log.info({}, 'stopped')
+  }
+}
+
+async function findModels({ config }: ServeOptions): Promise<readonly Discovered[]> {
+  if (!config.settings.fixed.discovery) return []
+  const modelsFolder = join(config.dataDirectory, 'models')
+  await mkdir(modelsFolder, { recursive: true })
+  return discover({ skipPorts: [config.port, config.adminPort], modelsFolder, timeoutMs: DISCOVERY_TIMEOUT_MS })
+}
+
+function openPorts(
+  app: App,
+  { config }: ServeOptions,
+  log: Log,
+  randomBytes: Surroundings['randomBytes'],
+): [HttpServer, HttpServer] {
+  const onError = (error: unknown) => {
+    log.error({ err: error }, 'a request failed outside its handler')
+    const refused = refusal('internal_error', 'Something failed here, unexpectedly.')
+    return refusalResponse(refused, 'A', toHex(randomBytes(16)))
+  }
+  const open = listen({
+    host: config.host,
+    port: config.port,
+    maxBodyBytes: config.settings.fixed.bodyLimitBytes + BODY_SLACK_BYTES,
+    handle: app.handle,
+    onError,
+  })
+  try {
+    const admin = listen({
+      host: '127.0.0.1',
+      port: config.adminPort,
+      maxBodyBytes: BODY_SLACK_BYTES,
+      handle: app.handleAdmin,
+      onError,
+    })
+    return [open, admin]
+  } catch (error) {
+    void open.kill()
+    throw error
+  }
+}
+
+/** Lets open calls end, as long as the settings and the operator's patience allow. */
+async function drain(
+  app: App,
+  servers: readonly HttpServer[],
+  drainMs: number,
+  second: Promise<void>,
+  log: Log,
+  clock: Surroundings['clock'],
+): Promise<void> {
+  log.info({}, 'stopping: open calls are allowed to end; a second signal ends them')
+  for (const server of servers.slice(0, 1)) void server.stop()
+  let cancelTimer = () => {}
+  const late = new Promise<'late'>((resolve) => {
+    cancelTimer = clock.after(drainMs, () => resolve('late'))
+  })
+  const outcome = await Promise.race([app.drain().then(() => 'drained'), late, second.then(() => 'second signal')])
+  cancelTimer()
+  if (outcome !== 'drained') log.warn({ outcome }, 'calls that were still open are ended')
+}
+
+/** Collects what asks the server to stop. `first` gives the reason of a failure, or null for a signal. */
+function stopRequests(signals: Signals) {
+  let stop: (reason: string | null) => void = () => {}
+  let stopNow = () => {}
+  const first = new Promise<string | null>((resolve) => {
+    stop = resolve
+  })
+  const second = new Promise<void>((resolve) => {
+    stopNow = resolve
+  })
+  let asked = 0
+  signals.onStop(() => {
+    asked += 1
+    if (asked === 1) stop(null)
+    else stopNow()
+  })
+  return { first, second, fail: (reason: string) => stop(reason) }
+}

@@ -1,0 +1,18 @@
+import type { Command } from './command.ts'
+import { configOf } from './environment.ts'
+
+/** `tollgate serve` */
+export const serveCommand: Command = {
+  words: ['serve'],
+  summary: 'Run the gateway until it is stopped',
+  options: [
+    { name: 'port', value: 'PORT', summary: 'where calls are answered; 0 takes any free port', preset: '8080' },
+    { name: 'host', value: 'ADDRESS', summary: 'the address to listen on; 0.0.0.0 for all', preset: '127.0.0.1' },
+    { name: 'admin-port', value: 'PORT', summary: 'metrics and readiness, on loopback, without a key', preset: '9464' },
+  ],
+  examples: ['tollgate serve', 'tollgate serve --host 0.0.0.0 --port 80 --config /etc/tollgate.yaml'],
+  run: async (invocation, surroundings) => {
+    const config = await configOf(invocation, surroundings)
+    return { exitCode: await surroundings.serve({ config, json: invocation.json }) }
+  },
+}

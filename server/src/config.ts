@@ -1,0 +1,227 @@
+import { existsSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import { isIP } from 'node:net'
+import { dirname, resolve } from 'node:path'
+import { type LoadedSettings, loadSettings } from './catalog/load.ts'
+import { DEFAULT_SETTINGS, describeProblem, LOG_LEVELS, type Settings } from './catalog/settings.ts'
+import type { SettingsSource } from './catalog/watch.ts'
+import { Secret } from './kernel/secret.ts'
+
+/** The only reader of the environment and of the settings file. A flag wins over a variable, a variable over the file. */
+
+/** Flags as `parseArgs` of `node:util` gives them; those not given are absent. */
+export interface ConfigFlags {
+  readonly port?: string | undefined
+  readonly host?: string | undefined
+  readonly 'data-dir'?: string | undefined
+  readonly config?: string | undefined
+  readonly 'admin-port'?: string | undefined
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export interface Config {
+  /** Absolute. */
+  readonly dataDirectory: string
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  /** On the loopback address, without a key. 0: any free port. */
+  readonly adminPort: number
+  /** Of an external PostgreSQL; null: the embedded one. */
+  readonly databaseUrl: Secret | null
+  /** The settings file; null where there is none. */
+  readonly source: SettingsSource | null
+  /** The settings file's stamp from before it was read. */
+  readonly stamp: string | null
+  readonly settings: Settings
+}
+
+/** A configuration to start with, or all that is wrong with it, a line each, for the operator. */
+export type LoadedConfig =
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly problems: readonly string[] }
+
+const DEFAULT_CONFIG_FILE = 'tollgate.yaml'
+const DEFAULT_DATA_DIRECTORY = '.tollgate'
+const DEFAULT_HOST = '127.0.0.1'
+const DEFAULT_PORT = '8080'
+const DEFAULT_ADMIN_PORT = '9464'
+
+/** Reads flags, environment and settings file. */
+export async function loadConfig(
+  flags: ConfigFlags,
+  environment: Environment = process.env,
+  workingDirectory: string = process.cwd(),
+): Promise<LoadedConfig> {
+  const problems: string[] = []
+  const reject = (problem: string) => problems.push(problem)
+  const host = readHost(pick(flags.host, '--host', environment, 'TOLLGATE_HOST', DEFAULT_HOST), reject)
+  const port = readPort(pick(flags.port, '--port', environment, 'TOLLGATE_PORT', DEFAULT_PORT), reject)
+  const adminGiven = pick(flags['admin-port'], '--admin-port', environment, 'TOLLGATE_ADMIN_PORT', DEFAULT_ADMIN_PORT)
+  const adminPort = readPort(adminGiven, reject)
+  if (port === adminPort && port !== 0) reject(`${adminGiven.from}: must differ from the port, ${port}`)
+  const directory = readDataDirectory(flags, environment, reject)
+  const databaseUrl = readDatabaseUrl(environment, reject)
+  const overrides = readOverrides(environment, reject)
+  const source = openSource(flags, environment, workingDirectory, overrides, reject)
+  const stamp = (await source?.stamp()) ?? null
+  const settings = await loadFirst(source, overrides, reject)
+  if (problems.length > 0) return { ok: false, problems }
+  const dataDirectory = resolve(workingDirectory, directory)
+  return { ok: true, config: { dataDirectory, host, port, adminPort, databaseUrl, source, stamp, settings } }
+}
+
+/** Where the installation's data are. */
+export interface Location {
+  /** Absolute. */
+  readonly dataDirectory: string
+  /** Of an external PostgreSQL; null: the embedded one. */
+  readonly databaseUrl: Secret | null
+}
+
+/**
+ * Reads only where the data are. For commands on the database, which must work (revoke a key!) in a shell without the
+ * upstreams' credentials, and while the settings file is broken.
+ */
+export function locateData(
+  flags: ConfigFlags,
+  environment: Environment = process.env,
+  workingDirectory: string = process.cwd(),
+): { readonly ok: true; readonly location: Location } | { readonly ok: false; readonly problems: readonly string[] } {
+  const problems: string[] = []
+  const reject = (problem: string) => problems.push(problem)
+  const directory = readDataDirectory(flags, environment, reject)
+  const databaseUrl = readDatabaseUrl(environment, reject)
+  if (problems.length > 0) return { ok: false, problems }
+  return { ok: true, location: { dataDirectory: resolve(workingDirectory, directory), databaseUrl } }
+}
+
+function readDataDirectory(flags: ConfigFlags, environment: Environment, reject: (problem: string) => void): string {
+  const directory = pick(flags['data-dir'], '--data-dir', environment, 'TOLLGATE_DATA_DIR', DEFAULT_DATA_DIRECTORY)
+  if (directory.value === '') reject(`${directory.from}: must be the path of a folder`)
+  return directory.value
+}
+
+interface Given {
+  readonly value: string
+  /** What the operator would have to change. */
+  readonly from: string
+}
+
+function pick(
+  flag: string | undefined,
+  flagName: string,
+  environment: Environment,
+  variable: string,
+  preset: string,
+): Given {
+  if (flag !== undefined) return { value: flag, from: flagName }
+  const set = environment[variable]
+  return set === undefined || set === '' ? { value: preset, from: flagName } : { value: set, from: variable }
+}
+
+function readPort({ value, from }: Given, reject: (problem: string) => void): number {
+  const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
+  if (port <= 65_535) return port
+  reject(`${from}: '${value}' is no port: give a number from 1 to 65535, or 0 for any free port`)
+  return 0
+}
+
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i
+
+function readHost({ value, from }: Given, reject: (problem: string) => void): string {
+  // All digits and dots that are no address (127.0.0, 1.2.3.4.5) are a slip, not a name.
+  const isName = HOST_NAME.test(value) && !/^[\d.]+$/.test(value)
+  if (isIP(value) !== 0 || isName) return value
+  reject(`${from}: '${value}' is no address: give one such as 127.0.0.1, 0.0.0.0 or ::1, without port and brackets`)
+  return DEFAULT_HOST
+}
+
+function readDatabaseUrl(environment: Environment, reject: (problem: string) => void): Secret | null {
+  const text = environment['DATABASE_URL']
+  if (text === undefined || text === '') return null
+  // It may hold a password, so it is never quoted.
+  if (URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol)) return new Secret(text)
+  reject(
+    'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database; unset it for the embedded server',
+  )
+  return null
+}
+
+type Overrides = (settings: Settings) => Settings
+
+/** Settings of the file that the environment may set instead; they hold through every reload too. */
+function readOverrides(environment: Environment, reject: (problem: string) => void): Overrides {
+  const discovery = environment['TOLLGATE_DISCOVERY'] || undefined
+  const logLevel = environment['TOLLGATE_LOG_LEVEL'] || undefined
+  const level = LOG_LEVELS.find((each) => each === logLevel)
+  if (discovery !== undefined && discovery !== 'on' && discovery !== 'off')
+    reject("TOLLGATE_DISCOVERY: must be 'on' or 'off'")
+  if (logLevel !== undefined && level === undefined)
+    reject(`TOLLGATE_LOG_LEVEL: must be one of ${LOG_LEVELS.join(', ')}`)
+  return (settings) => ({
+    ...settings,
+    fixed: {
+      ...settings.fixed,
+      discovery: discovery === undefined ? settings.fixed.discovery : discovery === 'on',
+      logLevel: level ?? settings.fixed.logLevel,
+    },
+  })
+}
+
+function openSource(
+  flags: ConfigFlags,
+  environment: Environment,
+  workingDirectory: string,
+  overrides: Overrides,
+  reject: (problem: string) => void,
+): SettingsSource | null {
+  const given = pick(flags.config, '--config', environment, 'TOLLGATE_CONFIG', '')
+  const fileName = given.value === '' ? DEFAULT_CONFIG_FILE : given.value
+  const path = resolve(workingDirectory, fileName)
+  if (existsSync(path)) return settingsSource(fileName, path, environment, overrides)
+  if (given.value !== '') reject(`${given.from}: there is no file ${fileName}`)
+  return null
+}
+
+function settingsSource(
+  fileName: string,
+  path: string,
+  environment: Environment,
+  overrides: Overrides,
+): SettingsSource {
+  return {
+    fileName,
+    stamp: async () => {
+      const found = await stat(path, { bigint: true }).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return null
+        throw error
+      })
+      // The inode tells a file renamed into place; the change time one whose modification time was put back.
+      return found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(':')
+    },
+    load: async (): Promise<LoadedSettings> => {
+      const text = await readFile(path, 'utf8')
+      const loaded = loadSettings(text, { environment, directory: dirname(path), fileExists: existsSync })
+      return loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
+    },
+  }
+}
+
+async function loadFirst(
+  source: SettingsSource | null,
+  overrides: Overrides,
+  reject: (problem: string) => void,
+): Promise<Settings> {
+  if (source === null) return overrides(DEFAULT_SETTINGS)
+  try {
+    const loaded = await source.load()
+    if (loaded.ok) return loaded.settings
+    for (const problem of loaded.problems) reject(describeProblem(source.fileName, problem))
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : 'unknown'
+    reject(`${source.fileName}: can't be read (${String(code)}): is it a file that this user may read?`)
+  }
+  return DEFAULT_SETTINGS
+}

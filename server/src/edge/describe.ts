@@ -1,0 +1,154 @@
+import { z } from 'zod'
+import { createDocument, type ZodOpenApiOperationObject, type ZodOpenApiPathsObject } from 'zod-openapi'
+import { BRAND } from '../kernel/brand.ts'
+import { ERROR_CATALOGUE } from '../kernel/errors.ts'
+import { type Envelope, envelopeOf } from './envelopes.ts'
+
+/** What a route says of itself in `/openapi.json`. */
+export interface Description {
+  readonly summary: string
+  readonly description?: string
+  readonly requestParams?: NonNullable<ZodOpenApiOperationObject['requestParams']>
+  readonly requestBody?: z.ZodType
+  /** Success responses: status → content type → schema. */
+  readonly responses: Readonly<Record<number, { readonly description: string; readonly content?: Record<string, z.ZodType> }>>
+  /** Statuses of refusals beyond those that every authenticated route has. */
+  readonly refusals?: readonly number[]
+}
+
+/** A route as the description sees it. */
+export interface DescribedRoute {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Beneath /v1, parameters in braces. */
+  readonly path: string
+  readonly isPublic?: boolean
+  readonly describe?: Description
+}
+
+/** Codes of the interface's enumeration whose conditions it does not show; nothing emits them (E13). */
+const CODES_WITHOUT_CONDITION = [
+  'invalid_gpu_type',
+  'disk_unavailable',
+  'disk_exceeds_offering',
+  'model_too_large',
+  'gpu_vram_too_small',
+  'price_changed',
+  'creator_check_unavailable',
+]
+
+/** Codes that conditions of endpoints not served yet produce; part of the enumeration all the same. */
+const CODES_OF_LATER_ENDPOINTS = ['idempotency_conflict', 'idempotency_mismatch', 'operation_failed']
+
+const problemSchema = z
+  .object({
+    type: z.string().meta({ format: 'uri' }),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.enum([...Object.keys(ERROR_CATALOGUE), ...CODES_OF_LATER_ENDPOINTS, ...CODES_WITHOUT_CONDITION] as [
+      string,
+      ...string[],
+    ]),
+    request_id: z.string().meta({ description: 'Equals the X-Request-Id of the response.' }),
+  })
+  .meta({ id: 'Problem' })
+
+const errorSchema = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      code: z.string(),
+      param: z.string().nullable(),
+    }),
+  })
+  .meta({ id: 'Error' })
+
+const ALWAYS = [400, 401, 403, 405, 429, 500, 503]
+
+const STATUS_WORDS: Readonly<Record<number, string>> = {
+  400: 'The request is not valid.',
+  401: 'No API key, or one that is not valid.',
+  402: 'The balance or a cap does not allow it.',
+  403: 'The key may not do this.',
+  404: 'Not found.',
+  405: 'Method not allowed.',
+  413: 'The body is too large.',
+  422: 'Validation failed.',
+  429: 'Too many requests; see Retry-After.',
+  500: 'Internal error.',
+  502: 'The model server sent a faulty answer.',
+  503: 'Temporarily unavailable; see Retry-After.',
+  504: 'The model server took too long.',
+}
+
+const requestIdHeader = {
+  'X-Request-Id': { description: 'Echoes the request id of the client, or one made here.', schema: { type: 'string' } },
+} as const
+
+function refusalContent(envelope: Envelope) {
+  return envelope === 'A'
+    ? { 'application/problem+json': { schema: problemSchema } }
+    : { 'application/json': { schema: errorSchema } }
+}
+
+function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOperationObject {
+  const envelope = envelopeOf(`/v1${route.path}`)
+  const responses: ZodOpenApiOperationObject['responses'] = {}
+  for (const [status, { description, content }] of Object.entries(describe.responses)) {
+    responses[`${Number(status)}` as '200'] = {
+      description,
+      headers: requestIdHeader,
+      ...(content === undefined
+        ? {}
+        : { content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])) }),
+    }
+  }
+  const refusals = route.isPublic ? [405, 500, 503] : [...ALWAYS, ...(describe.refusals ?? [])]
+  for (const status of refusals.sort((a, b) => a - b)) {
+    responses[`${status}` as '400'] = {
+      description: STATUS_WORDS[status] ?? 'Refused.',
+      headers: requestIdHeader,
+      content: refusalContent(envelope),
+    }
+  }
+  return {
+    operationId: `${route.method.toLowerCase()}${route.path.replaceAll(/[/{}_-]+(\w?)/g, (_, next: string) => next.toUpperCase())}`,
+    summary: describe.summary,
+    ...(describe.description === undefined ? {} : { description: describe.description }),
+    ...(describe.requestParams === undefined ? {} : { requestParams: describe.requestParams }),
+    ...(describe.requestBody === undefined
+      ? {}
+      : { requestBody: { required: true, content: { 'application/json': { schema: describe.requestBody } } } }),
+    responses,
+    ...(route.isPublic ? { security: [] } : {}),
+  }
+}
+
+/** The machine-readable description of everything that is served, OpenAPI 3.1. */
+export function describeService(routes: readonly DescribedRoute[]): object {
+  const paths: ZodOpenApiPathsObject = {}
+  for (const route of routes) {
+    if (route.describe === undefined) continue
+    const path = paths[route.path] ?? {}
+    path[route.method.toLowerCase() as 'get'] = operationOf(route, route.describe)
+    paths[route.path] = path
+  }
+  return createDocument({
+    openapi: '3.1.0',
+    info: {
+      title: 'Inference, media generation and billing',
+      version: '1.0.0',
+      description: `Model ids are \`${BRAND}/<slug>\`. Money is in USD cents unless a field says otherwise.`,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/v1' }],
+    security: [{ apiKey: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', bearerFormat: `${BRAND}_live_<24 base62 characters>` },
+      },
+    },
+  })
+}

@@ -1,0 +1,189 @@
+/**
+ * What every request passes before its handler, in the order of rule E1: announced length, key, scope, body, JSON.
+ * The route (404, 405) comes before all this, in `routes.ts`; fields and everything after are the handler's.
+ */
+
+import { Refused, type Refusal, refusal } from '../kernel/errors.ts'
+import type { RandomBytes } from '../kernel/ids.ts'
+import type { Log } from '../kernel/log.ts'
+import type { Clock } from '../kernel/time.ts'
+import type { ClientAddress } from '../keys/address.ts'
+import type { Authenticate, AuthenticatedKey } from '../keys/authenticate.ts'
+import { allows, type Permission } from '../keys/scopes.ts'
+import { parseJson, readBody, refuseAnnouncedLength } from './body.ts'
+import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import { requestIdOf } from './requestId.ts'
+
+/** What the HTTP server knows about a request beyond the request itself. */
+export interface Connection {
+  /** The socket's peer. */
+  readonly address: string
+  /** Takes the server's own idle timeout off this request; its handler has deadlines of its own. */
+  withoutIdleTimeout(): void
+}
+
+/** A request that may be handled. */
+export interface Call {
+  readonly request: Request
+  readonly requestId: string
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly key: AuthenticatedKey
+  /** The parsed JSON body; undefined where the route takes none. */
+  readonly body: unknown
+  /** Keeps the request counted as open after its handler has returned, for streams; the result ends that. */
+  holdOpen(): () => void
+}
+
+/** A handler answers with a response, which carries `X-Request-Id` already or not, or refuses. */
+export type Handle = (call: Call) => Response | Refusal | Promise<Response | Refusal>
+
+/** What a route asks for before its handler runs. */
+export interface Requirements {
+  /** `any`: every valid key. */
+  readonly permission: Permission | 'any'
+  readonly admin?: boolean
+  readonly body?: 'json'
+  /** Query parameters that the route knows; others are refused (E8). */
+  readonly query?: readonly string[]
+}
+
+export interface PipelineDependencies {
+  readonly clock: Clock
+  readonly log: Log
+  readonly random: RandomBytes
+  readonly lifecycle: Lifecycle
+  readonly authenticate: Authenticate
+  readonly clientAddress: ClientAddress
+  readonly bodyLimitBytes: number
+  /** Whether an error means that the database can't be asked at the moment (E14). */
+  readonly isDatabaseAway: (error: unknown) => boolean
+  readonly onAnswered?: (route: string, status: number, milliseconds: number) => void
+}
+
+const STOPPING = refusal('upstream_unavailable', 'This server is stopping. Nothing was done; try again.', {
+  retryAfterSeconds: 1,
+})
+
+const BROKEN = refusal('internal_error', 'Something failed here, unexpectedly. It has been logged with this request id.')
+
+/** Wraps a handler in everything that stands before and around it. `name` labels it in metrics and logs. */
+export function pipeline(dependencies: PipelineDependencies, name: string, needs: Requirements, handle: Handle) {
+  const { clock, log, random, lifecycle } = dependencies
+
+  return async (request: Request, path: string, connection: Connection): Promise<Response> => {
+    const startedAt = clock.monotonicMs()
+    const envelope = envelopeOf(path)
+    const requestId = requestIdOf(request.headers.get('X-Request-Id'), random)
+    if (!lifecycle.isAdmitting()) return refusalResponse(STOPPING, envelope, requestId, { Connection: 'close' })
+    const leave = lifecycle.enter()
+    let held = false
+    const holdOpen = () => {
+      held = true
+      return leave
+    }
+    let response: Response
+    try {
+      const prepared = await prepare(dependencies, needs, request, connection, envelope)
+      const answer = isRefusal(prepared)
+        ? prepared
+        : await handle({ request, requestId, path, holdOpen, ...prepared })
+      response = answer instanceof Response ? answer : refusalResponse(answer, envelope, requestId)
+    } catch (error) {
+      response = refusalResponse(explain(dependencies, error, name, requestId), envelope, requestId)
+    } finally {
+      if (!held) leave()
+    }
+    if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
+    const elapsedMs = clock.monotonicMs() - startedAt
+    dependencies.onAnswered?.(name, response.status, elapsedMs)
+    log.debug({ route: name, status: response.status, requestId, elapsedMs: Math.round(elapsedMs) }, 'answered')
+    return response
+  }
+}
+
+async function prepare(
+  dependencies: PipelineDependencies,
+  needs: Requirements,
+  request: Request,
+  connection: Connection,
+  envelope: Envelope,
+): Promise<Pick<Call, 'key' | 'body' | 'query'> | Refusal> {
+  const { authenticate, clientAddress, bodyLimitBytes } = dependencies
+  const { headers } = request
+  if (needs.body !== undefined) {
+    const tooLong = refuseAnnouncedLength(headers, bodyLimitBytes)
+    if (tooLong) return tooLong
+  }
+  const address = clientAddress(connection.address, headers.get('X-Forwarded-For'))
+  const checking = authenticate(headers.get('Authorization'), address)
+  const authenticated = checking instanceof Promise ? await checking : checking
+  if (!authenticated.ok) return authenticated.refusal
+  const key = authenticated.value
+  const forbidden = refuseScope(key, needs)
+  if (forbidden) return forbidden
+
+  let body: unknown
+  if (needs.body !== undefined) {
+    const bytes = await readBody(request, bodyLimitBytes)
+    if (!bytes.ok) return inEnvelope(bytes.refusal, envelope)
+    connection.withoutIdleTimeout()
+    const parsed = parseJson(bytes.value)
+    if (!parsed.ok) return inEnvelope(parsed.refusal, envelope)
+    body = parsed.value
+  }
+  const query = queryOf(request.url)
+  const unknown = refuseUnknownQuery(query, needs.query ?? [], envelope)
+  return unknown ?? { key, body, query }
+}
+
+function refuseScope(key: AuthenticatedKey, needs: Requirements): Refusal | null {
+  if (needs.permission !== 'any' && !allows(key.scopes, needs.permission)) {
+    const [resource, level] = needs.permission.split(':')
+    return refusal('insufficient_scope', `This key may not do this: it needs the scope '${resource}' at '${level}'.`)
+  }
+  if (needs.admin && !key.admin) {
+    return refusal('insufficient_scope', "This key may not do this: it needs an organization admin's key.")
+  }
+  return null
+}
+
+/** Envelope A has one code for a body that can't be read or parsed (E6). */
+function inEnvelope(refused: Refusal, envelope: Envelope): Refusal {
+  return envelope === 'A' && refused.code === 'invalid_request' ? { ...refused, code: 'validation_failed' } : refused
+}
+
+const NO_QUERY = new URLSearchParams()
+
+function queryOf(url: string): URLSearchParams {
+  const start = url.indexOf('?')
+  return start < 0 ? NO_QUERY : new URLSearchParams(url.slice(start))
+}
+
+function refuseUnknownQuery(query: URLSearchParams, known: readonly string[], envelope: Envelope): Refusal | null {
+  for (const name of query.keys()) {
+    if (known.includes(name)) continue
+    const param = name.slice(0, 64)
+    const allowed = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`
+    const message = `The query parameter '${param}' is not known here: ${allowed}.`
+    return refusal(envelope === 'A' ? 'validation_failed' : 'unsupported_parameter', message, { param })
+  }
+  return null
+}
+
+function isRefusal(value: object): value is Refusal {
+  return 'code' in value
+}
+
+function explain({ log, isDatabaseAway }: PipelineDependencies, error: unknown, route: string, requestId: string): Refusal {
+  if (error instanceof Refused) return error.refusal
+  if (isDatabaseAway(error)) {
+    log.warn({ err: error, route, requestId }, 'the database could not be asked')
+    return refusal('upstream_unavailable', 'The service cannot do this at this moment; try again shortly.', {
+      retryAfterSeconds: 1,
+    })
+  }
+  log.error({ err: error, route, requestId }, 'a request failed unexpectedly')
+  return BROKEN
+}

@@ -1,0 +1,229 @@
+import { afterEach, expect, test } from 'bun:test'
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sleep } from '../../kernel/time.ts'
+import { systemClock } from '../clock.ts'
+import type { OpenedDatabase } from './open.ts'
+import { openDatabase } from './open.ts'
+import { findPostmaster } from './postmaster.ts'
+
+const HELPER = join(import.meta.dirname, '../../../test/openDatabase.ts')
+
+const endings: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end()
+})
+
+async function newDataDir(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'tollgate-open-'))
+  await chmod(folder, 0o711)
+  endings.push(async () => {
+    const left = await findPostmaster(clusterOf(join(folder, 'data'))).catch(() => null)
+    if (left !== null) await killAndWait(left.pid)
+    await rm(folder, { recursive: true, force: true })
+  })
+  return join(folder, 'data')
+}
+
+function clusterOf(dataDir: string): string {
+  return join(dataDir, 'postgres/cluster')
+}
+
+async function open(dataDir: string, role: 'server' | 'command'): Promise<OpenedDatabase> {
+  return await openDatabase({ dataDir, databaseUrl: null, clock: systemClock, role, log: () => {} })
+}
+
+async function killAndWait(pid: number): Promise<void> {
+  process.kill(pid, 'SIGKILL')
+  while (Bun.spawnSync(['kill', '-0', String(pid)]).exitCode === 0) await sleep(systemClock, 5)
+}
+
+/** Starts the helper process and waits for its first line. */
+async function spawnHelper(dataDir: string, role: 'server' | 'command', task = 'wait') {
+  const child = Bun.spawn([process.execPath, HELPER, dataDir, role, task], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  endings.push(async () => {
+    child.kill('SIGKILL')
+    await child.exited
+  })
+  const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  const line = async () => ((await lines.read()).value ?? '').trim()
+  return { child, line, first: await line() }
+}
+
+test('what was written is there after a clean stop and a later start', async () => {
+  const dataDir = await newDataDir()
+  const first = await open(dataDir, 'server')
+  await first.database.query('create table kept as select 7 as x')
+  await first.release()
+  expect(await findPostmaster(clusterOf(dataDir))).toBeNull()
+  const second = await open(dataDir, 'server')
+  expect(await second.database.query<{ x: number }>('select x from kept')).toEqual([{ x: 7 }])
+  expect(second.url).toBe(first.url)
+  await second.release()
+}, 60_000)
+
+test('the server is on loopback only, durable, and wants a password', async () => {
+  const dataDir = await newDataDir()
+  const opened = await open(dataDir, 'server')
+  const settings = await opened.database.query<{ name: string; setting: string }>(
+    `select name, setting from pg_settings where name in
+      ('fsync', 'full_page_writes', 'synchronous_commit', 'listen_addresses', 'unix_socket_directories') order by name`,
+  )
+  expect(settings.map((row) => `${row.name}=${row.setting}`)).toEqual([
+    'fsync=on',
+    'full_page_writes=on',
+    'listen_addresses=127.0.0.1',
+    'synchronous_commit=on',
+    'unix_socket_directories=',
+  ])
+  const hba = await opened.database.query<{ method: string }>(
+    'select distinct auth_method as method from pg_hba_file_rules',
+  )
+  expect(hba).toEqual([{ method: 'scram-sha-256' }])
+  await opened.release()
+}, 60_000)
+
+test('a second server is refused in one sentence that names the data directory, and the first goes on', async () => {
+  const dataDir = await newDataDir()
+  const first = await open(dataDir, 'server')
+  await expect(open(dataDir, 'server')).rejects.toThrow(
+    `Another Tollgate server already serves from the data directory ${dataDir};`,
+  )
+  expect(await first.database.query('select 1 as one')).toEqual([{ one: 1 }])
+  await first.release()
+  expect(await findPostmaster(clusterOf(dataDir))).toBeNull()
+}, 60_000)
+
+test('a command beside a server leaves it running, whoever goes first; the last one stops it', async () => {
+  const dataDir = await newDataDir()
+  const server = await open(dataDir, 'server')
+  const command = await open(dataDir, 'command')
+  await command.release()
+  expect(await server.database.query('select 1 as one')).toEqual([{ one: 1 }])
+  const late = await open(dataDir, 'command')
+  await server.release()
+  expect(await late.database.query('select 2 as two')).toEqual([{ two: 2 }])
+  await late.release()
+  expect(await findPostmaster(clusterOf(dataDir))).toBeNull()
+}, 60_000)
+
+test('a gateway killed alone leaves a database that the next one adopts at once', async () => {
+  const dataDir = await newDataDir()
+  const killed = await spawnHelper(dataDir, 'server')
+  expect(killed.first).toMatch(/^open \d+$/)
+  killed.child.kill('SIGKILL')
+  await killed.child.exited
+  const next = await spawnHelper(dataDir, 'server')
+  expect(next.first).toBe(killed.first)
+  next.child.stdin.write('go\n')
+  await next.child.stdin.end()
+  expect(await next.line()).toBe('released')
+  expect(await findPostmaster(clusterOf(dataDir))).toBeNull()
+}, 60_000)
+
+test('gateway and database killed together: the next start recovers what was committed', async () => {
+  const dataDir = await newDataDir()
+  const killed = await spawnHelper(dataDir, 'server')
+  const beside = await open(dataDir, 'command')
+  await beside.database.query('create table kept as select 8 as x')
+  killed.child.kill('SIGKILL')
+  await killAndWait(Number(killed.first.split(' ')[1]))
+  await beside.release()
+  const next = await open(dataDir, 'server')
+  expect(await next.database.query<{ x: number }>('select x from kept')).toEqual([{ x: 8 }])
+  await next.release()
+}, 60_000)
+
+test('a database killed under a running gateway comes back on its port with the ownership held', async () => {
+  const dataDir = await newDataDir()
+  const server = await open(dataDir, 'server')
+  const before = await findPostmaster(clusterOf(dataDir))
+  await killAndWait(before?.pid ?? 0)
+  for (let answer = null; answer === null; await sleep(systemClock, 20)) {
+    answer = await server.database.query('select 1').catch(() => null)
+  }
+  const after = await findPostmaster(clusterOf(dataDir))
+  expect(after?.port).toBe(before?.port ?? 0)
+  expect(after?.pid).not.toBe(before?.pid)
+  await expect(open(dataDir, 'server')).rejects.toThrow('Another Tollgate server')
+  await server.release()
+}, 60_000)
+
+test("a stale postmaster.pid with another living program's id does not stop a start", async () => {
+  const dataDir = await newDataDir()
+  await (await open(dataDir, 'server')).release()
+  const cluster = clusterOf(dataDir)
+  // The database's own OS user is the one whose processes PostgreSQL takes for a server of its own.
+  const stranger = Bun.spawn(['sleep', '60'])
+  endings.push(async () => stranger.kill('SIGKILL'))
+  await writeFile(join(cluster, 'postmaster.pid'), `${stranger.pid}\n${cluster}\n1\n5432\n\n127.0.0.1\n\nready   \n`)
+  const next = await open(dataDir, 'server')
+  expect(await next.database.query('select 1 as one')).toEqual([{ one: 1 }])
+  await next.release()
+}, 60_000)
+
+test('many processes that come and go share one server, lose nothing, and leave none running', async () => {
+  const dataDir = await newDataDir()
+  const first = await open(dataDir, 'command')
+  await first.database.query('create table worked (pid int)')
+  await first.release()
+  const rounds = 4
+  const workers = 4
+  const worker = async () => {
+    for (let round = 0; round < rounds; round += 1) {
+      const helper = await spawnHelper(dataDir, 'command', 'insert')
+      expect(helper.first).toMatch(/^open/)
+      expect(await helper.child.exited).toBe(0)
+    }
+  }
+  await Promise.all(Array.from({ length: workers }, worker))
+  expect(await findPostmaster(clusterOf(dataDir))).toBeNull()
+  const last = await open(dataDir, 'command')
+  expect(await last.database.query('select count(*)::int as n from worked')).toEqual([{ n: rounds * workers }])
+  await last.release()
+}, 120_000)
+
+test('statements, parameters and values never reach the log, not even with errors or a crashed backend', async () => {
+  const dataDir = await newDataDir()
+  const opened = await open(dataDir, 'server')
+  const canary = 'canary-8d1f'
+  const { database } = opened
+  await database.query('create table secrets (text text unique)')
+  const failing: Promise<unknown>[] = [
+    database.query('select $1::uuid', [canary]),
+    database.query(`select '${canary}'::int`),
+    database.query(`select ${canary.slice(0, 6)}_column`),
+    database.transaction(async (tx) => {
+      await tx.query('insert into secrets values ($1)', [canary])
+      await tx.query('insert into secrets values ($1)', [canary])
+    }),
+    database.query(`select pg_sleep(60), '${canary}'`),
+  ]
+  const outcomes = Promise.allSettled(failing)
+  const [sleeper] = await findSleeper(database)
+  await killAndWait(sleeper?.pid ?? 0)
+  expect((await outcomes).every((outcome) => outcome.status === 'rejected')).toBe(true)
+  await opened.release()
+  const folder = join(dataDir, 'postgres')
+  const logs = (await readdir(folder)).filter((name) => name.startsWith('server.log'))
+  for (const name of logs) {
+    const text = await readFile(join(folder, name), 'utf8')
+    expect(text).toContain('terminated by signal 9')
+    expect(text).not.toContain(canary.slice(0, 6))
+  }
+}, 60_000)
+
+async function findSleeper(database: OpenedDatabase['database']): Promise<{ pid: number }[]> {
+  for (;;) {
+    const found = await database.query<{ pid: number }>(
+      "select pid from pg_stat_activity where query like 'select pg_sleep%' and pid <> pg_backend_pid()",
+    )
+    if (found.length > 0) return found
+    await sleep(systemClock, 10)
+  }
+}

@@ -1,0 +1,341 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
+import type { Queryable, SqlParameter } from '../io/postgres/database.ts'
+import type { Clock } from '../kernel/time.ts'
+import { type Authenticate, type Authenticator, createAuthenticator } from './authenticate.ts'
+import { createKey } from './create.ts'
+import { drawKey } from './key.ts'
+import { revokeKey } from './revoke.ts'
+import { parseScopes } from './scopes.ts'
+import { KEYS_CHANNEL } from './store.ts'
+
+const START_MS = Date.UTC(2030, 0, 1)
+const ORGANIZATION = randomUUID()
+const ADDRESS = '203.0.113.9'
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  await fresh.database.query('insert into organizations (id, name, standing, created_at) values ($1, $2, $3, $4)', [
+    ORGANIZATION,
+    'acme',
+    'established',
+    new Date(START_MS),
+  ])
+})
+afterAll(() => fresh.drop())
+
+/** A clock that stands still until the test turns it. */
+class TestClock implements Clock {
+  #nowMs = START_MS
+  #waiting: { atMs: number; callback: () => void }[] = []
+  now = () => this.#nowMs
+  monotonicMs = () => this.#nowMs
+  after = (delayMs: number, callback: () => void) => {
+    const entry = { atMs: this.#nowMs + delayMs, callback }
+    this.#waiting.push(entry)
+    return () => {
+      this.#waiting = this.#waiting.filter((each) => each !== entry)
+    }
+  }
+  advance(byMs: number): void {
+    this.#nowMs += byMs
+    const due = this.#waiting.filter((each) => each.atMs <= this.#nowMs)
+    this.#waiting = this.#waiting.filter((each) => each.atMs > this.#nowMs)
+    for (const entry of due) entry.callback()
+  }
+  waiting = () => this.#waiting.length
+}
+
+/** The real database, with a count of the queries, a gate that holds their answers back, and a way to be gone. */
+class Watched implements Queryable {
+  queries = 0
+  gone = false
+  gate: Promise<void> = Promise.resolve()
+  /** Settles when the last query has been answered, before the gate. */
+  read: Promise<unknown> = Promise.resolve()
+  async query<Row>(text: string, parameters?: readonly SqlParameter[]): Promise<Row[]> {
+    this.queries += 1
+    if (this.gone) throw new Error('connection refused')
+    const read = fresh.database.query<Row>(text, parameters)
+    this.read = read
+    const rows = await read
+    await this.gate
+    return rows
+  }
+  /** Holds all answers back until the returned function is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.gate = promise
+    return resolve
+  }
+}
+
+let clock: TestClock
+let database: Watched
+let authenticator: Authenticator
+let reported: unknown[]
+let authenticate: Authenticate
+beforeEach(() => {
+  clock = new TestClock()
+  database = new Watched()
+  reported = []
+  authenticator = createAuthenticator({ database, clock, report: (error) => reported.push(error) })
+  authenticator.onConfirmed(true)
+  authenticate = authenticator.authenticate
+})
+
+async function makeKey(scope = 'full_access', expiresAtMs: number | null = null) {
+  const scopes = parseScopes(scope)
+  if (!scopes.ok) throw new Error(scopes.refusal.message)
+  const { record, plaintext } = await createKey(
+    { database: fresh.database, clock, randomBytes },
+    { organizationId: ORGANIZATION, scopes: scopes.value, admin: false, expiresAtMs },
+  )
+  return { id: record.id, plaintext, header: `Bearer ${plaintext}` }
+}
+
+/** What the listener does with a notification. */
+function hear(keyHash: string): void {
+  expect(Object.keys(authenticator.channels)).toEqual([KEYS_CHANNEL])
+  authenticator.channels[KEYS_CHANNEL]?.(keyHash)
+}
+
+/** Revokes in the database and, as the listener would, tells this process. */
+async function revoke(key: { id: string; plaintext: string }): Promise<void> {
+  await revokeKey({ database: fresh.database, clock }, key.id)
+  hear(new Bun.CryptoHasher('sha256').update(key.plaintext).digest('hex'))
+}
+
+const unknownHeader = () => `Bearer ${drawKey(randomBytes)}`
+const INVALID = { ok: false, refusal: { code: 'invalid_api_key' } }
+const ACCEPTED = { ok: true, value: { organizationId: ORGANIZATION } }
+
+describe('what a header is answered with', () => {
+  test.each([null, undefined])('no header (%p): unauthenticated, without a query', async (header) => {
+    expect(await authenticate(header, ADDRESS)).toMatchObject({ ok: false, refusal: { code: 'unauthenticated' } })
+    expect(database.queries).toBe(0)
+  })
+
+  test('malformed: invalid_api_key, without a query and without being counted', async () => {
+    const { plaintext, header } = await makeKey()
+    const wrong = [
+      '',
+      'Bearer',
+      'Bearer ',
+      plaintext,
+      `Basic ${plaintext}`,
+      `Bearer ${plaintext}x`,
+      `${header}, ${header}`,
+    ]
+    for (let round = 0; round < 20; round += 1) {
+      for (const each of [
+        ...wrong,
+        `Bearer\t${plaintext}`,
+        `Bearer ${plaintext.toLowerCase()}!`,
+        `Token ${plaintext}`,
+      ]) {
+        expect(await authenticate(each, ADDRESS)).toMatchObject(INVALID)
+      }
+    }
+    expect(database.queries).toBe(0)
+    expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
+  })
+
+  test('a valid key: who it is, and what it may do', async () => {
+    const key = await makeKey('serverless:write,billing:read', START_MS + 5_000)
+    const answer = await authenticate(`bearer  ${key.plaintext}`, ADDRESS)
+    expect(answer).toEqual({
+      ok: true,
+      value: {
+        id: key.id,
+        organizationId: ORGANIZATION,
+        scopes: { shortcut: null, serverless: 'write', billing: 'read', webhooks: 'none' },
+        admin: false,
+        expiresAtMs: START_MS + 5_000,
+      },
+    })
+  })
+
+  test('an unknown, a revoked and an expired key are answered alike', async () => {
+    const revoked = await makeKey()
+    await revoke(revoked)
+    const expired = await makeKey('full_access', START_MS - 1)
+    const answers = [unknownHeader(), revoked.header, expired.header].map((header) => authenticate(header, ADDRESS))
+    const [first, ...rest] = await Promise.all(answers)
+    expect(first).toMatchObject(INVALID)
+    for (const answer of rest) expect(answer).toEqual(first as NonNullable<typeof first>)
+  })
+})
+
+describe('memory', () => {
+  test('a key seen before is answered at once, without a promise and without a query', async () => {
+    const { header } = await makeKey()
+    await authenticate(header, ADDRESS)
+    const answer = authenticate(header, ADDRESS)
+    expect(answer).not.toBeInstanceOf(Promise)
+    expect(answer).toMatchObject(ACCEPTED)
+    expect(database.queries).toBe(1)
+  })
+
+  test('a key in memory expires at its instant', async () => {
+    const { header } = await makeKey('full_access', START_MS + 1_000)
+    expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
+    clock.advance(999)
+    expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
+    clock.advance(1)
+    expect(await authenticate(header, ADDRESS)).toMatchObject(INVALID)
+  })
+
+  test('a revoked key is refused from the moment the news arrives', async () => {
+    const key = await makeKey()
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(ACCEPTED)
+    await revoke(key)
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+  })
+
+  test('a look-up that was under way when the key was revoked is not remembered and not shared', async () => {
+    const key = await makeKey()
+    const release = database.hold()
+    const before = authenticate(key.header, ADDRESS)
+    await database.read
+    await revoke(key)
+    database.gate = Promise.resolve()
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+    release()
+    expect(await before).toMatchObject(ACCEPTED)
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+  })
+
+  test('an unknown key is remembered as such for 10 s, and no longer than the news of its creation', async () => {
+    const header = unknownHeader()
+    await authenticate(header, ADDRESS)
+    clock.advance(9_999)
+    expect(authenticate(header, ADDRESS)).not.toBeInstanceOf(Promise)
+    clock.advance(1)
+    expect(authenticate(header, ADDRESS)).toBeInstanceOf(Promise)
+    expect(database.queries).toBe(2)
+
+    const key = await makeKey()
+    await fresh.database.query('delete from api_keys where id = $1', [key.id])
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+    const hash = new Bun.CryptoHasher('sha256').update(key.plaintext).digest()
+    await fresh.database.query(
+      `insert into api_keys (id, organization_id, hash, scopes, admin, created_at) values ($1, $2, $3, 'read_only', false, $4)`,
+      [key.id, ORGANIZATION, hash, new Date(START_MS)],
+    )
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+    hear(hash.toString('hex'))
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(ACCEPTED)
+  })
+
+  test('callers that ask for one key at the same time share one query', async () => {
+    const { header } = await makeKey()
+    const answers = await Promise.all(Array.from({ length: 100 }, () => authenticate(header, ADDRESS)))
+    for (const answer of answers) expect(answer).toMatchObject(ACCEPTED)
+    expect(database.queries).toBe(1)
+  })
+})
+
+describe('while news may be missed', () => {
+  test('the database is asked each time, so that a revocation nobody told of is seen', async () => {
+    const key = await makeKey()
+    await authenticate(key.header, ADDRESS)
+    authenticator.onConfirmed(false)
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(ACCEPTED)
+    await revokeKey({ database: fresh.database, clock }, key.id)
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+    expect(database.queries).toBe(3)
+  })
+
+  test('what was remembered before is forgotten when listening begins anew', async () => {
+    const key = await makeKey()
+    await authenticate(key.header, ADDRESS)
+    authenticator.onConfirmed(false)
+    await revokeKey({ database: fresh.database, clock }, key.id)
+    authenticator.onConfirmed(true)
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+  })
+})
+
+describe('unknown keys from one address', () => {
+  const TOO_MANY = { ok: false, refusal: { code: 'rate_limit_exceeded' } }
+
+  test('the 61st in a minute is 429 with Retry-After, without a query; another address and known keys are not touched', async () => {
+    const known = await makeKey()
+    const other = await makeKey()
+    await authenticate(known.header, ADDRESS)
+    database.queries = 0
+    for (let count = 0; count < 60; count += 1) {
+      expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(INVALID)
+      clock.advance(100)
+    }
+    expect(database.queries).toBe(60)
+    const refused = await authenticate(unknownHeader(), ADDRESS)
+    expect(refused).toMatchObject({ ok: false, refusal: { ...TOO_MANY.refusal, retryAfterSeconds: 54 } })
+    expect(authenticate(other.header, ADDRESS)).toMatchObject(TOO_MANY)
+    expect(database.queries).toBe(60)
+
+    expect(authenticate(known.header, ADDRESS)).toMatchObject(ACCEPTED)
+    expect(await authenticate(other.header, '203.0.113.10')).toMatchObject(ACCEPTED)
+    clock.advance(54_000)
+    expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(INVALID)
+  })
+
+  test('the same unknown key counts each time, though it is remembered', async () => {
+    const header = unknownHeader()
+    for (let count = 0; count < 60; count += 1) expect(await authenticate(header, ADDRESS)).toMatchObject(INVALID)
+    expect(await authenticate(header, ADDRESS)).toMatchObject(TOO_MANY)
+    expect(database.queries).toBe(1)
+  })
+
+  test('revoked and expired keys are known: they stay 401 and are not counted', async () => {
+    const key = await makeKey('full_access', START_MS - 1)
+    for (let count = 0; count < 100; count += 1) expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+    expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(INVALID)
+  })
+
+  test('addresses of one IPv6 /64 count as one', async () => {
+    for (let count = 0; count < 60; count += 1) await authenticate(unknownHeader(), `2001:db8::${count.toString(16)}`)
+    expect(await authenticate(unknownHeader(), '2001:db8::ffff')).toMatchObject(TOO_MANY)
+    expect(await authenticate(unknownHeader(), '2001:db8:0:1::1')).toMatchObject(INVALID)
+  })
+})
+
+describe('the database gone', () => {
+  const UNAVAILABLE = { ok: false, refusal: { code: 'upstream_unavailable', retryAfterSeconds: 1 } }
+
+  test('is 503, never 401; it is reported and not remembered', async () => {
+    const { header } = await makeKey()
+    database.gone = true
+    expect(await authenticate(header, ADDRESS)).toMatchObject(UNAVAILABLE)
+    expect(reported).toHaveLength(1)
+    database.gone = false
+    expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
+    database.gone = true
+    expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
+  })
+
+  test('or silent: 503 after 5 s, and nothing is left waiting', async () => {
+    const { header } = await makeKey()
+    const release = database.hold()
+    const answer = authenticate(header, ADDRESS)
+    clock.advance(5_000)
+    expect(await answer).toMatchObject(UNAVAILABLE)
+    release()
+    expect(clock.waiting()).toBe(0)
+  })
+
+  test('or stalled: at most 1,000 queries wait, whoever comes then is refused at once', async () => {
+    const release = database.hold()
+    const waiting = Array.from({ length: 1_000 }, (_, index) =>
+      authenticate(unknownHeader(), `10.0.${index >> 8}.${index & 255}`),
+    )
+    expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(UNAVAILABLE)
+    expect(database.queries).toBe(1_000)
+    release()
+    await Promise.all(waiting)
+    expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(INVALID)
+  })
+})

@@ -1,0 +1,53 @@
+import { hash } from 'node:crypto'
+import { BRAND } from '../kernel/brand.ts'
+import type { RandomBytes } from '../kernel/ids.ts'
+
+/** What an API key looks like (section 5 of the interface) and what it is stored as. */
+
+const KEY_PREFIX = `${BRAND}_live_`
+/** 62^24 is 2^142: nobody guesses one. */
+const KEY_CHARACTERS = 24
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+/** The largest multiple of 62 in a byte. Bytes from here on are drawn again: folded in, they would favour 0 to 7. */
+const UNIFORM_LIMIT = 248
+const WELL_FORMED = new RegExp(`^${KEY_PREFIX}[0-9A-Za-z]{${KEY_CHARACTERS}}$`)
+
+/** Draws a new key: the prefix and 24 base62 characters, each equally likely. */
+export function drawKey(randomBytes: RandomBytes): string {
+  let key = KEY_PREFIX
+  while (key.length < KEY_PREFIX.length + KEY_CHARACTERS) {
+    for (const byte of randomBytes(KEY_CHARACTERS)) {
+      if (byte < UNIFORM_LIMIT && key.length < KEY_PREFIX.length + KEY_CHARACTERS) key += BASE62.charAt(byte % 62)
+    }
+  }
+  return key
+}
+
+/** True when `text` has the form of a key; says nothing of whether the key exists. */
+export function isWellFormedKey(text: string): boolean {
+  return WELL_FORMED.test(text)
+}
+
+/** SHA-256 of the whole key as 64 lower-case hex digits: all that is ever kept of a key. */
+export function hashKey(key: string): string {
+  return hash('sha256', key, 'hex')
+}
+
+/** A key as it is stored. Instants are milliseconds since the epoch; null is never. */
+export interface ApiKey {
+  readonly id: string
+  readonly organizationId: string
+  readonly scopes: string
+  readonly admin: boolean
+  readonly createdAtMs: number
+  readonly expiresAtMs: number | null
+  readonly revokedAtMs: number | null
+}
+
+export type KeyState = 'active' | 'expired' | 'revoked'
+
+/** Whether a key may be used at `nowMs`. It expires at the instant named, not after it. */
+export function keyStateAt(key: Pick<ApiKey, 'expiresAtMs' | 'revokedAtMs'>, nowMs: number): KeyState {
+  if (key.revokedAtMs !== null) return 'revoked'
+  return key.expiresAtMs !== null && key.expiresAtMs <= nowMs ? 'expired' : 'active'
+}

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
+import { systemClock } from '../io/clock.ts'
+import { openListener } from '../io/postgres/listen.ts'
+import type { Clock } from '../kernel/time.ts'
+import { createAuthenticator } from './authenticate.ts'
+import { createKey } from './create.ts'
+import { listKeys } from './list.ts'
+import { revokeKey } from './revoke.ts'
+import { parseScopes } from './scopes.ts'
+
+const NOW_MS = Date.UTC(2030, 0, 1)
+const ORGANIZATION = randomUUID()
+const OTHER = randomUUID()
+
+let nowMs = NOW_MS
+const clock: Clock = { ...systemClock, now: () => nowMs }
+
+let fresh: FreshDatabase
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  for (const [id, name] of [
+    [ORGANIZATION, 'acme'],
+    [OTHER, 'other'],
+  ] as const) {
+    await fresh.database.query(
+      `insert into organizations (id, name, standing, created_at) values ($1, $2, 'established', $3)`,
+      [id, name, new Date(NOW_MS)],
+    )
+  }
+})
+afterAll(() => fresh.drop())
+
+async function makeKey(organizationId = ORGANIZATION, admin = false) {
+  const scopes = parseScopes('billing:read,serverless:write')
+  if (!scopes.ok) throw new Error(scopes.refusal.message)
+  return await createKey(
+    { database: fresh.database, clock, randomBytes },
+    { organizationId, scopes: scopes.value, admin, expiresAtMs: NOW_MS + 1_000 },
+  )
+}
+
+test('of a key only the SHA-256 is stored', async () => {
+  const { record, plaintext } = await makeKey()
+  const [row] = await fresh.database.query<{ text: string; hash: Uint8Array }>(
+    'select to_jsonb(k)::text as text, hash from api_keys k where id = $1',
+    [record.id],
+  )
+  expect(Buffer.from(row?.hash ?? []).toString('hex')).toBe(
+    new Bun.CryptoHasher('sha256').update(plaintext).digest('hex'),
+  )
+  expect(row?.text).not.toContain(plaintext.slice('svc_live_'.length))
+})
+
+test('a key is listed as it was made, with its organization’s others and nobody else’s, oldest first', async () => {
+  const organizationId = randomUUID()
+  await fresh.database.query(
+    `insert into organizations (id, name, standing, created_at) values ($1, 'listed', 'new', $2)`,
+    [organizationId, new Date(NOW_MS)],
+  )
+  nowMs = NOW_MS
+  const first = await makeKey(organizationId, true)
+  nowMs = NOW_MS + 1
+  const second = await makeKey(organizationId)
+  await makeKey(OTHER)
+  expect(await listKeys(fresh.database, organizationId)).toEqual([first.record, second.record])
+  expect(first.record).toMatchObject({ scopes: 'serverless:write,billing:read', admin: true, createdAtMs: NOW_MS })
+  const all = (await listKeys(fresh.database, null)).map((key) => key.id)
+  expect(all).toContain(first.record.id)
+  expect(all.length).toBeGreaterThanOrEqual(3)
+})
+
+test('a key revoked twice keeps its first instant', async () => {
+  const { record } = await makeKey()
+  nowMs = NOW_MS + 10
+  expect(await revokeKey({ database: fresh.database, clock }, record.id)).toMatchObject({
+    value: { revokedAtMs: nowMs },
+  })
+  nowMs = NOW_MS + 20
+  expect(await revokeKey({ database: fresh.database, clock }, record.id)).toMatchObject({
+    ok: true,
+    value: { revokedAtMs: NOW_MS + 10 },
+  })
+})
+
+test.each([randomUUID(), 'nonsense', ''])('revoking %p, which is no key’s id, is refused', async (id) => {
+  expect(await revokeKey({ database: fresh.database, clock }, id)).toMatchObject({
+    ok: false,
+    refusal: { code: 'not_found' },
+  })
+})
+
+test('a key for an organization that does not exist is not made', async () => {
+  await expect(makeKey(randomUUID())).rejects.toThrow()
+})
+
+test('over a real listener, two processes drop a revoked key and accept a new one that they had refused', async () => {
+  const { record, plaintext } = await makeKey()
+  const processes = await Promise.all([listeningProcess(), listeningProcess()])
+  for (const each of processes) {
+    expect(await each.authenticate(plaintext)).toMatchObject({ ok: true })
+    expect(await each.authenticate(plaintext)).toMatchObject({ ok: true })
+    expect(each.authenticate(plaintext)).not.toBeInstanceOf(Promise)
+  }
+  const heard = processes.map((each) => each.heard(plaintext))
+  nowMs = NOW_MS
+  await revokeKey({ database: fresh.database, clock }, record.id)
+  await Promise.all(heard)
+  for (const each of processes) {
+    expect(await each.authenticate(plaintext)).toMatchObject({ ok: false, refusal: { code: 'invalid_api_key' } })
+    await each.close()
+  }
+})
+
+/** An authenticator with a listener of its own, confirmed. */
+async function listeningProcess() {
+  const authenticator = createAuthenticator({ database: fresh.database, clock, report: () => undefined })
+  const confirmed = Promise.withResolvers<void>()
+  const awaited = new Map<string, () => void>()
+  const [channel = ''] = Object.keys(authenticator.channels)
+  const listener = openListener(fresh.url, {
+    clock: systemClock,
+    channels: {
+      [channel]: (payload) => {
+        authenticator.channels[channel]?.(payload)
+        awaited.get(payload)?.()
+      },
+    },
+    onConfirmed: (is) => {
+      authenticator.onConfirmed(is)
+      if (is) confirmed.resolve()
+    },
+  })
+  await confirmed.promise
+  return {
+    authenticate: (plaintext: string) => authenticator.authenticate(`Bearer ${plaintext}`, '203.0.113.9'),
+    /** Resolves when this process has been told of the key. */
+    heard: (plaintext: string) =>
+      new Promise<void>((resolve) => {
+        awaited.set(new Bun.CryptoHasher('sha256').update(plaintext).digest('hex'), resolve)
+      }),
+    close: () => listener.close(),
+  }
+}

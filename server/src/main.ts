@@ -1,0 +1,26 @@
+/** The entry: hands the command line to its command, and signals to a running server. */
+
+import { join } from 'node:path'
+import { run } from './commands/run.ts'
+import { type Signals, serve } from './commands/serve.ts'
+import { systemSurroundings } from './commands/system.ts'
+import { systemClock } from './io/clock.ts'
+import { pullModel } from './upstream/gguf/pull.ts'
+
+const signals: Signals = {
+  onStop: (callback) => {
+    process.on('SIGTERM', callback)
+    process.on('SIGINT', callback)
+  },
+  onReload: (callback) => void process.on('SIGHUP', callback),
+}
+
+const surroundings = systemSurroundings({
+  serve: (options) => serve(options, surroundings, signals),
+  pullModel: ({ dataDirectory, source, onProgress }) =>
+    pullModel({ spec: source, folder: join(dataDirectory, 'models'), clock: systemClock, onProgress }),
+})
+
+// Not process.exit straight away: what was written last must reach a pipe.
+process.exitCode = await run(process.argv.slice(2), surroundings)
+process.stdout.write('', () => process.exit())

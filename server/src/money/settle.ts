@@ -1,0 +1,33 @@
+import type { PriceTable } from '../catalog/price.ts'
+import type { TokenUsage } from '../upstream/spec.ts'
+import type { Admitted, Money } from './admit.ts'
+import type { Outcome } from './charge.ts'
+import { priceTokens } from './pricing.ts'
+
+/** What there is to charge for. */
+export interface Delivered {
+  readonly usage: TokenUsage
+  /** True when the tokens were counted here because the upstream reported none. */
+  readonly estimated: boolean
+  /** The target that served it. */
+  readonly target: string
+  readonly outcome: Outcome
+}
+
+/**
+ * Charges a call and ends its hold. The money leaves the wallet at once; the promise resolves when the charge is durable,
+ * however long the database takes: an answer that waits for it must not leave before. Returns the cost in micro-cents.
+ * Throws when the call's hold has ended before: a call is charged once.
+ */
+export async function settle(
+  money: Money,
+  admitted: Admitted,
+  price: PriceTable,
+  delivered: Delivered,
+): Promise<bigint> {
+  const costMicrocents = priceTokens(price, delivered.usage)
+  admitted.hold.spend(costMicrocents)
+  const wallet = money.wallet(admitted.admission.organizationId)
+  await money.writer.post({ ...admitted.admission, ...delivered, costMicrocents }, wallet)
+  return costMicrocents
+}

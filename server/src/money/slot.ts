@@ -1,0 +1,105 @@
+/**
+ * A process's slot: a small number that names its allotments and rollup rows, owned through a session advisory lock.
+ * A killed process loses the lock within milliseconds, a stopped one keeps it. Who holds the lock of a slot owns what is
+ * allotted to it, whoever wrote that.
+ */
+
+import type { Database } from '../io/postgres/database.ts'
+import { HoldLost, hold } from '../io/postgres/hold.ts'
+import { LOCK_CLASS } from '../io/postgres/locks.ts'
+import { openSession, type Session } from '../io/postgres/session.ts'
+import type { Log } from '../kernel/log.ts'
+import { type Clock, MINUTE_MS } from '../kernel/time.ts'
+import { foldSlot, listSlots, readServerStart, takeSlot } from './store.ts'
+
+/** More processes than anyone runs on one database; only bounds the search for a free slot. */
+const SLOT_LIMIT = 1_024
+
+/** After a restart of the database owners have this long to take their locks again before anyone takes them over. */
+const OWNERS_FIRST_MS = MINUTE_MS
+
+export interface SlotOptions {
+  readonly database: Database
+  readonly url: string
+  readonly clock: Clock
+  readonly log: Log
+  /** True when nobody else can have used the database since it started: the embedded one, owned by this process. */
+  readonly alone: boolean
+  /** The slot is gone for good: stop. */
+  readonly onLost: (reason: string) => void
+}
+
+export interface Slot {
+  readonly number: number
+  /** False while the connection that holds the lock is gone: nothing may be admitted then. */
+  isOwned(): boolean
+  /** Gives back what slots without an owner were allotted. Run at start and now and then. */
+  reclaim(): Promise<void>
+  release(): Promise<void>
+}
+
+/** Takes a free slot and folds what its former owner left behind. */
+export async function claimSlot(options: SlotOptions): Promise<Slot> {
+  const { database, url, clock, log } = options
+  let number: number | null = null
+
+  const connect = async (): Promise<Session> => {
+    const session = await openSession(url, clock, 'tollgate slot')
+    try {
+      if (number === null) number = await findFree(session, database, await mayTakeOver(options))
+      else if (!(await session.tryLock(LOCK_CLASS.slot, number))) {
+        throw new HoldLost(`slot ${number} of this process was taken by another`)
+      }
+      return session
+    } catch (error) {
+      await session.close()
+      throw error
+    }
+  }
+  const held = await hold(connect, {
+    clock,
+    log: (message) => log.warn({}, message),
+    onLost: options.onLost,
+  })
+  const own = number ?? 0
+  await database.transaction((tx) => foldSlot(tx, own))
+  await takeSlot(database, own, clock.now())
+
+  return {
+    number: own,
+    isOwned: () => !held.session().lost,
+    async reclaim() {
+      if (!(await mayTakeOver(options))) return
+      for (const slot of await listSlots(database)) {
+        if (slot !== own) await reclaimSlot(held.session(), database, slot)
+      }
+    },
+    async release() {
+      held.letGo()
+      await held.session().close()
+    },
+  }
+}
+
+async function reclaimSlot(session: Session, database: Database, slot: number): Promise<void> {
+  if (!(await session.tryLock(LOCK_CLASS.slot, slot))) return
+  try {
+    await database.transaction((tx) => foldSlot(tx, slot))
+  } finally {
+    await session.unlock(LOCK_CLASS.slot, slot)
+  }
+}
+
+/** Whether a lock that is free means that its owner is dead. */
+async function mayTakeOver({ database, clock, alone }: SlotOptions): Promise<boolean> {
+  return alone || clock.now() - (await readServerStart(database)) > OWNERS_FIRST_MS
+}
+
+async function findFree(session: Session, database: Database, usedToo: boolean): Promise<number> {
+  const used = new Set(await listSlots(database))
+  for (let slot = 0; slot < SLOT_LIMIT; slot += 1) {
+    if (used.has(slot) && !usedToo) continue
+    if (await session.tryLock(LOCK_CLASS.slot, slot)) return slot
+  }
+  throw new Error(`all ${SLOT_LIMIT} process slots are taken; stop gateway processes that are not needed`)
+}

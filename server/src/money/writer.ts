@@ -1,0 +1,222 @@
+/**
+ * The one writer of a process: everything that its calls change about money goes through here, one transaction at a
+ * time. It gathers the charges that finished while the last transaction ran and posts them together (group commit), and
+ * refills allotments in between. Because batches and refills never overlap, what the database says about this process's
+ * allotments is exact whenever a refill reads it.
+ */
+
+import type { Database } from '../io/postgres/database.ts'
+import type { Log } from '../kernel/log.ts'
+import { type Clock, SECOND_MS, sleep, utcDay } from '../kernel/time.ts'
+import type { Charge } from './charge.ts'
+import { buryCharge, ensureChargePartition, postCharges, refillAllotments } from './store.ts'
+import type { Wallet } from './wallet.ts'
+
+/** Larger batches gain nothing (measured: 160k charges/s at 500) and lengthen the wait of the first in it. */
+const BATCH_CHARGES = 500
+
+/** Between tries of a batch whose outcome is unknown: short enough that a restarted database is met at once. */
+const RETRY_FIRST_MS = 25
+const RETRY_LONGEST_MS = SECOND_MS
+
+/** What the writer needs to know about an error of the database. */
+export interface WriterErrors {
+  /** True when the database itself refused the statement's data, so that trying the same again can't help. */
+  isRefusedData(error: unknown): boolean
+}
+
+export interface WriterDependencies {
+  readonly database: Database
+  readonly slot: number
+  readonly clock: Clock
+  readonly log: Log
+  readonly errors: WriterErrors
+  /** Called for each batch that is posted, for metrics. */
+  readonly onPosted?: (charges: number, milliseconds: number) => void
+  readonly onBuried?: (charge: Charge) => void
+}
+
+interface Pending {
+  readonly charge: Charge
+  readonly wallet: Wallet
+  readonly since: number
+  readonly resolve: () => void
+}
+
+interface Refill {
+  need: bigint
+  readonly wallet: Wallet
+  readonly waiting: { resolve: () => void; reject: (reason: unknown) => void }[]
+}
+
+export class Writer {
+  private readonly dependencies: WriterDependencies
+  private readonly pending: Pending[] = []
+  private readonly underWay: Pending[] = []
+  private refills = new Map<string, Refill>()
+  private readonly partitions = new Set<string>()
+  private running: Promise<void> | null = null
+
+  constructor(dependencies: WriterDependencies) {
+    this.dependencies = dependencies
+  }
+
+  /** How many charges are not yet known to be posted. */
+  get backlog(): number {
+    return this.pending.length + this.underWay.length
+  }
+
+  /** For how long the oldest of them has waited, milliseconds. */
+  get oldestAgeMs(): number {
+    const oldest = this.underWay[0] ?? this.pending[0]
+    return oldest ? this.dependencies.clock.monotonicMs() - oldest.since : 0
+  }
+
+  /**
+   * Posts a charge; resolves when it is durably there (or buried in `dead_charges`). Never rejects and never gives up:
+   * a commit that seems to have failed may have committed, so it is tried again by charge id until the outcome is known.
+   */
+  post(charge: Charge, wallet: Wallet): Promise<void> {
+    return new Promise((resolve) => {
+      this.pending.push({ charge, wallet, since: this.dependencies.clock.monotonicMs(), resolve })
+      this.run()
+    })
+  }
+
+  /**
+   * Asks the account for `need` micro-cents more and brings the wallet up to date. Resolves whether or not anything was
+   * granted; rejects when the database can't be asked now.
+   */
+  refill(wallet: Wallet, need: bigint): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const asked = this.refills.get(wallet.organizationId) ?? { need: 0n, wallet, waiting: [] }
+      asked.need += need
+      asked.waiting.push({ resolve, reject })
+      this.refills.set(wallet.organizationId, asked)
+      this.run()
+    })
+  }
+
+  /** Resolves when nothing is left to post. */
+  async drain(): Promise<void> {
+    while (this.running) await this.running
+  }
+
+  private run(): void {
+    this.running ??= this.work().finally(() => {
+      this.running = null
+    })
+  }
+
+  private async work(): Promise<void> {
+    // Lets everything that finishes in this turn of the event loop join the first batch.
+    await Promise.resolve()
+    while (this.pending.length > 0 || this.refills.size > 0) {
+      if (this.refills.size > 0) await this.refillAll()
+      if (this.pending.length > 0) await this.postBatch()
+    }
+  }
+
+  private async refillAll(): Promise<void> {
+    const asked = this.refills
+    this.refills = new Map()
+    const needs = new Map<string, bigint>()
+    for (const [organizationId, refill] of asked) needs.set(organizationId, refill.need)
+    try {
+      const { database, slot } = this.dependencies
+      const refilled = await database.transaction((tx) => refillAllotments(tx, slot, needs))
+      for (const { organizationId, grantedMicrocents } of refilled) {
+        const wallet = asked.get(organizationId)?.wallet
+        if (!wallet) continue
+        wallet.grantedMicrocents = grantedMicrocents
+        wallet.postedMicrocents = 0n
+      }
+      for (const { waiting } of asked.values()) for (const { resolve } of waiting) resolve()
+    } catch (error) {
+      rejectAll(asked, error)
+    }
+  }
+
+  private async postBatch(): Promise<void> {
+    this.underWay.push(...this.pending.splice(0, BATCH_CHARGES))
+    const startedAt = this.dependencies.clock.monotonicMs()
+    const batch = [...this.underWay]
+    await this.postUntilKnown(batch)
+    this.underWay.length = 0
+    this.dependencies.onPosted?.(batch.length, this.dependencies.clock.monotonicMs() - startedAt)
+    for (const { resolve } of batch) resolve()
+  }
+
+  private async postUntilKnown(batch: readonly Pending[]): Promise<void> {
+    const { clock, errors, log } = this.dependencies
+    for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(delayMs * 2, RETRY_LONGEST_MS)) {
+      try {
+        await this.postOnce(batch)
+        return
+      } catch (error) {
+        if (errors.isRefusedData(error)) return this.halve(batch, error)
+        log.warn({ err: error, charges: batch.length }, 'charges not posted yet; trying again')
+        this.rejectRefills(error)
+        await sleep(clock, delayMs)
+      }
+    }
+  }
+
+  private async postOnce(batch: readonly Pending[]): Promise<void> {
+    const { database, slot, clock } = this.dependencies
+    const charges = batch.map(({ charge }) => charge)
+    for (const { admittedAtMs } of charges) await this.ensurePartition(admittedAtMs)
+    await postCharges(database, slot, charges, clock.now())
+    for (const { charge, wallet } of batch) {
+      wallet.unpostedMicrocents -= charge.costMicrocents
+      wallet.postedMicrocents += charge.costMicrocents
+    }
+  }
+
+  private ensurePartition(epochMs: number): Promise<void> | undefined {
+    const day = utcDay(epochMs)
+    if (this.partitions.has(day)) return undefined
+    return ensureChargePartition(this.dependencies.database, epochMs).then(() => {
+      this.partitions.add(day)
+    })
+  }
+
+  /** Finds the rows that the database refuses, posts the others, and keeps the refused ones for an operator. */
+  private async halve(batch: readonly Pending[], error: unknown): Promise<void> {
+    const first = batch[0]
+    if (batch.length > 1) {
+      const middle = batch.length >> 1
+      await this.postUntilKnown(batch.slice(0, middle))
+      await this.postUntilKnown(batch.slice(middle))
+    } else if (first) {
+      await this.bury(first, error)
+    }
+  }
+
+  private async bury({ charge, wallet }: Pending, error: unknown): Promise<void> {
+    const { database, clock, log, onBuried } = this.dependencies
+    const reason = error instanceof Error ? error.message : String(error)
+    log.error({ err: error, chargeId: charge.chargeId }, 'the database refuses a charge; it is kept in dead_charges')
+    for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(delayMs * 2, RETRY_LONGEST_MS)) {
+      try {
+        await buryCharge(database, charge, reason, clock.now())
+        break
+      } catch (failure) {
+        log.warn({ err: failure }, 'a refused charge is not kept yet; trying again')
+        await sleep(clock, delayMs)
+      }
+    }
+    wallet.unpostedMicrocents -= charge.costMicrocents
+    onBuried?.(charge)
+  }
+
+  private rejectRefills(error: unknown): void {
+    const asked = this.refills
+    this.refills = new Map()
+    rejectAll(asked, error)
+  }
+}
+
+function rejectAll(asked: ReadonlyMap<string, Refill>, error: unknown): void {
+  for (const { waiting } of asked.values()) for (const { reject } of waiting) reject(error)
+}

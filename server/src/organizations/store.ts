@@ -1,0 +1,38 @@
+import type { Queryable } from '../io/postgres/database.ts'
+import type { Organization, Standing } from './organization.ts'
+
+/** Every statement on `organizations`. */
+
+interface OrganizationRow {
+  readonly id: string
+  readonly name: string
+  readonly standing: Standing
+  readonly created_at: Date
+}
+
+const COLUMNS = 'id, name, standing, created_at'
+
+/** False when the name is taken; the unique index decides, not a look beforehand. */
+export async function insertOrganization(database: Queryable, organization: Organization): Promise<boolean> {
+  const rows = await database.query(
+    `insert into organizations (${COLUMNS}) values ($1, $2, $3, $4) on conflict (name) do nothing returning id`,
+    [organization.id, organization.name, organization.standing, new Date(organization.createdAtMs)],
+  )
+  return rows.length === 1
+}
+
+/** The organization of that exact name. */
+export async function selectOrganizationByName(database: Queryable, name: string): Promise<Organization | undefined> {
+  const rows = await database.query<OrganizationRow>(`select ${COLUMNS} from organizations where name = $1`, [name])
+  return rows[0] && fromRow(rows[0])
+}
+
+/** All organizations, oldest first. */
+export async function selectOrganizations(database: Queryable): Promise<Organization[]> {
+  const rows = await database.query<OrganizationRow>(`select ${COLUMNS} from organizations order by created_at, id`)
+  return rows.map(fromRow)
+}
+
+function fromRow(row: OrganizationRow): Organization {
+  return { id: row.id, name: row.name, standing: row.standing, createdAtMs: row.created_at.getTime() }
+}

@@ -1,0 +1,222 @@
+/** Every route, and what a request must bring to each: the table of contents. `edge/pipeline.ts` has the order of checks. */
+
+import { Hono } from 'hono'
+import { z } from 'zod'
+import { balance, showBalance } from './billing/http.ts'
+import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
+import type { Catalog } from './catalog/model.ts'
+import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
+import type { ChatDependencies } from './chat/complete.ts'
+import { chatCompletionChunk, chatCompletionRequest, chatCompletionResponse, chatCompletions } from './chat/http.ts'
+import { type DescribedRoute, describeService } from './edge/describe.ts'
+import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
+import type { OpenRequests } from './edge/openRequests.ts'
+import { type Connection, type Handle, type PipelineDependencies, pipeline, type Requirements } from './edge/pipeline.ts'
+import { requestIdOf } from './edge/requestId.ts'
+import type { Queryable } from './io/postgres/database.ts'
+import { refusal } from './kernel/errors.ts'
+
+export interface RouteDependencies {
+  readonly edge: PipelineDependencies
+  readonly openRequests: OpenRequests
+  readonly catalog: () => Catalog
+  readonly chat: ChatDependencies
+  readonly database: Queryable
+}
+
+interface Route extends DescribedRoute {
+  readonly needs: Requirements
+  readonly handle: Handle
+}
+
+const READ = { permission: 'serverless:read' } as const
+
+function servedRoutes({ catalog, chat, openRequests, database }: RouteDependencies): Route[] {
+  const models = createCatalogEndpoints()
+  return [
+    {
+      method: 'GET',
+      path: '/models',
+      needs: { ...READ, query: ['modality'] },
+      handle: (call) => toResponse(models.list(catalog(), call.query, call.request.headers.get('If-None-Match'))),
+      describe: {
+        summary: 'List the models',
+        requestParams: { query: ModelsQuerySchema },
+        responses: {
+          200: { description: 'The live catalog.', content: { 'application/json': ModelListSchema } },
+          304: { description: 'Unchanged since the ETag in If-None-Match.' },
+        },
+      },
+    },
+    {
+      method: 'GET',
+      path: '/models/{id}',
+      needs: READ,
+      handle: (call) => {
+        const rawId = new URL(call.request.url).pathname.slice('/v1/models/'.length)
+        return toResponse(models.retrieve(catalog(), rawId, call.query, call.request.headers.get('If-None-Match')))
+      },
+      describe: {
+        summary: 'Retrieve a model',
+        description: 'The id may be an alias, may hold slashes, encoded or not, and may end in `:economy`.',
+        requestParams: { path: z.object({ id: z.string() }) },
+        responses: {
+          200: { description: 'The model.', content: { 'application/json': ModelSchema } },
+          304: { description: 'Unchanged since the ETag in If-None-Match.' },
+        },
+        refusals: [404],
+      },
+    },
+    {
+      method: 'POST',
+      path: '/chat/completions',
+      needs: { permission: 'serverless:write', body: 'json' },
+      handle: chatCompletions(chat, openRequests),
+      describe: {
+        summary: 'Complete a chat',
+        description:
+          'With `stream: true` the answer is a stream of server-sent events, ended by `data: [DONE]`. An unknown model on a ' +
+          'stream, and a failure in mid-stream, arrive as one `{"error": …}` event before it.',
+        requestBody: chatCompletionRequest,
+        responses: {
+          200: {
+            description: 'The answer, whole or streamed.',
+            content: { 'application/json': chatCompletionResponse, 'text/event-stream': chatCompletionChunk },
+          },
+        },
+        refusals: [402, 404, 413, 422, 502, 504],
+      },
+    },
+    {
+      method: 'GET',
+      path: '/billing/balance',
+      needs: { permission: 'billing:read' },
+      handle: showBalance(database),
+      describe: {
+        summary: 'Read the credit balance',
+        responses: { 200: { description: 'The balance.', content: { 'application/json': balance } } },
+        refusals: [422],
+      },
+    },
+  ]
+}
+
+const notEnabled = refusal('not_found', 'This is not enabled on this server.')
+const noDeposits = refusal('not-found', 'Stablecoin deposits are not enabled on this server.')
+const noSubscriptions = refusal('payment-source-unavailable', 'Subscriptions are not configured on this server.')
+
+/** What the interface has and this server does not yet: the key and its scope are checked all the same (B7). */
+function routesNotEnabled(): Route[] {
+  const off = (method: Route['method'], path: string, needs: Requirements, refused = notEnabled): Route => ({
+    method,
+    path,
+    needs,
+    handle: () => refused,
+  })
+  const write = { permission: 'serverless:write' } as const
+  const billingRead = { permission: 'billing:read' } as const
+  const billingWrite = { permission: 'billing:write' } as const
+  return [
+    off('POST', '/embeddings', write),
+    off('POST', '/images/generations', write),
+    off('GET', '/inference/preflight', { ...READ, query: ['model'] }),
+    off('POST', '/videos', write),
+    off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),
+    off('GET', '/videos/{id}', READ),
+    off('GET', '/videos/{id}/content', { ...READ, query: ['variant'] }),
+    off('POST', '/videos/{id}/cancel', write),
+    off('GET', '/webhook-endpoints', { permission: 'webhooks:read', query: ['limit', 'cursor'] }),
+    off('POST', '/webhook-endpoints', { permission: 'webhooks:write' }),
+    off('DELETE', '/webhook-endpoints/{id}', { permission: 'webhooks:write' }),
+    off('GET', '/operations/{id}', { permission: 'any' }),
+    off('GET', '/usage', { ...billingRead, query: ['bucket', 'group_by', 'start', 'end', 'cursor', 'limit'] }),
+    off('GET', '/billing/deposits', billingRead, noDeposits),
+    off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
+    off('GET', '/billing/deposits/{id}', billingRead, noDeposits),
+    off('GET', '/billing/spending-limit', billingRead),
+    off('PUT', '/billing/spending-limit', { ...billingWrite, admin: true }),
+    off('GET', '/billing/subscription', billingRead),
+    off('POST', '/billing/subscription/checkout', { ...billingWrite, admin: true }, noSubscriptions),
+    off('POST', '/billing/subscription/portal', { ...billingWrite, admin: true }, noSubscriptions),
+  ]
+}
+
+const publicRoutes: DescribedRoute[] = [
+  {
+    method: 'GET',
+    path: '/health',
+    isPublic: true,
+    describe: {
+      summary: 'Whether the server is alive',
+      responses: {
+        200: { description: 'It is.', content: { 'application/json': z.object({ status: z.literal('ok') }) } },
+      },
+    },
+  },
+  {
+    method: 'GET',
+    path: '/openapi.json',
+    isPublic: true,
+    describe: {
+      summary: 'This description',
+      responses: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': z.looseObject({}) } } },
+    },
+  },
+]
+
+/** Builds the function that answers every request of the public port. */
+export function createRouter(
+  dependencies: RouteDependencies,
+): (request: Request, connection: Connection) => Response | Promise<Response> {
+  const { edge } = dependencies
+  const app = new Hono<{ Bindings: Connection }>()
+  const allowed = new Map<string, string[]>()
+
+  const served = servedRoutes(dependencies)
+  for (const route of [...served, ...routesNotEnabled()]) {
+    const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, route.handle)
+    const pattern = patternOf(route.path)
+    allowed.set(pattern, [...(allowed.get(pattern) ?? []), route.method])
+    app.on(route.method, pattern, (context) => serve(context.req.raw, context.req.path, context.env))
+  }
+
+  const description = JSON.stringify(describeService([...publicRoutes, ...served]))
+  const open = (path: string, body: string) => {
+    allowed.set(`/v1${path}`, ['GET'])
+    app.get(`/v1${path}`, (context) => {
+      const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
+      return new Response(body, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
+    })
+  }
+  open('/health', JSON.stringify({ status: 'ok' }))
+  open('/openapi.json', description)
+
+  for (const [pattern, methods] of allowed) {
+    const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+    app.all(pattern, (context) => {
+      const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
+      const refused = refusal('method_not_allowed', `This path takes ${allow}.`)
+      return refusalResponse(refused, envelopeOf(context.req.path), requestId, { Allow: allow })
+    })
+  }
+  app.notFound((context) => {
+    const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
+    const refused = refusal('not_found', 'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.')
+    return envelopeOf(context.req.path) === 'B'
+      ? refusalResponse(refused, 'B', requestId)
+      : unknownPathResponse(refused, requestId)
+  })
+  return (request, connection) => app.fetch(request, connection)
+}
+
+/** A path of the description as the router's pattern. Model ids hold slashes, so they take the rest of the path. */
+function patternOf(path: string): string {
+  if (path === '/models/{id}') return '/v1/models/*'
+  return `/v1${path.replaceAll(/\{(\w+)\}/g, ':$1')}`
+}
+
+function toResponse(answer: ReturnType<CatalogEndpoints['list']>) {
+  if (!answer.ok) return answer.refusal
+  const { status, headers, bytes } = answer.value
+  return new Response(bytes as Uint8Array<ArrayBuffer> | null, { status, headers })
+}

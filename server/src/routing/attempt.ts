@@ -1,0 +1,204 @@
+import type { Deadlines } from '../catalog/upstream.ts'
+import type { Clock } from '../kernel/time.ts'
+import { Watchdog } from '../kernel/watchdog.ts'
+import {
+  type ChatCall,
+  type ChatEvent,
+  type Upstream,
+  UpstreamFailure,
+  type UpstreamFailureKind,
+} from '../upstream/spec.ts'
+
+/** Where a call may go: a server, and the model's name there. */
+export interface ChatTarget {
+  readonly upstream: Upstream
+  readonly model: string
+}
+
+/** How an attempt ended; `cancelled` is our own doing: the client left, or we had enough. */
+export type AttemptOutcome = 'answered' | 'cancelled' | UpstreamFailureKind
+
+export interface AttemptOptions {
+  /** The caller's: its abort ends the attempt at once, with the signal's reason. */
+  readonly signal: AbortSignal
+  readonly deadlines: Deadlines
+  /** When the whole call must be over, on the clock's monotonic scale. */
+  readonly wholeDueMs: number
+  readonly clock: Clock
+  /** Told once, when the attempt is over. */
+  readonly onOver: (outcome: AttemptOutcome, failure: UpstreamFailure | null, elapsedMs: number) => void
+}
+
+type Next = IteratorResult<ChatEvent, undefined>
+const END: Next = { done: true, value: undefined }
+
+/**
+ * One call to one target under its deadlines: first `begin`, then the events. One promise is waited for at a time; a
+ * deadline or an abort rejects it at once, whether or not the upstream heeds its signal.
+ */
+export class Attempt implements AsyncIterableIterator<ChatEvent, undefined> {
+  private readonly target: ChatTarget
+  private readonly call: Omit<ChatCall, 'model'>
+  private readonly options: AttemptOptions
+  private readonly controller = new AbortController()
+  private readonly watchdog: Watchdog
+  private readonly startedMs: number
+  private phase: 'connecting' | 'waiting' | 'answering' | 'over' = 'connecting'
+  private inner: AsyncIterator<ChatEvent> | null = null
+  private first: Next | null = null
+  /** Why it is over, where that is to be thrown; the reason of an abort may be anything. */
+  private thrown: { readonly reason: unknown } | null = null
+  private pending: { resolve(result: Next): void; reject(reason: unknown): void } | null = null
+
+  constructor(target: ChatTarget, call: Omit<ChatCall, 'model'>, options: AttemptOptions) {
+    this.target = target
+    this.call = call
+    this.options = options
+    this.startedMs = options.clock.monotonicMs()
+    this.watchdog = new Watchdog(options.clock, this.onDue)
+    options.signal.addEventListener('abort', this.onAbort)
+  }
+
+  /** Sends the call; resolves when the first event of its answer is here. Rejects as the events do. */
+  async begin(): Promise<void> {
+    const { connectMs, firstByteMs } = this.options.deadlines
+    if (this.target.upstream.canConnect === undefined) this.phase = 'waiting'
+    this.dueIn(this.phase === 'connecting' ? connectMs / 2 : firstByteMs, this.startedMs)
+    const first = await this.guard(this.start())
+    if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty', false))
+    this.phase = 'answering'
+    this.first = first
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<Next> {
+    if (this.thrown !== null) return Promise.reject(this.thrown.reason)
+    const first = this.first
+    if (first !== null) {
+      this.first = null
+      return Promise.resolve(first)
+    }
+    if (this.inner === null || this.phase === 'over') return Promise.resolve(END)
+    // Silence counts only while somebody waits: a slow reader is not the upstream's fault.
+    this.dueIn(this.options.deadlines.silenceMs, this.options.clock.monotonicMs())
+    return this.guard(this.inner.next())
+  }
+
+  return(): Promise<Next> {
+    this.cancel()
+    return Promise.resolve(END)
+  }
+
+  /** Stops the upstream's work, if it is still at it. The events are at their end then. */
+  cancel(): void {
+    if (!this.over('cancelled', null)) return
+    this.controller.abort()
+    this.pending?.resolve(END)
+  }
+
+  private async start(): Promise<Next> {
+    const { upstream, model } = this.target
+    const answer = await upstream.chat({ ...this.call, model }, this.controller.signal)
+    this.inner = answer[Symbol.asyncIterator]()
+    if (this.phase === 'connecting') {
+      this.phase = 'waiting'
+      this.dueIn(this.options.deadlines.firstByteMs, this.startedMs)
+    }
+    return this.inner.next()
+  }
+
+  private guard(work: Promise<Next>): Promise<Next> {
+    return new Promise((resolve, reject) => {
+      this.pending = { resolve, reject }
+      work.then(this.onNext, this.onFailed)
+    })
+  }
+
+  private readonly onNext = (result: Next): void => {
+    if (this.phase === 'over') return
+    if (result.done === true) this.over('answered', null)
+    else this.watchdog.due(this.options.wholeDueMs)
+    const pending = this.pending
+    this.pending = null
+    pending?.resolve(result)
+  }
+
+  private readonly onFailed = (error: unknown): void => {
+    // Once it is over this is the echo of our own abort, and the promise is settled.
+    if (this.phase !== 'over') this.fail(asFailure(error))
+  }
+
+  /** Sets the next deadline; the whole call's stands above it. */
+  private dueIn(delayMs: number, fromMs: number): void {
+    this.watchdog.due(Math.min(fromMs + delayMs, this.options.wholeDueMs))
+  }
+
+  private readonly onDue = (): void => {
+    const { clock, wholeDueMs, deadlines } = this.options
+    if (clock.monotonicMs() >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
+    else if (this.phase === 'connecting') this.probe()
+    else if (this.phase === 'waiting') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)
+    else if (this.pending !== null) this.expire(`silent for ${deadlines.silenceMs} ms`, false)
+    else this.watchdog.due(wholeDueMs)
+  }
+
+  /**
+   * `fetch` does not tell when its connection exists. So a call without an answer after half of the connect deadline is
+   * looked into from beside: if a new connection can't be made in the other half, it counts as not connected.
+   */
+  private probe(): void {
+    const { connectMs, firstByteMs } = this.options.deadlines
+    this.phase = 'waiting'
+    this.dueIn(firstByteMs, this.startedMs)
+    this.target.upstream.canConnect?.(connectMs / 2).then((connected) => {
+      if (connected || this.inner !== null || this.phase !== 'waiting') return
+      this.fail(new UpstreamFailure('unavailable', `no connection within ${connectMs} ms`, true))
+    })
+  }
+
+  private expire(detail: string, mayFailOver: boolean): void {
+    this.fail(new UpstreamFailure('timeout', detail, mayFailOver))
+  }
+
+  private readonly onAbort = (): void => {
+    if (!this.over('cancelled', null)) return
+    this.stopWith(this.options.signal.reason)
+  }
+
+  /** Ends the attempt with a failure and returns it; whoever waits is rejected with it. */
+  private fail(failure: UpstreamFailure): UpstreamFailure {
+    if (this.over(failure.kind, failure)) this.stopWith(failure)
+    return failure
+  }
+
+  private stopWith(reason: unknown): void {
+    this.thrown = { reason }
+    this.controller.abort(reason)
+    this.pending?.reject(reason)
+  }
+
+  /** Marks the end, once; false when it was over before. */
+  private over(outcome: AttemptOutcome, failure: UpstreamFailure | null): boolean {
+    if (this.phase === 'over') return false
+    this.phase = 'over'
+    this.watchdog.stop()
+    this.options.signal.removeEventListener('abort', this.onAbort)
+    this.options.onOver(outcome, failure, this.options.clock.monotonicMs() - this.startedMs)
+    return true
+  }
+}
+
+/** Whatever a dialect threw. What is no UpstreamFailure is a bug of ours: its message may hold anything, so it is not quoted. */
+function asFailure(error: unknown): UpstreamFailure {
+  if (error instanceof UpstreamFailure) return error
+  const failure = new UpstreamFailure(
+    'faulty',
+    `unexpected: ${error instanceof Error ? error.name : typeof error}`,
+    false,
+  )
+  failure.cause = error
+  return failure
+}

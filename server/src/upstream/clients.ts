@@ -1,0 +1,83 @@
+import type { UpstreamSettings } from '../catalog/upstream.ts'
+import type { Http } from '../io/http.ts'
+import type { Log } from '../kernel/log.ts'
+import type { Clock } from '../kernel/time.ts'
+import { type GgufEngine, startGguf } from './gguf/supervise.ts'
+import { openaiUpstream } from './openai/openai.ts'
+import { sandboxUpstream } from './sandbox/sandbox.ts'
+import type { Upstream } from './spec.ts'
+
+export interface UpstreamClientsOptions {
+  readonly http: Http
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** The clients of the upstreams in the settings, each made once and kept while its settings stay the same. */
+export interface UpstreamClients {
+  /** The client for these settings; started when first asked for. */
+  clientFor(settings: UpstreamSettings): Upstream
+  /** Ends what runs for settings that are not among these any more. Calls under way on an engine break off. */
+  keepOnly(settings: Iterable<UpstreamSettings>): Promise<void>
+  close(): Promise<void>
+}
+
+interface Running {
+  readonly upstream: Upstream
+  readonly engine: GgufEngine | null
+}
+
+export function createUpstreamClients(options: UpstreamClientsOptions): UpstreamClients {
+  const running = new Map<UpstreamSettings, Running>()
+  const keepOnly = async (settings: Iterable<UpstreamSettings>) => {
+    const kept = new Set(settings)
+    const ending: Promise<void>[] = []
+    for (const [each, { engine }] of running) {
+      if (kept.has(each)) continue
+      running.delete(each)
+      if (engine) ending.push(engine.close())
+    }
+    await Promise.all(ending)
+  }
+  return {
+    clientFor(settings) {
+      const found = running.get(settings)
+      if (found) return found.upstream
+      const made = start(settings, options)
+      running.set(settings, made)
+      return made.upstream
+    },
+    keepOnly,
+    close: () => keepOnly([]),
+  }
+}
+
+function start(settings: UpstreamSettings, { http, clock, log }: UpstreamClientsOptions): Running {
+  if (settings.dialect === 'sandbox') {
+    const { name, ...pace } = settings
+    return { upstream: sandboxUpstream({ name, settings: pace, clock }), engine: null }
+  }
+  if (settings.dialect === 'openai') {
+    const { name, baseUrl, apiKey, headers } = settings
+    const extraHeaders = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.reveal()]))
+    const bearer = () => apiKey?.reveal() ?? null
+    return {
+      upstream: openaiUpstream({ name, address: () => baseUrl, bearer, extraHeaders, http, clock }),
+      engine: null,
+    }
+  }
+  const { name, file, sequences, contextTokens } = settings
+  const engine = startGguf({ file, sequences, contextTokens, clock, log })
+  return { upstream: engineUpstream(name, engine, http, clock), engine }
+}
+
+/** Speaks to whichever child runs now: a restarted one has another port and another token. */
+function engineUpstream(name: string, engine: GgufEngine, http: Http, clock: Clock): Upstream {
+  return {
+    name,
+    async chat(call, signal) {
+      const { baseUrl, bearer } = await engine.address()
+      return openaiUpstream({ name, address: () => baseUrl, bearer: () => bearer, http, clock }).chat(call, signal)
+    },
+  }
+}

@@ -1,0 +1,75 @@
+import { type ChatEvent, type FinishReason, UpstreamFailure } from '../spec.ts'
+import { failureOfChunk, isErrorObject } from './failure.ts'
+import { asObject, asText, type JsonObject } from './json.ts'
+import { usageFromWire } from './usage.ts'
+
+/** What has been seen of an answer; kept from chunk to chunk. */
+export interface Progress {
+  /** Anything of the answer has come. */
+  begun: boolean
+  finished: boolean
+}
+
+/**
+ * Appends to `into` what one chunk, or a whole completion in place of a stream, says. Throws UpstreamFailure for an error
+ * object, for a chunk that is no JSON object, and for an answer that its server gave up.
+ */
+export function eventsFromWire(data: string, progress: Progress, into: ChatEvent[]): void {
+  const chunk = parse(data)
+  if (chunk === null) throw new UpstreamFailure('faulty', 'a chunk is not a JSON object', false)
+  if (isErrorObject(chunk)) throw failureOfChunk(chunk, progress.begun)
+
+  const before = into.length
+  const choices = chunk['choices']
+  // Usage comes with `choices: []` (OpenAI), in every chunk (vLLM's continuous usage), or in the last one.
+  const choice = Array.isArray(choices) ? asObject(choices[0]) : null
+  if (choice !== null) choiceFromWire(choice, progress, into)
+  const usage = usageFromWire(chunk['usage'])
+  if (usage !== null) into.push({ kind: 'usage', usage })
+  if (into.length > before) progress.begun = true
+}
+
+function choiceFromWire(choice: JsonObject, progress: Progress, into: ChatEvent[]): void {
+  const delta = asObject(choice['delta']) ?? asObject(choice['message'])
+  if (delta !== null) {
+    // `reasoning_content`: vLLM before 0.11, SGLang, llama.cpp, DeepSeek. `reasoning`: Ollama, vLLM since. Some send both
+    // with the same text: it is counted once.
+    const reasoning = asText(delta['reasoning_content']) ?? asText(delta['reasoning'])
+    if (reasoning !== null) into.push({ kind: 'reasoning', text: reasoning })
+    const text = asText(delta['content'])
+    if (text !== null) into.push({ kind: 'text', text })
+  }
+  const reason = finishFromWire(choice['finish_reason'])
+  if (reason !== null && !progress.finished) {
+    progress.finished = true
+    into.push({ kind: 'finish', reason })
+  }
+}
+
+const FINISH_REASONS: ReadonlyMap<unknown, FinishReason | 'gave up'> = new Map([
+  ['length', 'length'],
+  ['content_filter', 'content_filter'],
+  ['tool_calls', 'tool_calls'],
+  ['function_call', 'tool_calls'],
+  // vLLM and SGLang: the request was aborted at their side. OpenRouter: the provider broke off.
+  ['abort', 'gave up'],
+  ['error', 'gave up'],
+])
+
+/** Null while the answer goes on. Throws for the words with which a server says that it gave up. */
+export function finishFromWire(value: unknown): FinishReason | null {
+  if (value === null || value === undefined || value === '') return null
+  const known = FINISH_REASONS.get(value)
+  // The many words for an ordinary end (`eos`, `eos_token`, `stop_sequence`, …) are one.
+  if (known === undefined) return 'stop'
+  if (known === 'gave up') throw new UpstreamFailure('faulty', 'the server gave the answer up', false)
+  return known
+}
+
+function parse(data: string): JsonObject | null {
+  try {
+    return asObject(JSON.parse(data))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,183 @@
+import { afterEach, expect, test } from 'bun:test'
+import type { Socket } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { TurnedClock } from '../../../test/clock.ts'
+import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../../../test/raw-server.ts'
+import { createHttp } from '../../io/http.ts'
+import type { ChatEvent, UpstreamFailure } from '../spec.ts'
+import { openaiUpstream } from './openai.ts'
+
+const running: RawServer[] = []
+afterEach(() => {
+  for (const server of running.splice(0)) server.stop()
+})
+
+const CALL = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }], maxTokens: null, temperature: null }
+const SAY = 'data: {"choices":[{"delta":{"content":"Hello"}}]}\n\n'
+const STOP = 'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+const DONE = 'data: [DONE]\n\n'
+const clock = new TurnedClock()
+
+/** An upstream in front of a server that answers so. */
+async function upstreamOver(answer: (socket: Socket, index: number) => void, bearer: string | null = null) {
+  const server = await rawServer(answer)
+  running.push(server)
+  const address = () => `${server.url}/v1`
+  return {
+    server,
+    upstream: openaiUpstream({ name: 'u', address, bearer: () => bearer, http: createHttp(clock), clock }),
+  }
+}
+
+function saying(...parts: (string | Buffer)[]) {
+  return (socket: Socket) => {
+    for (const part of parts) socket.write(part)
+  }
+}
+
+async function failureOf(work: Promise<unknown>): Promise<UpstreamFailure> {
+  try {
+    await work
+  } catch (error) {
+    return error as UpstreamFailure
+  }
+  throw new Error('it did not fail')
+}
+
+async function readAll(upstream: ReturnType<typeof openaiUpstream>, signal = new AbortController().signal) {
+  const events: ChatEvent[] = []
+  for await (const event of await upstream.chat(CALL, signal)) events.push(event)
+  return events
+}
+
+const WHOLE: ChatEvent[] = [
+  { kind: 'text', text: 'Hello' },
+  { kind: 'finish', reason: 'stop' },
+]
+
+test('a call goes out with our headers and our body only', async () => {
+  const { server, upstream } = await upstreamOver(saying(head(), piece(SAY + STOP + DONE), END_OF_BODY), 'secret')
+  expect(await readAll(upstream)).toEqual(WHOLE)
+  const [request = ''] = server.requests
+  expect(request.split('\r\n')[0]).toBe('POST /v1/chat/completions HTTP/1.1')
+  expect(request.toLowerCase()).toContain('authorization: bearer secret')
+  const names = [...request.matchAll(/^([\w-]+):/gm)].map((match) => match[1]?.toLowerCase()).sort()
+  expect(names).toEqual([
+    'accept',
+    'accept-encoding',
+    'authorization',
+    'connection',
+    'content-length',
+    'content-type',
+    'host',
+    'user-agent',
+  ])
+  expect(JSON.parse(request.slice(request.indexOf('\r\n\r\n')))).toMatchObject({ model: 'm', stream: true })
+})
+
+test('calls one after the other share a connection', async () => {
+  const sockets = new Set<Socket>()
+  const { upstream } = await upstreamOver((socket) => {
+    sockets.add(socket)
+    saying(head(), piece(SAY + STOP + DONE), END_OF_BODY)(socket)
+  })
+  for (let call = 0; call < 3; call += 1) expect(await readAll(upstream)).toEqual(WHOLE)
+  expect(sockets.size).toBe(1)
+})
+
+test('one JSON document in place of a stream is understood', async () => {
+  const body = '{"choices":[{"message":{"content":"Hello"},"finish_reason":"stop"}]}'
+  const { upstream } = await upstreamOver(saying(head('200 OK', 'application/json'), piece(body), END_OF_BODY))
+  expect(await readAll(upstream)).toEqual(WHOLE)
+})
+
+const HTML = '<html>Welcome to nginx!</html>'
+const misbehaving: [string, (string | Buffer)[], object][] = [
+  ['HTML', [head('200 OK', 'text/html'), piece(HTML), END_OF_BODY], { kind: 'faulty', mayFailOver: false }],
+  ['no content type', ['HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'], { kind: 'faulty' }],
+  ['HTML with 503', [head('503 X', 'text/html'), piece(HTML), END_OF_BODY], { kind: 'unavailable', mayFailOver: true }],
+  [
+    '429 with a time',
+    [head('429 X', 'application/json', 'Retry-After: 9\r\n'), piece('{}'), END_OF_BODY],
+    { kind: 'unavailable', mayFailOver: true, retryAfterSeconds: 9 },
+  ],
+  ['401', [head('401 X', 'application/json'), piece('{}'), END_OF_BODY], { kind: 'misconfigured', mayFailOver: false }],
+  ['a redirect', ['HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n'], { kind: 'misconfigured' }],
+  ['an error body without end', [head('400 X', 'application/json'), piece('x'.repeat(200_000))], { kind: 'rejected' }],
+  [
+    'a gzip bomb',
+    [head('200 OK', 'text/event-stream', 'Content-Encoding: gzip\r\n'), piece(gzipSync(Buffer.alloc(20_000_000)))],
+    { kind: 'faulty' },
+  ],
+  [
+    'JSON without end',
+    [head('200 OK', 'application/json'), ...new Array(10).fill(piece('x'.repeat(1 << 20)))],
+    { kind: 'faulty' },
+  ],
+  ['JSON cut short', [head('200 OK', 'application/json'), piece('{"choices":['), END_OF_BODY], { kind: 'faulty' }],
+  [
+    'JSON without an end to the answer',
+    [head('200 OK', 'application/json'), piece('{"choices":[]}'), END_OF_BODY],
+    { kind: 'faulty' },
+  ],
+  ['a line without end', [head(), ...new Array(10).fill(piece(`data: ${'x'.repeat(1 << 20)}`))], { kind: 'faulty' }],
+  ['half an answer, ended properly', [head(), piece(SAY), END_OF_BODY], { kind: 'faulty', mayFailOver: false }],
+  ['what is no HTTP', ['220 mail ready\r\n\r\n'], { kind: 'faulty' }],
+]
+test.each(misbehaving)('a server that sends %s', async (_name, parts, failure) => {
+  const { upstream } = await upstreamOver(saying(...parts))
+  expect(await failureOf(readAll(upstream))).toMatchObject(failure)
+})
+
+test('a connection that breaks before the answer may be answered for by another; in mid-answer it may not', async () => {
+  const sockets: Socket[] = []
+  const { upstream } = await upstreamOver((socket, index) => {
+    sockets.push(socket)
+    if (index === 0) socket.resetAndDestroy()
+    else if (index === 1) socket.end(head())
+    else saying(head(), piece(SAY))(socket)
+  })
+  expect(await failureOf(readAll(upstream))).toMatchObject({ kind: 'unavailable', mayFailOver: true })
+  expect(await failureOf(readAll(upstream))).toMatchObject({ kind: 'unavailable', mayFailOver: true })
+  const answer = (await upstream.chat(CALL, new AbortController().signal))[Symbol.asyncIterator]()
+  expect((await answer.next()).value).toEqual({ kind: 'text', text: 'Hello' })
+  sockets[2]?.destroy()
+  expect(await failureOf(answer.next())).toMatchObject({ kind: 'faulty', mayFailOver: false })
+})
+
+test('a server that is not there may be answered for by another', async () => {
+  const { server, upstream } = await upstreamOver(() => {})
+  expect(await upstream.canConnect?.(1_000)).toBe(true)
+  server.stop()
+  expect(await failureOf(readAll(upstream))).toMatchObject({ kind: 'unavailable', mayFailOver: true })
+  expect(await upstream.canConnect?.(1_000)).toBe(false)
+  const absent = openaiUpstream({ name: 'u', address: () => null, bearer: () => null, http: createHttp(clock), clock })
+  expect(await failureOf(readAll(absent))).toMatchObject({ kind: 'unavailable', mayFailOver: true })
+  expect(await absent.canConnect?.(1_000)).toBe(false)
+})
+
+test('an abort is seen by the server, before the headers and in mid-answer', async () => {
+  const { server, upstream } = await upstreamOver((socket, index) => {
+    if (index === 1) saying(head(), piece(SAY))(socket)
+  })
+  const early = new AbortController()
+  const starting = failureOf(readAll(upstream, early.signal))
+  await server.requested(1)
+  early.abort('left')
+  expect(await starting).toBe('left' as never)
+  await server.closed(1)
+
+  const late = new AbortController()
+  const answer = (await upstream.chat(CALL, late.signal))[Symbol.asyncIterator]()
+  expect((await answer.next()).value).toEqual({ kind: 'text', text: 'Hello' })
+  const waiting = failureOf(answer.next())
+  late.abort('left')
+  expect(await waiting).toBe('left' as never)
+  await server.closed(2)
+})
+
+test('leaving an answer early is seen by the server', async () => {
+  const { server, upstream } = await upstreamOver(saying(head(), piece(SAY)))
+  for await (const _event of await upstream.chat(CALL, new AbortController().signal)) break
+  await server.closed(1)
+})

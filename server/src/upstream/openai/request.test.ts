@@ -1,0 +1,19 @@
+import { expect, test } from 'bun:test'
+import { toWire } from './request.ts'
+
+const messages = [{ role: 'user' as const, content: 'Hi' }]
+
+test('a call is always streamed, with usage asked for, and leaves out what the model decides', () => {
+  expect(JSON.parse(toWire({ model: 'm', messages, maxTokens: null, temperature: null }))).toEqual({
+    model: 'm',
+    messages: [{ role: 'user', content: 'Hi' }],
+    stream: true,
+    stream_options: { include_usage: true },
+  })
+})
+
+test('limits are passed on, a temperature of 0 too', () => {
+  const wire = JSON.parse(toWire({ model: 'm', messages, maxTokens: 7, temperature: 0 }))
+  expect(wire.max_tokens).toBe(7)
+  expect(wire.temperature).toBe(0)
+})

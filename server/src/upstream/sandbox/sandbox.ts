@@ -1,0 +1,26 @@
+import type { Clock } from '../../kernel/time.ts'
+import type { Upstream } from '../spec.ts'
+import { SandboxAnswer } from './answer.ts'
+import { planOf } from './plan.ts'
+import type { SandboxSettings } from './settings.ts'
+
+export interface SandboxUpstreamOptions {
+  /** Its name in the settings file. */
+  readonly name: string
+  readonly settings: SandboxSettings
+  readonly clock: Clock
+}
+
+/** Simulated models in this process: nothing to install, nothing to reach, the same answer for the same question. */
+export function sandboxUpstream({ name, settings, clock }: SandboxUpstreamOptions): Upstream {
+  return {
+    name,
+    chat(call, signal) {
+      try {
+        return Promise.resolve(new SandboxAnswer(planOf(call, settings), clock, signal))
+      } catch (error) {
+        return Promise.reject(error)
+      }
+    },
+  }
+}
