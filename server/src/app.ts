@@ -1,8 +1,8 @@
 /** The composition root: builds every client and domain once, and passes them down. */
 
 import type { Discovered } from './catalog/discovered.ts'
-import { priceToJson } from './catalog/price.ts'
 import { type Catalog, type Served, tiersOf } from './catalog/model.ts'
+import { priceToJson } from './catalog/price.ts'
 import { type LiveCatalog, startLiveCatalog } from './catalog/watch.ts'
 import type { Config } from './config.ts'
 import { createLifecycle } from './edge/lifecycle.ts'
@@ -25,7 +25,7 @@ import { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
 import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
-import { createUpstreamClients } from './upstream/clients.ts'
+import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
 
 export interface AppOptions {
@@ -61,7 +61,14 @@ const REFUSED_DATA = /^(22|23)/
 export async function createApp(options: AppOptions): Promise<App> {
   const { config, database, databaseUrl, clock, random, log } = options
   const { fixed } = config.settings
-  const slot = await claimSlot({ database, url: databaseUrl, clock, log, alone: options.alone, onLost: options.onFatal })
+  const slot = await claimSlot({
+    database,
+    url: databaseUrl,
+    clock,
+    log,
+    alone: options.alone,
+    onLost: options.onFatal,
+  })
   await slot.reclaim()
   await preparePartitions(database, clock.now())
 
@@ -74,6 +81,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     source: config.source,
     stamp: config.stamp,
     beforeActivate: (next) => storePrices(database, next, clock.now()),
+    afterActivate: (next) => keepClients(clients, next, log),
   })
 
   const lifecycle = createLifecycle()
@@ -196,5 +204,11 @@ function targetsOf({ tier }: Served, catalog: Catalog, clientFor: ClientFor) {
   return tier.targets.flatMap(({ upstream, model }) => {
     const settings = catalog.upstreams.get(upstream)
     return settings === undefined ? [] : [{ upstream: clientFor(settings), model }]
+  })
+}
+
+function keepClients(clients: UpstreamClients, catalog: Catalog, log: Log): void {
+  clients.keepOnly(catalog.upstreams.values()).catch((error: unknown) => {
+    log.warn({ err: error }, 'an upstream that is not in the settings any more could not be ended cleanly')
   })
 }

@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
 import { isIP } from 'node:net'
-import { dirname, resolve } from 'node:path'
-import { type LoadedSettings, loadSettings } from './catalog/load.ts'
+import { resolve } from 'node:path'
 import { DEFAULT_SETTINGS, describeProblem, LOG_LEVELS, type Settings } from './catalog/settings.ts'
 import type { SettingsSource } from './catalog/watch.ts'
+import { type Environment, type Overrides, settingsSource } from './config/settingsFile.ts'
 import { Secret } from './kernel/secret.ts'
 
 /** The only reader of the environment and of the settings file. A flag wins over a variable, a variable over the file. */
+
+export type { Environment } from './config/settingsFile.ts'
 
 /** Flags as `parseArgs` of `node:util` gives them; those not given are absent. */
 export interface ConfigFlags {
@@ -17,8 +18,6 @@ export interface ConfigFlags {
   readonly config?: string | undefined
   readonly 'admin-port'?: string | undefined
 }
-
-export type Environment = Readonly<Record<string, string | undefined>>
 
 export interface Config {
   /** Absolute. */
@@ -149,8 +148,6 @@ function readDatabaseUrl(environment: Environment, reject: (problem: string) => 
   return null
 }
 
-type Overrides = (settings: Settings) => Settings
-
 /** Settings of the file that the environment may set instead; they hold through every reload too. */
 function readOverrides(environment: Environment, reject: (problem: string) => void): Overrides {
   const discovery = environment['TOLLGATE_DISCOVERY'] || undefined
@@ -183,30 +180,6 @@ function openSource(
   if (existsSync(path)) return settingsSource(fileName, path, environment, overrides)
   if (given.value !== '') reject(`${given.from}: there is no file ${fileName}`)
   return null
-}
-
-function settingsSource(
-  fileName: string,
-  path: string,
-  environment: Environment,
-  overrides: Overrides,
-): SettingsSource {
-  return {
-    fileName,
-    stamp: async () => {
-      const found = await stat(path, { bigint: true }).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return null
-        throw error
-      })
-      // The inode tells a file renamed into place; the change time one whose modification time was put back.
-      return found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(':')
-    },
-    load: async (): Promise<LoadedSettings> => {
-      const text = await readFile(path, 'utf8')
-      const loaded = loadSettings(text, { environment, directory: dirname(path), fileExists: existsSync })
-      return loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
-    },
-  }
 }
 
 async function loadFirst(

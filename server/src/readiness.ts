@@ -1,5 +1,5 @@
-import type { Database } from './io/postgres/database.ts'
 import { readClock } from './io/postgres/clock.ts'
+import type { Database } from './io/postgres/database.ts'
 import { type Clock, SECOND_MS } from './kernel/time.ts'
 
 /** A clock further from the database's than this would put charges into the wrong windows. */

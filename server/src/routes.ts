@@ -11,7 +11,13 @@ import { chatCompletionChunk, chatCompletionRequest, chatCompletionResponse, cha
 import { type DescribedRoute, describeService } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
 import type { OpenRequests } from './edge/openRequests.ts'
-import { type Connection, type Handle, type PipelineDependencies, pipeline, type Requirements } from './edge/pipeline.ts'
+import {
+  type Connection,
+  type Handle,
+  type PipelineDependencies,
+  pipeline,
+  type Requirements,
+} from './edge/pipeline.ts'
 import { requestIdOf } from './edge/requestId.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
@@ -201,7 +207,10 @@ export function createRouter(
   }
   app.notFound((context) => {
     const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
-    const refused = refusal('not_found', 'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.')
+    const refused = refusal(
+      'not_found',
+      'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.',
+    )
     return envelopeOf(context.req.path) === 'B'
       ? refusalResponse(refused, 'B', requestId)
       : unknownPathResponse(refused, requestId)

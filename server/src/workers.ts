@@ -1,12 +1,12 @@
 /** Every background worker and sweep. */
 
+import type { LiveCatalog } from './catalog/watch.ts'
 import type { Database } from './io/postgres/database.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
 import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
-import type { LiveCatalog } from './catalog/watch.ts'
 
 export interface WorkerDependencies {
   readonly database: Database
@@ -40,7 +40,9 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
   const round = async () => {
     for (const [step, run] of steps) {
       if (stopped) return
-      await run().catch((error: unknown) => log.warn({ err: error, step }, 'housekeeping failed; tried again in a minute'))
+      await run().catch((error: unknown) =>
+        log.warn({ err: error, step }, 'housekeeping failed; tried again in a minute'),
+      )
     }
     if (!stopped) arm()
   }

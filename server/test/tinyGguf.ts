@@ -104,7 +104,8 @@ function isWanted(token: number, ends: boolean): boolean {
 }
 
 type MetadataValue =
-  | { readonly type: 'uint32' | 'float32'; readonly value: number }
+  | { readonly type: 'uint32'; readonly value: number }
+  | { readonly type: 'float32'; readonly value: number }
   | { readonly type: 'string'; readonly value: string }
   | { readonly type: 'strings'; readonly value: readonly string[] }
   | { readonly type: 'int32s'; readonly value: readonly number[] }
@@ -204,21 +205,33 @@ class GgufWriter {
   }
 
   private value(entry: MetadataValue): void {
-    if (entry.type === 'uint32') {
-      this.uint32(4)
-      this.uint32(entry.value)
-    } else if (entry.type === 'float32') {
-      this.uint32(6)
-      this.push(new Uint8Array(Float32Array.of(entry.value).buffer))
-    } else if (entry.type === 'string') {
-      this.uint32(8)
-      this.string(entry.value)
-    } else {
-      this.uint32(9)
-      this.uint32(entry.type === 'strings' ? 8 : 5)
-      this.uint64(entry.value.length)
-      for (const item of entry.value) typeof item === 'string' ? this.string(item) : this.uint32(item)
+    switch (entry.type) {
+      case 'uint32':
+        this.uint32(4)
+        this.uint32(entry.value)
+        return
+      case 'float32':
+        this.uint32(6)
+        this.push(new Uint8Array(Float32Array.of(entry.value).buffer))
+        return
+      case 'string':
+        this.uint32(8)
+        this.string(entry.value)
+        return
+      case 'strings':
+        this.array(8, entry.value.length)
+        for (const item of entry.value) this.string(item)
+        return
+      case 'int32s':
+        this.array(5, entry.value.length)
+        for (const item of entry.value) this.uint32(item)
     }
+  }
+
+  private array(itemType: number, length: number): void {
+    this.uint32(9)
+    this.uint32(itemType)
+    this.uint64(length)
   }
 
   private string(text: string): void {

@@ -5,7 +5,7 @@ import type { Offer } from './settings.ts'
 import { GGUF_DEFAULTS, type UpstreamSettings } from './upstream.ts'
 
 /** Holds are computed from it where discovery can't tell a model's own; small, so that a local model is not overcommitted. */
-export const DISCOVERED_CONTEXT_TOKENS = 8_192
+const DISCOVERED_CONTEXT_TOKENS = 8_192
 
 /** What `upstream/discover.ts` found at start. */
 export type Discovered =

@@ -19,7 +19,7 @@ export interface SettingsDocument {
 }
 
 /** A settings file of a thousand models has about half a megabyte; anything far larger is some other file. */
-export const SETTINGS_TEXT_MAX_CHARACTERS = 4 * 1024 * 1024
+const SETTINGS_TEXT_MAX_CHARACTERS = 4 * 1024 * 1024
 
 /** How often one anchor may be used; keeps a few lines from unfolding into gigabytes. */
 const ALIASES_MAX = 1_000
@@ -28,7 +28,7 @@ const ALIASES_MAX = 1_000
 const PROBLEMS_MAX = 50
 
 /** Writes a path as people do: `models[0].pricing`. */
-export function pathText(path: Path): string {
+function pathText(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
 }
 

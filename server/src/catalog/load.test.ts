@@ -175,6 +175,16 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     /may be a credential/,
   ],
   [
+    'a header of no form',
+    'upstreams: { a: { dialect: openai, base_url: "http://h", headers: { x-a: 3 } } }',
+    /headers.x-a: must be text, or/,
+  ],
+  [
+    'an impossible pace',
+    'upstreams: { a: { dialect: sandbox, tokens_per_second: fast } }',
+    /tokens_per_second: must be a number from/,
+  ],
+  [
     'a header of ours',
     'upstreams: { a: { dialect: openai, base_url: "http://h", headers: { Content-Type: x } } }',
     /is set by the gateway/,

@@ -38,13 +38,15 @@ const SECRET_HEADERS = /auth|key|token|secret|cookie|credential|password/i
 const CREDENTIAL_HINT =
   "a credential never stands in this file: put it in an environment variable and name that in 'api_key_env'"
 
+const HEADER_FORM = "must be text, or '{ env: NAME }' with the name of an environment variable (capitals, digits, _)"
+
 /** An upstream of the dialect `openai` as it stands in the file. */
 export const OpenaiShape = closed(
   {
     dialect: z.literal('openai'),
     base_url: z.string(),
     api_key_env: variableName.optional(),
-    headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })])).optional(),
+    headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })], HEADER_FORM)).optional(),
   },
   { api_key: CREDENTIAL_HINT, key: CREDENTIAL_HINT, token: CREDENTIAL_HINT, apiKey: CREDENTIAL_HINT },
 )

@@ -11,7 +11,7 @@ export const parameterName = z.string().regex(/^[a-z][a-z0-9_]{0,63}$/, 'must be
 export const DescriptorShape = closed({
   name: parameterName,
   type: z.enum(['enum', 'int', 'string', 'bool']),
-  default: z.union([z.string(), z.number(), z.boolean()]).optional(),
+  default: z.union([z.string(), z.number(), z.boolean()], 'must be text, a number, true or false').optional(),
   enum: z.array(label).min(1).max(LIST_MAX).optional(),
   min: z.int().optional(),
   max: z.int().optional(),

@@ -17,7 +17,10 @@ const DIALECTS = {
     dialect: z.literal('sandbox'),
     first_token_ms: whole(0, 600_000).default(SANDBOX_DEFAULTS.firstTokenMs),
     tokens_per_second: z
-      .union([z.literal('unlimited'), z.number().min(0.01).max(1_000_000)])
+      .union(
+        [z.literal('unlimited'), z.number().min(0.01).max(1_000_000)],
+        "must be a number from 0.01 to 1000000, or 'unlimited'",
+      )
       .default(SANDBOX_DEFAULTS.tokensPerSecond),
     reply_tokens: whole(1, 1_000_000).optional(),
     failure: closed({ kind: z.enum(FAILURE_KINDS), after_tokens: whole(0, 1_000_000).default(0) }).optional(),

@@ -87,7 +87,7 @@ export interface Served {
 }
 
 /** What a name stands for; `no_tier`: the model is there and has no economy tier. */
-export type Found = ({ readonly kind: 'found' } & Served) | { readonly kind: 'no_tier' } | { readonly kind: 'unknown' }
+type Found = ({ readonly kind: 'found' } & Served) | { readonly kind: 'no_tier' } | { readonly kind: 'unknown' }
 
 /** What is offered, at one instant. Immutable: a change of the settings makes another one. */
 export interface Catalog {

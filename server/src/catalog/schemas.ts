@@ -23,7 +23,7 @@ const PeakWindowSchema = z
   })
   .meta({ id: 'PeakWindow' })
 
-export const PricingSchema = z
+const PricingSchema = z
   .object({
     currency: z.string().optional(),
     input_per_1m_tokens_cents: amount.optional(),

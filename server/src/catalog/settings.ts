@@ -5,7 +5,7 @@ import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
 import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upstream.ts'
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const
-export type LogLevel = (typeof LOG_LEVELS)[number]
+type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {

@@ -1,7 +1,7 @@
 import type { Secret } from '../kernel/secret.ts'
 
 /** A server that speaks OpenAI's wire format. */
-export interface OpenaiUpstreamSettings {
+interface OpenaiUpstreamSettings {
   readonly name: string
   readonly dialect: 'openai'
   /** http or https, without a trailing slash; `/chat/completions` is appended. */
@@ -13,7 +13,7 @@ export interface OpenaiUpstreamSettings {
 }
 
 /** A GGUF file run by a child process of ours. */
-export interface GgufUpstreamSettings {
+interface GgufUpstreamSettings {
   readonly name: string
   readonly dialect: 'gguf'
   /** Absolute path. */
@@ -47,7 +47,7 @@ export const FAILURE_KINDS = [
   'context_length',
 ] as const
 
-export interface SandboxFailureSettings {
+interface SandboxFailureSettings {
   readonly kind: (typeof FAILURE_KINDS)[number]
   /** Tokens that come before it; with 0 nothing of an answer does. */
   readonly afterTokens: number

@@ -31,6 +31,8 @@ export interface LiveCatalogOptions {
    * offered before stays, and it is tried again each second.
    */
   beforeActivate(catalog: Catalog): Promise<void>
+  /** Called when another catalog has taken effect: what runs for upstreams that it has not may end. Must not throw. */
+  afterActivate(catalog: Catalog): void
 }
 
 /** What is offered now. */
@@ -163,6 +165,7 @@ class Watcher implements LiveCatalog {
     this.#catalog = next
     this.#settings = settings
     this.#trouble = ''
+    this.#options.afterActivate(next)
     log.info({ file: fileName, models: next.models.length }, 'the changed settings are in effect')
     if (restart.length > 0 && !told) {
       log.warn({ file: fileName, settings: restart }, 'these settings changed, and take effect with a restart only')

@@ -2,7 +2,7 @@ import type { Modality, Model, ModelStatus, ParameterDescriptor, Tier } from './
 import { displayedPrice, type PriceTable } from './price.ts'
 
 /** A `pricing` object of the interface, as far as models are priced by tokens. */
-export interface WirePricing {
+interface WirePricing {
   currency: string
   input_per_1m_tokens_cents: number
   output_per_1m_tokens_cents?: number

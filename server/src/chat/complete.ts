@@ -237,7 +237,10 @@ class Call {
     if (error instanceof UpstreamFailure) return toRefusal(error)
     if (this.signal.aborted) return CLIENT_GONE
     this.dependencies.log.error({ err: error, chargeId: this.admitted.admission.chargeId }, 'a chat call failed')
-    return refusal('internal_error', 'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.')
+    return refusal(
+      'internal_error',
+      'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.',
+    )
   }
 
   private toCall(): Omit<ChatCall, 'model'> {

@@ -128,8 +128,7 @@ export class Generation {
 
   private breakOff(error: unknown): void {
     this.ending = this.signal.aborted ? 'cancelled' : 'interrupted'
-    this.broken =
-      error instanceof UpstreamFailure ? error : new UpstreamFailure('faulty', String(error), false)
+    this.broken = error instanceof UpstreamFailure ? error : new UpstreamFailure('faulty', String(error), false)
   }
 
   /** Makes sure that the hold covers one more piece before it is forwarded. */

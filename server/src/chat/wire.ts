@@ -19,9 +19,7 @@ export function completionToWire(reply: WholeReply): string {
     object: 'chat.completion',
     created: reply.createdSeconds,
     model: reply.model,
-    choices: [
-      { index: 0, message: { role: 'assistant', content: reply.text }, finish_reason: reply.finishReason },
-    ],
+    choices: [{ index: 0, message: { role: 'assistant', content: reply.text }, finish_reason: reply.finishReason }],
     usage: usageToWire(reply.usage),
   })
 }

@@ -24,7 +24,7 @@ export async function configOf(invocation: Invocation, surroundings: Surrounding
 }
 
 /** The configuration, or all that is wrong with it thrown. A flag that is wrong is a mistake on the command line. */
-export function goodConfig(loaded: LoadedConfig): Config {
+function goodConfig(loaded: LoadedConfig): Config {
   if (loaded.ok) return loaded.config
   if (loaded.problems.every((problem) => problem.startsWith('--'))) throw new UsageFailure(...loaded.problems)
   throw new CommandFailure(...loaded.problems)

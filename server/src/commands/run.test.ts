@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { TurnedClock } from '../../test/clock.ts'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
 import { loadSettings } from '../catalog/load.ts'
-import { type Environment, loadConfig } from '../config.ts'
+import { loadConfig } from '../config.ts'
+import { openClient } from '../io/postgres/client.ts'
 import { isWellFormedKey } from '../keys/key.ts'
 import { readBalance } from '../money/balance.ts'
 import { findOrganizationByName } from '../organizations/find.ts'
@@ -19,14 +20,12 @@ beforeAll(async () => {
 afterAll(() => fresh.drop())
 
 let clock: TurnedClock
-let environment: Environment
 let opened: DatabaseRequest[]
 let released: number
 let served: ServeOptions[]
 let failure: Error | undefined
 beforeEach(() => {
   clock = new TurnedClock(START_MS)
-  environment = {}
   opened = []
   released = 0
   served = []
@@ -58,7 +57,7 @@ async function tollgate(...argv: string[]) {
         },
       }
     },
-    loadConfig: (flags) => loadConfig(flags, environment, import.meta.dirname),
+    loadConfig: (flags) => loadConfig(flags, {}, import.meta.dirname),
     dataDirectory: () => '/data',
     pullModel: async (pull: ModelPull) => {
       pull.onProgress(1_000_000, 2_000_000)
@@ -206,6 +205,27 @@ describe('mistakes', () => {
       stdout: '',
       stderr: 'tollgate: no connection; at all\n',
     })
+  })
+
+  test('a fault of our own is named as one, with its place', async () => {
+    failure = new TypeError('x is not a function')
+    expect((await tollgate('orgs', 'list')).stderr).toMatch(
+      /^tollgate: this is a fault in Tollgate, please report it: TypeError: x is not a function \(at .*run\.test\.ts.*\)\n$/,
+    )
+  })
+
+  test('a database that can’t be reached says what to check', async () => {
+    const closed = openClient('postgres://nobody@127.0.0.1:1/none', { maxConnections: 1, clock })
+    failure = await closed.query('select 1').then(
+      () => undefined,
+      (error: Error) => error,
+    )
+    await closed.close()
+    const { exitCode, stderr } = await tollgate('orgs', 'list')
+    expect(exitCode).toBe(1)
+    expect(stderr).toMatch(
+      /^tollgate: the database can't be reached \(.+\): check that it runs and that DATABASE_URL names it\n$/,
+    )
   })
 
   test('an organization’s name is not taken twice', async () => {

@@ -1,4 +1,5 @@
 import packageJson from '../../package.json' with { type: 'json' }
+import { isConnectionFailure } from '../io/postgres/client.ts'
 import { Refused } from '../kernel/errors.ts'
 import { type Command, CommandFailure, type CommandResult, UsageFailure } from './command.ts'
 import { COMMANDS } from './commands.ts'
@@ -60,7 +61,20 @@ function explain(error: unknown, command: Command): Explained {
   if (error instanceof CommandFailure) return { code: 'failed', problems: error.problems, exitCode: FAILED }
   if (error instanceof Refused) return { code: error.refusal.code, problems: [error.message], exitCode: FAILED }
   const message = error instanceof Error && error.message !== '' ? error.message : String(error)
-  return { code: 'unexpected', problems: [message], exitCode: FAILED }
+  if (isConnectionFailure(error)) {
+    const problem = `the database can't be reached (${message}): check that it runs and that DATABASE_URL names it`
+    return { code: 'database_unreachable', problems: [problem], exitCode: FAILED }
+  }
+  return { code: 'unexpected', problems: [isBug(error) ? describeBug(error) : message], exitCode: FAILED }
+}
+
+function isBug(error: unknown): error is Error {
+  return error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
+}
+
+function describeBug(error: Error): string {
+  const [, place = 'unknown place'] = /^\s*(at .*)$/m.exec(error.stack ?? '') ?? []
+  return `this is a fault in Tollgate, please report it: ${error.name}: ${error.message} (${place})`
 }
 
 /** One line a problem, whatever its text: scripts read stderr line by line. */

@@ -59,7 +59,7 @@ export async function serve(
   try {
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
     const key = await makeFirstKey(opened.database, clock, randomBytes)
-    const discovered = await findModels(options)
+    const discovered = await findModels(options, clock)
     app = await createApp({
       config,
       database: opened.database,
@@ -100,11 +100,11 @@ export async function serve(
   }
 }
 
-async function findModels({ config }: ServeOptions): Promise<readonly Discovered[]> {
+async function findModels({ config }: ServeOptions, clock: Surroundings['clock']): Promise<readonly Discovered[]> {
   if (!config.settings.fixed.discovery) return []
   const modelsFolder = join(config.dataDirectory, 'models')
   await mkdir(modelsFolder, { recursive: true })
-  return discover({ skipPorts: [config.port, config.adminPort], modelsFolder, timeoutMs: DISCOVERY_TIMEOUT_MS })
+  return discover({ clock, skipPorts: [config.port, config.adminPort], modelsFolder, timeoutMs: DISCOVERY_TIMEOUT_MS })
 }
 
 function openPorts(

@@ -31,7 +31,9 @@ export async function readBody(request: Request, limitBytes: number): Promise<Re
     const format = DECODERS[encoding as keyof typeof DECODERS]
     if (format === undefined) {
       const known = Object.keys(DECODERS).join(', ')
-      return refused(refusal('invalid_request', `Content-Encoding '${encoding.slice(0, 32)}' is not taken; use ${known}, or none.`))
+      return refused(
+        refusal('invalid_request', `Content-Encoding '${encoding.slice(0, 32)}' is not taken; use ${known}, or none.`),
+      )
     }
     if (request.body === null) return ok(new Uint8Array())
     return await readCounted(request.body.pipeThrough(new DecompressionStream(format)), limitBytes)

@@ -11,7 +11,9 @@ export interface Description {
   readonly requestParams?: NonNullable<ZodOpenApiOperationObject['requestParams']>
   readonly requestBody?: z.ZodType
   /** Success responses: status → content type → schema. */
-  readonly responses: Readonly<Record<number, { readonly description: string; readonly content?: Record<string, z.ZodType> }>>
+  readonly responses: Readonly<
+    Record<number, { readonly description: string; readonly content?: Record<string, z.ZodType> }>
+  >
   /** Statuses of refusals beyond those that every authenticated route has. */
   readonly refusals?: readonly number[]
 }

@@ -23,7 +23,10 @@ export interface EventStreamOptions {
  * Sends server-sent events as they are produced. The source is read only as fast as the client takes them. When the
  * client hangs up or stalls the source is returned, so that its `finally` runs; its first step is always taken.
  */
-export function eventStream(source: AsyncGenerator<string, void>, options: EventStreamOptions): ReadableStream<Uint8Array> {
+export function eventStream(
+  source: AsyncGenerator<string, void>,
+  options: EventStreamOptions,
+): ReadableStream<Uint8Array> {
   const { clock, gone, onEnd } = options
   const encoder = new TextEncoder()
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined

@@ -3,7 +3,7 @@
  * The route (404, 405) comes before all this, in `routes.ts`; fields and everything after are the handler's.
  */
 
-import { Refused, type Refusal, refusal } from '../kernel/errors.ts'
+import { type Refusal, Refused, refusal } from '../kernel/errors.ts'
 import type { RandomBytes } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Clock } from '../kernel/time.ts'
@@ -66,7 +66,10 @@ const STOPPING = refusal('upstream_unavailable', 'This server is stopping. Nothi
   retryAfterSeconds: 1,
 })
 
-const BROKEN = refusal('internal_error', 'Something failed here, unexpectedly. It has been logged with this request id.')
+const BROKEN = refusal(
+  'internal_error',
+  'Something failed here, unexpectedly. It has been logged with this request id.',
+)
 
 /** Wraps a handler in everything that stands before and around it. `name` labels it in metrics and logs. */
 export function pipeline(dependencies: PipelineDependencies, name: string, needs: Requirements, handle: Handle) {
@@ -86,9 +89,7 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
     let response: Response
     try {
       const prepared = await prepare(dependencies, needs, request, connection, envelope)
-      const answer = isRefusal(prepared)
-        ? prepared
-        : await handle({ request, requestId, path, holdOpen, ...prepared })
+      const answer = isRefusal(prepared) ? prepared : await handle({ request, requestId, path, holdOpen, ...prepared })
       response = answer instanceof Response ? answer : refusalResponse(answer, envelope, requestId)
     } catch (error) {
       response = refusalResponse(explain(dependencies, error, name, requestId), envelope, requestId)
@@ -176,7 +177,12 @@ function isRefusal(value: object): value is Refusal {
   return 'code' in value
 }
 
-function explain({ log, isDatabaseAway }: PipelineDependencies, error: unknown, route: string, requestId: string): Refusal {
+function explain(
+  { log, isDatabaseAway }: PipelineDependencies,
+  error: unknown,
+  route: string,
+  requestId: string,
+): Refusal {
   if (error instanceof Refused) return error.refusal
   if (isDatabaseAway(error)) {
     log.warn({ err: error, route, requestId }, 'the database could not be asked')

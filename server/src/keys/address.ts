@@ -11,7 +11,7 @@ type Cidr = ReturnType<typeof ipaddr.parseCIDR>
  * Reads the setting `trusted_proxies`: CIDRs or single addresses. Throws an Error that names the entry when one is
  * neither.
  */
-export function parseTrustedProxies(entries: readonly string[]): readonly Cidr[] {
+function parseTrustedProxies(entries: readonly string[]): readonly Cidr[] {
   return entries.map((entry) => {
     const text = entry.trim()
     try {

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { randomBytes, randomUUID } from 'node:crypto'
+import { TurnedClock } from '../../test/clock.ts'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
 import type { Queryable, SqlParameter } from '../io/postgres/database.ts'
-import type { Clock } from '../kernel/time.ts'
 import { type Authenticate, type Authenticator, createAuthenticator } from './authenticate.ts'
 import { createKey } from './create.ts'
-import { drawKey } from './key.ts'
+import { type ApiKey, drawKey, hashKey } from './key.ts'
 import { revokeKey } from './revoke.ts'
 import { parseScopes } from './scopes.ts'
-import { KEYS_CHANNEL } from './store.ts'
+import { insertKey, KEYS_CHANNEL } from './store.ts'
 
 const START_MS = Date.UTC(2030, 0, 1)
 const ORGANIZATION = randomUUID()
@@ -25,28 +25,6 @@ beforeAll(async () => {
   ])
 })
 afterAll(() => fresh.drop())
-
-/** A clock that stands still until the test turns it. */
-class TestClock implements Clock {
-  #nowMs = START_MS
-  #waiting: { atMs: number; callback: () => void }[] = []
-  now = () => this.#nowMs
-  monotonicMs = () => this.#nowMs
-  after = (delayMs: number, callback: () => void) => {
-    const entry = { atMs: this.#nowMs + delayMs, callback }
-    this.#waiting.push(entry)
-    return () => {
-      this.#waiting = this.#waiting.filter((each) => each !== entry)
-    }
-  }
-  advance(byMs: number): void {
-    this.#nowMs += byMs
-    const due = this.#waiting.filter((each) => each.atMs <= this.#nowMs)
-    this.#waiting = this.#waiting.filter((each) => each.atMs > this.#nowMs)
-    for (const entry of due) entry.callback()
-  }
-  waiting = () => this.#waiting.length
-}
 
 /** The real database, with a count of the queries, a gate that holds their answers back, and a way to be gone. */
 class Watched implements Queryable {
@@ -72,13 +50,13 @@ class Watched implements Queryable {
   }
 }
 
-let clock: TestClock
+let clock: TurnedClock
 let database: Watched
 let authenticator: Authenticator
 let reported: unknown[]
 let authenticate: Authenticate
 beforeEach(() => {
-  clock = new TestClock()
+  clock = new TurnedClock(START_MS)
   database = new Watched()
   reported = []
   authenticator = createAuthenticator({ database, clock, report: (error) => reported.push(error) })
@@ -96,6 +74,19 @@ async function makeKey(scope = 'full_access', expiresAtMs: number | null = null)
   return { id: record.id, plaintext, header: `Bearer ${plaintext}` }
 }
 
+/** A key as the table has it. */
+function record(): ApiKey {
+  const never = { expiresAtMs: null, revokedAtMs: null }
+  return {
+    id: randomUUID(),
+    organizationId: ORGANIZATION,
+    scopes: 'read_only',
+    admin: false,
+    createdAtMs: START_MS,
+    ...never,
+  }
+}
+
 /** What the listener does with a notification. */
 function hear(keyHash: string): void {
   expect(Object.keys(authenticator.channels)).toEqual([KEYS_CHANNEL])
@@ -105,7 +96,7 @@ function hear(keyHash: string): void {
 /** Revokes in the database and, as the listener would, tells this process. */
 async function revoke(key: { id: string; plaintext: string }): Promise<void> {
   await revokeKey({ database: fresh.database, clock }, key.id)
-  hear(new Bun.CryptoHasher('sha256').update(key.plaintext).digest('hex'))
+  hear(hashKey(key.plaintext))
 }
 
 const unknownHeader = () => `Bearer ${drawKey(randomBytes)}`
@@ -182,9 +173,9 @@ describe('memory', () => {
   test('a key in memory expires at its instant', async () => {
     const { header } = await makeKey('full_access', START_MS + 1_000)
     expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
-    clock.advance(999)
+    await clock.turn(999)
     expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
-    clock.advance(1)
+    await clock.turn(1)
     expect(await authenticate(header, ADDRESS)).toMatchObject(INVALID)
   })
 
@@ -211,23 +202,18 @@ describe('memory', () => {
   test('an unknown key is remembered as such for 10 s, and no longer than the news of its creation', async () => {
     const header = unknownHeader()
     await authenticate(header, ADDRESS)
-    clock.advance(9_999)
+    await clock.turn(9_999)
     expect(authenticate(header, ADDRESS)).not.toBeInstanceOf(Promise)
-    clock.advance(1)
+    await clock.turn(1)
     expect(authenticate(header, ADDRESS)).toBeInstanceOf(Promise)
     expect(database.queries).toBe(2)
 
-    const key = await makeKey()
-    await fresh.database.query('delete from api_keys where id = $1', [key.id])
-    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
-    const hash = new Bun.CryptoHasher('sha256').update(key.plaintext).digest()
-    await fresh.database.query(
-      `insert into api_keys (id, organization_id, hash, scopes, admin, created_at) values ($1, $2, $3, 'read_only', false, $4)`,
-      [key.id, ORGANIZATION, hash, new Date(START_MS)],
-    )
-    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
-    hear(hash.toString('hex'))
-    expect(await authenticate(key.header, ADDRESS)).toMatchObject(ACCEPTED)
+    const plaintext = drawKey(randomBytes)
+    expect(await authenticate(`Bearer ${plaintext}`, ADDRESS)).toMatchObject(INVALID)
+    await insertKey(fresh.database, record(), hashKey(plaintext))
+    expect(await authenticate(`Bearer ${plaintext}`, ADDRESS)).toMatchObject(INVALID)
+    hear(hashKey(plaintext))
+    expect(await authenticate(`Bearer ${plaintext}`, ADDRESS)).toMatchObject(ACCEPTED)
   })
 
   test('callers that ask for one key at the same time share one query', async () => {
@@ -247,6 +233,36 @@ describe('while news may be missed', () => {
     await revokeKey({ database: fresh.database, clock }, key.id)
     expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
     expect(database.queries).toBe(3)
+  })
+
+  test('no query is shared: one that began earlier may not have seen a revocation', async () => {
+    const key = await makeKey()
+    const release = database.hold()
+    const before = authenticate(key.header, ADDRESS)
+    await database.read
+    authenticator.onConfirmed(false)
+    database.gate = Promise.resolve()
+    await revokeKey({ database: fresh.database, clock }, key.id)
+    expect(await authenticate(key.header, ADDRESS)).toMatchObject(INVALID)
+    release()
+    await before
+  })
+
+  test('a key that was unknown is looked for again, so that a creation nobody told of is seen', async () => {
+    const plaintext = drawKey(randomBytes)
+    expect(await authenticate(`Bearer ${plaintext}`, ADDRESS)).toMatchObject(INVALID)
+    authenticator.onConfirmed(false)
+    await insertKey(fresh.database, record(), hashKey(plaintext))
+    expect(await authenticate(`Bearer ${plaintext}`, ADDRESS)).toMatchObject(ACCEPTED)
+  })
+
+  test('a known key still passes from an address that is refused for unknown ones', async () => {
+    const { header } = await makeKey()
+    await authenticate(header, ADDRESS)
+    for (let count = 0; count < 60; count += 1) await authenticate(unknownHeader(), ADDRESS)
+    authenticator.onConfirmed(false)
+    expect(await authenticate(header, ADDRESS)).toMatchObject(ACCEPTED)
+    expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject({ refusal: { code: 'rate_limit_exceeded' } })
   })
 
   test('what was remembered before is forgotten when listening begins anew', async () => {
@@ -269,7 +285,7 @@ describe('unknown keys from one address', () => {
     database.queries = 0
     for (let count = 0; count < 60; count += 1) {
       expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(INVALID)
-      clock.advance(100)
+      await clock.turn(100)
     }
     expect(database.queries).toBe(60)
     const refused = await authenticate(unknownHeader(), ADDRESS)
@@ -279,7 +295,7 @@ describe('unknown keys from one address', () => {
 
     expect(authenticate(known.header, ADDRESS)).toMatchObject(ACCEPTED)
     expect(await authenticate(other.header, '203.0.113.10')).toMatchObject(ACCEPTED)
-    clock.advance(54_000)
+    await clock.turn(54_000)
     expect(await authenticate(unknownHeader(), ADDRESS)).toMatchObject(INVALID)
   })
 
@@ -321,10 +337,10 @@ describe('the database gone', () => {
     const { header } = await makeKey()
     const release = database.hold()
     const answer = authenticate(header, ADDRESS)
-    clock.advance(5_000)
+    await clock.turn(5_000)
     expect(await answer).toMatchObject(UNAVAILABLE)
     release()
-    expect(clock.waiting()).toBe(0)
+    expect(clock.pending).toBe(0)
   })
 
   test('or stalled: at most 1,000 queries wait, whoever comes then is refused at once', async () => {

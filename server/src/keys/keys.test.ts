@@ -3,9 +3,11 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
 import { systemClock } from '../io/clock.ts'
 import { openListener } from '../io/postgres/listen.ts'
+import type { RandomBytes } from '../kernel/ids.ts'
 import type { Clock } from '../kernel/time.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { createKey } from './create.ts'
+import { drawKey } from './key.ts'
 import { listKeys } from './list.ts'
 import { revokeKey } from './revoke.ts'
 import { parseScopes } from './scopes.ts'
@@ -32,11 +34,15 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-async function makeKey(organizationId = ORGANIZATION, admin = false) {
+async function makeKey(
+  organizationId = ORGANIZATION,
+  admin = false,
+  random: RandomBytes = (length) => randomBytes(length),
+) {
   const scopes = parseScopes('billing:read,serverless:write')
   if (!scopes.ok) throw new Error(scopes.refusal.message)
   return await createKey(
-    { database: fresh.database, clock, randomBytes },
+    { database: fresh.database, clock, randomBytes: random },
     { organizationId, scopes: scopes.value, admin, expiresAtMs: NOW_MS + 1_000 },
   )
 }
@@ -84,34 +90,53 @@ test('a key revoked twice keeps its first instant', async () => {
   })
 })
 
-test.each([randomUUID(), 'nonsense', ''])('revoking %p, which is no key’s id, is refused', async (id) => {
-  expect(await revokeKey({ database: fresh.database, clock }, id)).toMatchObject({
-    ok: false,
-    refusal: { code: 'not_found' },
-  })
-})
+test.each(['01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d', 'nonsense', ''])(
+  'revoking %p, which is no key’s id, is refused',
+  async (id) => {
+    expect(await revokeKey({ database: fresh.database, clock }, id)).toMatchObject({
+      ok: false,
+      refusal: { code: 'not_found' },
+    })
+  },
+)
 
 test('a key for an organization that does not exist is not made', async () => {
   await expect(makeKey(randomUUID())).rejects.toThrow()
 })
 
-test('over a real listener, two processes drop a revoked key and accept a new one that they had refused', async () => {
-  const { record, plaintext } = await makeKey()
+test('over a real listener, two processes accept a new key that they had refused, and refuse it once revoked', async () => {
   const processes = await Promise.all([listeningProcess(), listeningProcess()])
+  // The key is drawn twice from the same bytes: here, to try it before it exists, and where it is made.
+  const bytes = randomBytes(1_000)
+  const plaintext = drawKey(bytesFrom(bytes))
+  const news = () => Promise.all(processes.map((each) => each.heard(plaintext)))
   for (const each of processes) {
-    expect(await each.authenticate(plaintext)).toMatchObject({ ok: true })
-    expect(await each.authenticate(plaintext)).toMatchObject({ ok: true })
+    expect(await each.authenticate(plaintext)).toMatchObject({ ok: false, refusal: { code: 'invalid_api_key' } })
+  }
+  nowMs = NOW_MS
+  const creation = news()
+  const { record } = await makeKey(ORGANIZATION, false, bytesFrom(bytes))
+  await creation
+  for (const each of processes) {
+    expect(await each.authenticate(plaintext)).toMatchObject({ ok: true, value: { id: record.id } })
     expect(each.authenticate(plaintext)).not.toBeInstanceOf(Promise)
   }
-  const heard = processes.map((each) => each.heard(plaintext))
-  nowMs = NOW_MS
+  const revocation = news()
   await revokeKey({ database: fresh.database, clock }, record.id)
-  await Promise.all(heard)
+  await revocation
   for (const each of processes) {
     expect(await each.authenticate(plaintext)).toMatchObject({ ok: false, refusal: { code: 'invalid_api_key' } })
     await each.close()
   }
 })
+
+function bytesFrom(bytes: Uint8Array): RandomBytes {
+  let used = 0
+  return (length) => {
+    used += length
+    return bytes.subarray(used - length, used)
+  }
+}
 
 /** An authenticator with a listener of its own, confirmed. */
 async function listeningProcess() {

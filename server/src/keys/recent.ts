@@ -19,7 +19,6 @@ export function createRecent<V>(capacity: number): Recent<V> {
   let old = new Map<string, V>()
 
   const set = (name: string, value: V) => {
-    old.delete(name)
     if (young.size >= generationSize && !young.has(name)) {
       old = young
       young = new Map()

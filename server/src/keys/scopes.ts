@@ -7,8 +7,8 @@ const RESOURCES = ['serverless', 'billing', 'webhooks'] as const
 const LEVELS = ['none', 'read', 'write'] as const
 const SHORTCUTS = { full_access: 'write', read_only: 'read' } as const
 
-export type Resource = (typeof RESOURCES)[number]
-export type Level = (typeof LEVELS)[number]
+type Resource = (typeof RESOURCES)[number]
+type Level = (typeof LEVELS)[number]
 type Shortcut = keyof typeof SHORTCUTS
 
 /** What an endpoint asks for. */

@@ -4,7 +4,7 @@ import { MINUTE_MS, SECOND_MS } from '../kernel/time.ts'
 
 /** A client with a mistyped key retries a few times a minute; only a search sends more. */
 const UNKNOWN_KEYS_A_MINUTE = 60
-/** About 6 MB at its fullest. Beyond it the address that was counted longest ago is forgotten. */
+/** About 10 MB at its fullest, measured. Beyond it the address that was counted longest ago is forgotten. */
 const ADDRESSES = 10_000
 
 export interface UnknownKeys {

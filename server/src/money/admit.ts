@@ -69,9 +69,7 @@ export function admit(
     const decision = decide(spendable, wallet.heldMicrocents, worst)
     if (decision.kind === 'hold') return ok({ admission, hold: new Hold(wallet, decision.microcents) })
   }
-  return takeHold(money, wallet, worst).then((hold) =>
-    hold instanceof Hold ? ok({ admission, hold }) : refused(hold),
-  )
+  return takeHold(money, wallet, worst).then((hold) => (hold instanceof Hold ? ok({ admission, hold }) : refused(hold)))
 }
 
 /** Takes a hold with the database's help, waiting for other calls where that may help. */
@@ -132,7 +130,5 @@ export async function refillInTime(money: Money, wallet: Wallet, need: bigint): 
  */
 export function extendHold(money: Money, hold: Hold, wallet: Wallet, microcents: bigint): boolean | Promise<boolean> {
   if (hold.tryExtend(microcents)) return true
-  return refillInTime(money, wallet, microcents - hold.microcents).then(
-    (asked) => asked && hold.tryExtend(microcents),
-  )
+  return refillInTime(money, wallet, microcents - hold.microcents).then((asked) => asked && hold.tryExtend(microcents))
 }

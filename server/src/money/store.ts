@@ -74,7 +74,8 @@ export async function postCharges(
   charges: readonly Charge[],
   postedAtMs: number,
 ): Promise<void> {
-  const column = (pick: (charge: Charge) => string | number | bigint | boolean): string => arrayLiteral(charges.map(pick))
+  const column = (pick: (charge: Charge) => string | number | bigint | boolean): string =>
+    arrayLiteral(charges.map(pick))
   await db.query(POST_CHARGES, [
     column((c) => toTimestamp(c.admittedAtMs)),
     column((c) => c.chargeId),

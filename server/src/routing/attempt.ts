@@ -8,6 +8,7 @@ import {
   UpstreamFailure,
   type UpstreamFailureKind,
 } from '../upstream/spec.ts'
+import { asFailure } from './failure.ts'
 
 /** Where a call may go: a server, and the model's name there. */
 export interface ChatTarget {
@@ -189,16 +190,4 @@ export class Attempt implements AsyncIterableIterator<ChatEvent, undefined> {
     this.options.onOver(outcome, failure, this.options.clock.monotonicMs() - this.startedMs)
     return true
   }
-}
-
-/** Whatever a dialect threw. What is no UpstreamFailure is a bug of ours: its message may hold anything, so it is not quoted. */
-function asFailure(error: unknown): UpstreamFailure {
-  if (error instanceof UpstreamFailure) return error
-  const failure = new UpstreamFailure(
-    'faulty',
-    `unexpected: ${error instanceof Error ? error.name : typeof error}`,
-    false,
-  )
-  failure.cause = error
-  return failure
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, cp, mkdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -71,8 +72,7 @@ export async function copyBinaries(binaries: Binaries, parent: string): Promise<
   const copy = { folder, version: binaries.version }
   if (existsSync(folder)) return copy
   // Copied aside and renamed whole, so that a copy cut short is never taken for a good one.
-  const staging = `${folder}.${process.pid}`
-  await rm(staging, { recursive: true, force: true })
+  const staging = `${folder}.${randomBytes(6).toString('hex')}`
   await mkdir(parent, { recursive: true, mode: 0o755 })
   await cp(binaries.folder, staging, { recursive: true, verbatimSymlinks: true })
   await rename(staging, folder).catch(async (error: NodeJS.ErrnoException) => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chown, link, mkdir, open, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chown, link, mkdir, open, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import type { Binaries } from './binaries.ts'
 import { programOf } from './binaries.ts'
 import type { OsUser } from './os-user.ts'
@@ -79,22 +79,32 @@ export async function writeSettings(cluster: Cluster, throwAway: boolean): Promi
  * of its libraries). Whole or not at all: it is made aside and renamed, and of two first starts one wins.
  */
 export async function createCluster(cluster: Cluster, throwAway: boolean): Promise<void> {
-  if (existsSync(join(cluster.folder, 'PG_VERSION'))) return
-  const staging = `${cluster.folder}.new-${randomBytes(6).toString('hex')}`
+  const isThere = () => existsSync(join(cluster.folder, 'PG_VERSION'))
+  if (isThere()) return
+  const staging = `${cluster.folder}${STAGING}${randomBytes(6).toString('hex')}`
   try {
     await makeOwned(staging, cluster.user)
     const passwordFile = `${staging}.password`
     await writeOwned(passwordFile, cluster.password, cluster.user)
-    try {
-      await initdb(cluster, staging, passwordFile, throwAway)
-    } finally {
-      await unlink(passwordFile)
-    }
-    await rename(staging, cluster.folder).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
-    })
+    await initdb(cluster, staging, passwordFile, throwAway)
+    await rename(staging, cluster.folder)
+  } catch (error) {
+    // Somebody else's is there: theirs came first, and ours may have been cleared away under our hands.
+    if (!isThere()) throw error
   } finally {
-    await rm(staging, { recursive: true, force: true })
+    await clearStaging(isThere() ? `${cluster.folder}${STAGING}` : staging)
+  }
+}
+
+const STAGING = '.new-'
+
+/**
+ * Removes what begins with a path: our own attempt, or, once there is a cluster, also those of others, killed on their
+ * way or about to lose.
+ */
+async function clearStaging(path: string): Promise<void> {
+  for (const name of await readdir(dirname(path))) {
+    if (name.startsWith(basename(path))) await rm(join(dirname(path), name), { recursive: true, force: true })
   }
 }
 
@@ -127,7 +137,7 @@ export function identity(user: OsUser | null) {
 }
 
 /** Makes a folder of mode 0700 that belongs to the database's OS user. */
-export async function makeOwned(folder: string, user: OsUser | null): Promise<void> {
+async function makeOwned(folder: string, user: OsUser | null): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   if (user !== null) await chown(folder, user.uid, user.gid)
 }

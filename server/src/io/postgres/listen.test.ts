@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { TurnedClock } from '../../../test/clock.ts'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
+import { startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
 import { systemClock } from '../clock.ts'
 import { openListener } from './listen.ts'
 
@@ -60,4 +62,30 @@ test('a listener that finds no server is not confirmed, and can be closed', asyn
   await listener.close()
   expect(listener.confirmed).toBe(false)
   expect(told).toEqual([])
+})
+
+test('a listener whose connection falls silent stops being confirmed within 2.5 s, and finds another', async () => {
+  const proxy = await startSilentProxy(Number(new URL(fresh.url).port))
+  const clock = new TurnedClock()
+  const box = mailbox()
+  const listener = openListener(throughProxy(fresh.url, proxy), {
+    clock,
+    channels: { first: (payload) => box.put(payload) },
+    onConfirmed: (confirmed) => box.put(String(confirmed)),
+  })
+  expect(await box.take()).toBe('true')
+  proxy.fallSilent()
+  await clock.turn(2_499)
+  expect(listener.confirmed).toBe(true)
+  await clock.turn(1)
+  expect(listener.confirmed).toBe(false)
+  expect(await box.take()).toBe('false')
+  proxy.recover()
+  await clock.turn(10_000)
+  expect(await box.take()).toBe('true')
+  await fresh.database.query('select pg_notify($1, $2)', ['first', 'heard'])
+  expect(await box.take()).toBe('heard')
+  await listener.close()
+  expect(clock.pending).toBe(0)
+  proxy.stop()
 })

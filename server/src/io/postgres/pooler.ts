@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { SECOND_MS } from '../../kernel/time.ts'
 import { connectionSettings, run, sqlStateOf } from './client.ts'
 
-const STATEMENT_TIMEOUT_MS = 5 * SECOND_MS
+const SETTINGS = connectionSettings('tollgate start', 5 * SECOND_MS)
 const CONNECT_TIMEOUT_SECONDS = 5
 const LATER_READS = 3
 
@@ -26,7 +26,7 @@ export async function refuseTransactionPooler(url: string): Promise<void> {
       // Prepared statements fail in confusing ways there, before the question is answered.
       prepare: false,
       connectionTimeout: CONNECT_TIMEOUT_SECONDS,
-      connection: connectionSettings('tollgate start', STATEMENT_TIMEOUT_MS),
+      connection: SETTINGS,
     })
   const one = open()
   const other = open()
@@ -37,7 +37,8 @@ export async function refuseTransactionPooler(url: string): Promise<void> {
   } catch (error) {
     if (sqlStateOf(error) === '08P01' && /startup parameter/i.test(String(error))) {
       throw new Error(
-        `DATABASE_URL leads to a connection pooler that refuses settings (${(error as Error).message}). ${ADVICE}`,
+        `DATABASE_URL leads to a connection pooler that refuses settings (${(error as Error).message}). ${ADVICE} ` +
+          `A pooler must let these pass (PgBouncer: ignore_startup_parameters): ${Object.keys(SETTINGS).join(', ')}.`,
       )
     }
     throw error

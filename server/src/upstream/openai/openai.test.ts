@@ -75,6 +75,19 @@ test('a call goes out with our headers and our body only', async () => {
   expect(JSON.parse(request.slice(request.indexOf('\r\n\r\n')))).toMatchObject({ model: 'm', stream: true })
 })
 
+test("settings may add headers and name the client otherwise, and can't replace what the call depends on", async () => {
+  const { server } = await upstreamOver(saying(head(), piece(SAY + STOP + DONE), END_OF_BODY))
+  const extraHeaders = { 'User-Agent': 'theirs', 'Accept-Encoding': 'gzip', Authorization: 'theirs', 'X-Team': 'a' }
+  const address = () => `${server.url}/v1`
+  const bearer = () => 'ours'
+  await readAll(openaiUpstream({ name: 'u', address, bearer, extraHeaders, http: createHttp(clock), clock }))
+  const [request = ''] = server.requests
+  expect(request).toMatch(/^x-team: a\r$/im)
+  expect(request).toMatch(/^user-agent: theirs\r$/im)
+  expect(request).toMatch(/^accept-encoding: identity\r$/im)
+  expect(request).toMatch(/^authorization: Bearer ours\r$/im)
+})
+
 test('calls one after the other share a connection', async () => {
   const sockets = new Set<Socket>()
   const { upstream } = await upstreamOver((socket) => {

@@ -29,13 +29,14 @@ export interface OpenaiUpstreamOptions {
 /** A server that speaks OpenAI's chat completions: vLLM, SGLang, Ollama, llama.cpp, LM Studio, OpenAI, our GGUF child. */
 export function openaiUpstream(options: OpenaiUpstreamOptions): Upstream {
   const { name, address, http, clock } = options
+  // All names in lower case: a name in two spellings would be sent as one header with both values.
   const fixedHeaders = {
-    ...options.extraHeaders,
-    'Content-Type': 'application/json',
-    Accept: 'text/event-stream, application/json',
+    'user-agent': 'tollgate',
+    ...lowerCased(options.extraHeaders ?? {}),
+    'content-type': 'application/json',
+    accept: 'text/event-stream, application/json',
     // Compressing a stream delays its chunks, and what is never decompressed can't be a bomb.
-    'Accept-Encoding': 'identity',
-    'User-Agent': 'tollgate',
+    'accept-encoding': 'identity',
   }
 
   return {
@@ -45,7 +46,7 @@ export function openaiUpstream(options: OpenaiUpstreamOptions): Upstream {
       if (baseUrl === null) throw new UpstreamFailure('unavailable', 'the server is not running', true)
       const credential = options.bearer()
       const bearer = credential instanceof Promise ? await credential : credential
-      const headers = bearer === null ? fixedHeaders : { ...fixedHeaders, Authorization: `Bearer ${bearer}` }
+      const headers = bearer === null ? fixedHeaders : { ...fixedHeaders, authorization: `Bearer ${bearer}` }
       let answer: HttpAnswer
       try {
         const request = { headers, body: toWire(call), signal, maxBytes: MAX_ANSWER_BYTES }
@@ -60,6 +61,10 @@ export function openaiUpstream(options: OpenaiUpstreamOptions): Upstream {
       return baseUrl === null ? Promise.resolve(false) : http.canConnect(baseUrl, timeoutMs)
     },
   }
+}
+
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 }
 
 /** Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away. */

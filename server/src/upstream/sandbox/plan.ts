@@ -23,7 +23,8 @@ export function planOf(call: ChatCall, settings: SandboxSettings): SandboxPlan {
   const { directive, rest } = takeDirective(call.messages[last]?.content ?? '')
   const limit = call.maxTokens ?? Number.MAX_SAFE_INTEGER
 
-  const reasoningCount = Math.min(directive.reasoning_tokens ?? 0, limit)
+  const reasoningWanted = directive.reasoning_tokens ?? 0
+  const reasoningCount = Math.min(reasoningWanted, limit)
   const reply = replyTokens(call, rest, directive.tokens ?? settings.replyTokens, limit - reasoningCount)
   const tokens: ChatEvent[] = new Array(reasoningCount).fill({ kind: 'reasoning', text: ' hmm' })
   for (const text of reply.tokens) tokens.push({ kind: 'text', text })
@@ -34,7 +35,7 @@ export function planOf(call: ChatCall, settings: SandboxSettings): SandboxPlan {
 
   return {
     tokens,
-    finish: reply.cut ? 'length' : (directive.finish ?? 'stop'),
+    finish: reply.cut || reasoningCount < reasoningWanted ? 'length' : (directive.finish ?? 'stop'),
     usage: directive.no_usage ? null : { promptTokens, cachedPromptTokens, completionTokens: tokens.length },
     firstTokenMs: directive.first_token_ms ?? settings.firstTokenMs,
     tokensPerSecond: (directive.tokens_per_second ?? settings.tokensPerSecond) || null,

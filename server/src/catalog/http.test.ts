@@ -1,0 +1,169 @@
+import { expect, test } from 'bun:test'
+import type { Refusal } from '../kernel/errors.ts'
+import type { Result } from '../kernel/result.ts'
+import { catalogOf } from './assemble.ts'
+import { sandboxOffer } from './builtin.ts'
+import { type CatalogAnswer, createCatalogEndpoints } from './http.ts'
+import { type Catalog, createCatalog, type Model, tierOf } from './model.ts'
+import { ModelListSchema, ModelSchema } from './schemas.ts'
+import { DEFAULT_SETTINGS } from './settings.ts'
+import { DEFAULT_DEADLINES } from './upstream.ts'
+
+const [SANDBOX] = sandboxOffer('acme').models
+if (SANDBOX === undefined) throw new Error('the sandbox offers nothing')
+
+const FULL: Model = {
+  ...SANDBOX,
+  id: 'svc/full',
+  aliases: ['meta/full', 'full'],
+  createdSeconds: 1_700_000_000,
+  fineTunable: true,
+  fineTuneBaseModel: 'svc/base',
+  planCovered: true,
+  serverless: tierOf(
+    'serverless',
+    { inputMicrocents: 1_500_000n, outputMicrocents: 499_999n, cachedInputMicrocents: 499_999n },
+    [],
+  ),
+}
+const EMBEDDER: Model = {
+  ...SANDBOX,
+  id: 'svc/embedder',
+  aliases: [],
+  modality: 'embedding',
+  status: 'coming_soon',
+  author: null,
+  supportedParameters: [],
+  parameters: [{ name: 'dimensions', type: 'int', min: 1, max: 1024 }],
+  economy: null,
+}
+const CATALOG = createCatalog([SANDBOX, FULL, EMBEDDER], [], DEFAULT_DEADLINES)
+
+const query = (text = '') => new URLSearchParams(text)
+const endpoints = createCatalogEndpoints()
+
+function answerOf(result: Result<CatalogAnswer>): CatalogAnswer {
+  if (!result.ok) throw new Error(result.refusal.message)
+  return result.value
+}
+function bodyOf(result: Result<CatalogAnswer>) {
+  return JSON.parse(new TextDecoder().decode(answerOf(result).bytes ?? new Uint8Array()))
+}
+function refusalOf(result: Result<CatalogAnswer>): Refusal {
+  if (result.ok) throw new Error('was answered')
+  return result.refusal
+}
+const retrieve = (rawId: string, catalog: Catalog = CATALOG) => endpoints.retrieve(catalog, rawId, query(), null)
+
+test('the list holds every model in its order, and is as described', () => {
+  const list = bodyOf(endpoints.list(CATALOG, query(), null))
+  expect(ModelListSchema.safeParse(list).success).toBe(true)
+  expect(list.object).toBe('list')
+  expect(list.data.map((model: { id: string }) => model.id)).toEqual(['svc/sandbox', 'svc/full', 'svc/embedder'])
+})
+
+test('a model has every field that is known of it, and no other', () => {
+  expect(bodyOf(retrieve('svc/full'))).toEqual({
+    id: 'svc/full',
+    object: 'model',
+    owned_by: 'acme',
+    modality: 'chat',
+    status: 'active',
+    pricing: {
+      currency: 'usd',
+      input_per_1m_tokens_cents: 2,
+      output_per_1m_tokens_cents: 0,
+      cached_input_per_1m_tokens_microcents: 499_999,
+    },
+    aliases: ['meta/full', 'full'],
+    category: 'chat',
+    context_length: 32_768,
+    supported_parameters: ['max_tokens', 'stream', 'stream_options', 'temperature'],
+    author: SANDBOX.author,
+    created: 1_700_000_000,
+    fine_tunable: true,
+    fine_tune_base_model: 'svc/base',
+    plan_covered: true,
+  })
+  const embedder = bodyOf(retrieve('svc/embedder'))
+  expect(ModelSchema.safeParse(embedder).success).toBe(true)
+  expect(embedder.pricing).toEqual({ currency: 'usd', input_per_1m_tokens_cents: 100 })
+  expect(embedder.parameters).toEqual([{ name: 'dimensions', type: 'int', min: 1, max: 1024 }])
+  for (const absent of ['author', 'created', 'fine_tunable', 'plan_covered'])
+    expect(embedder).not.toHaveProperty(absent)
+})
+
+test('an id is taken in every spelling of its path', () => {
+  for (const rawId of ['svc/full', 'svc%2Ffull', 'svc%2ffull', 'full', 'meta/full', 'meta%2Ffull']) {
+    expect(bodyOf(retrieve(rawId)).id).toBe('svc/full')
+  }
+})
+
+test("the economy suffix shows the model with that tier's pricing", () => {
+  for (const rawId of ['svc/full:economy', 'svc%2Ffull%3Aeconomy', 'meta/full:economy']) {
+    const model = bodyOf(retrieve(rawId))
+    expect(model.id).toBe('svc/full')
+    expect(model.pricing.input_per_1m_tokens_cents).toBe(50)
+  }
+})
+
+test('what is not there is 404 model_not_found, without a field to blame', () => {
+  for (const rawId of ['svc/none', 'svc%252Ffull', 'svc/full/', '%', '%ff', 'svc/embedder:economy', '..']) {
+    const refused = refusalOf(retrieve(rawId))
+    expect(refused.code).toBe('model_not_found')
+    expect(refused).not.toHaveProperty('param')
+  }
+})
+
+test('the list is filtered by modality', () => {
+  const ids = (text: string) =>
+    bodyOf(endpoints.list(CATALOG, query(text), null)).data.map((model: { id: string }) => model.id)
+  expect(ids('modality=embedding')).toEqual(['svc/embedder'])
+  expect(ids('modality=chat')).toEqual(['svc/sandbox', 'svc/full'])
+  expect(ids('modality=video')).toEqual([])
+})
+
+test('a faulty query is refused: an unknown modality 400 invalid_request, an unknown parameter 400 unsupported_parameter', () => {
+  for (const text of ['modality=audio', 'modality=', 'modality=Chat', 'modality=chat&modality=chat']) {
+    expect(refusalOf(endpoints.list(CATALOG, query(text), null))).toMatchObject({
+      code: 'invalid_request',
+      param: 'modality',
+    })
+  }
+  expect(refusalOf(endpoints.list(CATALOG, query('limit=3'), null))).toMatchObject({
+    code: 'unsupported_parameter',
+    param: 'limit',
+  })
+  const retrieved = endpoints.retrieve(CATALOG, 'svc/full', query('modality=chat'), null)
+  expect(refusalOf(retrieved)).toMatchObject({ code: 'unsupported_parameter', param: 'modality' })
+})
+
+test('an answer that the client has already is 304 without a body', () => {
+  const { headers } = answerOf(endpoints.list(CATALOG, query(), null))
+  const etag = headers['ETag'] ?? ''
+  expect(etag).toMatch(/^"[\w-]{43}"$/)
+  for (const ifNoneMatch of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
+    expect(answerOf(endpoints.list(CATALOG, query(), ifNoneMatch))).toMatchObject({
+      status: 304,
+      bytes: null,
+      headers: { ETag: etag },
+    })
+  }
+  for (const ifNoneMatch of ['"x"', etag.slice(1, -1), '']) {
+    expect(answerOf(endpoints.list(CATALOG, query(), ifNoneMatch)).status).toBe(200)
+  }
+})
+
+test('the tag comes from the content: the same in every process, another for every change', () => {
+  const etagOf = (catalog: Catalog) => answerOf(createCatalogEndpoints().list(catalog, query(), null)).headers['ETag']
+  expect(etagOf(catalogOf(DEFAULT_SETTINGS, [], null))).toBe(etagOf(catalogOf(DEFAULT_SETTINGS, [], null)))
+  const renamed = createCatalog([{ ...SANDBOX, author: 'x' }, FULL, EMBEDDER], [], DEFAULT_DEADLINES)
+  expect(etagOf(renamed)).not.toBe(etagOf(CATALOG))
+})
+
+test('the bytes are made once for a catalog, and anew for the next', () => {
+  const first = answerOf(endpoints.list(CATALOG, query(), null)).bytes
+  expect(answerOf(endpoints.list(CATALOG, query(), null)).bytes).toBe(first)
+  const next = createCatalog([FULL], [], DEFAULT_DEADLINES)
+  expect(bodyOf(endpoints.list(next, query(), null)).data).toHaveLength(1)
+})

@@ -1,0 +1,37 @@
+import { existsSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { type LoadedSettings, loadSettings } from '../catalog/load.ts'
+import type { Settings } from '../catalog/settings.ts'
+import type { SettingsSource } from '../catalog/watch.ts'
+
+/** Variables by name, as `process.env` has them. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Puts what the environment sets over what the file says. */
+export type Overrides = (settings: Settings) => Settings
+
+/** The settings file at `path`. `fileName` is what the operator calls it. */
+export function settingsSource(
+  fileName: string,
+  path: string,
+  environment: Environment,
+  overrides: Overrides,
+): SettingsSource {
+  return {
+    fileName,
+    stamp: async () => {
+      const found = await stat(path, { bigint: true }).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return null
+        throw error
+      })
+      // The inode tells a file renamed into place; the change time one whose modification time was put back.
+      return found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(':')
+    },
+    load: async (): Promise<LoadedSettings> => {
+      const text = await readFile(path, 'utf8')
+      const loaded = loadSettings(text, { environment, directory: dirname(path), fileExists: existsSync })
+      return loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
+    },
+  }
+}

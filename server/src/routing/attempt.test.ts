@@ -1,0 +1,147 @@
+import { beforeEach, expect, test } from 'bun:test'
+import { RoutedCall, type Step } from '../../test/routed-call.ts'
+
+let routed: RoutedCall
+beforeEach(() => {
+  routed = new RoutedCall()
+})
+
+test.each([['before the headers'], ['after the headers']])(
+  'a target that stalls %s is cancelled at the first-byte deadline, and the next is asked',
+  async (when) => {
+    const a = routed.upstream('a', when === 'before the headers' ? ['silence', 'headers'] : ['headers', 'silence'])
+    const text = routed.text(a, routed.upstream('b', ['b']))
+    await routed.clock.turn(9_999)
+    expect(a.cancelled()).toBe(false)
+    await routed.clock.turn(1)
+    expect(a.cancelled()).toBe(true)
+    expect(await text).toBe('b')
+    expect(routed.attempts).toEqual(['a timeout 10000', 'b answered 0'])
+    expect(routed.clock.pending).toBe(0)
+  },
+)
+
+test('a host that takes no connection is given up at the connect deadline', async () => {
+  const a = routed.upstream('a', ['silence', 'headers'], false)
+  const text = routed.text(a, routed.upstream('b', ['b']))
+  await routed.clock.turn(1_000)
+  expect(await text).toBe('b')
+  expect(routed.logged).toEqual(['warn a unavailable'])
+  expect(routed.attempts).toEqual(['a unavailable 500', 'b answered 0'])
+})
+
+test('a slow server that takes connections has until the first-byte deadline', async () => {
+  const text = routed.text(routed.upstream('a', [9_000, 'headers', 'x'], true))
+  await routed.clock.turn(9_000)
+  expect(await text).toBe('x')
+})
+
+test('a server that has sent headers is not probed', async () => {
+  const text = routed.text(routed.upstream('a', ['headers', 9_000, 'x'], false))
+  await routed.clock.turn(9_000)
+  expect(await text).toBe('x')
+})
+
+test('silence between two events ends the answer, and its length is not held against a slow reader', async () => {
+  const a = routed.upstream('a', ['x', 4_999, 'y', 5_001, 'z'])
+  const { events } = await routed.open(a)
+  expect((await events.next()).value).toEqual({ kind: 'text', text: 'x' })
+  await routed.clock.turn(20_000)
+  const second = events.next()
+  await routed.clock.turn(4_999)
+  expect((await second).value).toEqual({ kind: 'text', text: 'y' })
+  const third = events.next().catch((error) => error)
+  await routed.clock.turn(4_999)
+  expect(a.cancelled()).toBe(false)
+  await routed.clock.turn(1)
+  expect(await third).toMatchObject({ kind: 'timeout', mayFailOver: false })
+  expect(a.cancelled()).toBe(true)
+})
+
+test('an answer without end is cut at the whole deadline, also while nobody reads', async () => {
+  const a = routed.upstream('a', new Array(1_000).fill(['x', 1_000]).flat())
+  const text = routed.text(a)
+  await routed.clock.turn(60_000)
+  expect(await text).toMatch(/^x{59,60}timeout!$/)
+  expect(a.cancelled()).toBe(true)
+
+  const b = routed.upstream('b', ['x', 'y'])
+  const { events } = await routed.open(b)
+  await routed.clock.turn(60_000)
+  expect(b.cancelled()).toBe(true)
+  expect(await events.next().catch((error) => error)).toMatchObject({ kind: 'timeout' })
+})
+
+test('the whole deadline bounds all attempts together', async () => {
+  const stalled = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => routed.upstream(name, ['silence']))
+  const text = routed.text(...stalled)
+  await routed.clock.turn(60_000)
+  expect(await text).toBe('timeout!')
+  expect(stalled.filter((upstream) => upstream.calls.length > 0)).toHaveLength(6)
+})
+
+test.each([
+  ['before the headers', ['silence', 'headers']],
+  ['before the first event', ['headers', 'silence']],
+] as [string, Step[]][])(
+  'a client that leaves %s cancels the upstream, and nobody else is asked',
+  async (_when, steps) => {
+    const a = routed.upstream('a', steps)
+    const b = routed.upstream('b', ['b'])
+    const text = routed.text(a, b)
+    await routed.clock.turn(10)
+    routed.client.abort('left')
+    expect(await text).toBe('left')
+    expect(a.cancelled()).toBe(true)
+    expect(b.calls).toHaveLength(0)
+    expect(routed.attempts).toEqual(['a cancelled 10'])
+    expect(routed.logged).toEqual([])
+    expect(routed.clock.pending).toBe(0)
+  },
+)
+
+test('a client that leaves in mid-answer cancels the upstream at once', async () => {
+  const a = routed.upstream('a', ['x', 'silence'])
+  const text = routed.text(a)
+  await routed.clock.turn(10)
+  routed.client.abort('left')
+  expect(await text).toBe('xleft')
+  expect(a.cancelled()).toBe(true)
+})
+
+test('a client that has left already reaches no upstream', async () => {
+  routed.client.abort('left')
+  const a = routed.upstream('a', ['x'])
+  expect(await routed.text(a)).toBe('left')
+  expect(a.calls).toHaveLength(0)
+})
+
+test('cancel ends the events, also those waited for; after the end it changes nothing', async () => {
+  const a = routed.upstream('a', ['x', 'silence'])
+  const opened = await routed.open(a)
+  await opened.events.next()
+  const waiting = opened.events.next()
+  opened.cancel()
+  opened.cancel()
+  expect((await waiting).done).toBe(true)
+  expect((await opened.events.next()).done).toBe(true)
+  expect(a.cancelled()).toBe(true)
+  expect(routed.attempts).toEqual(['a cancelled 0'])
+})
+
+test('leaving the events early cancels the upstream', async () => {
+  const a = routed.upstream('a', ['x', 'y'])
+  for await (const _event of (await routed.open(a)).events) break
+  expect(a.cancelled()).toBe(true)
+})
+
+test('an answer of many events sets one timer', async () => {
+  let timers = 0
+  const after = routed.clock.after.bind(routed.clock)
+  routed.clock.after = (delayMs, callback) => {
+    timers += 1
+    return after(delayMs, callback)
+  }
+  expect(await routed.text(routed.upstream('a', new Array(200).fill('x'), true))).toHaveLength(200)
+  expect(timers).toBe(1)
+})

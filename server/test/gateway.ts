@@ -1,0 +1,134 @@
+/** The whole gateway in this process, over a database of its own, with a clock that the test may turn. */
+
+import { type App, createApp } from '../src/app.ts'
+import { loadSettings } from '../src/catalog/load.ts'
+import { DEFAULT_SETTINGS, type Settings } from '../src/catalog/settings.ts'
+import { systemClock } from '../src/io/clock.ts'
+import { createLog } from '../src/io/log.ts'
+import type { Database } from '../src/io/postgres/database.ts'
+import { systemRandom } from '../src/io/random.ts'
+import { uuidV7 } from '../src/kernel/ids.ts'
+import { MICROCENTS_PER_CENT } from '../src/kernel/money.ts'
+import type { Clock } from '../src/kernel/time.ts'
+import { createKey } from '../src/keys/create.ts'
+import { parseScopes } from '../src/keys/scopes.ts'
+import { grantCredit } from '../src/money/grantCredit.ts'
+import { openAccount } from '../src/money/store.ts'
+import { createOrganization } from '../src/organizations/create.ts'
+import { freshDatabase } from './postgres.ts'
+
+export interface GatewayOptions {
+  /** The text of a tollgate.yaml; without it the built-in sandbox models are served. */
+  readonly settings?: string
+  readonly clock?: Clock
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+export interface TestKey {
+  readonly id: string
+  readonly key: string
+  readonly organizationId: string
+}
+
+export interface Gateway {
+  readonly app: App
+  readonly database: Database
+  readonly databaseUrl: string
+  /** What was logged, a JSON object a line. */
+  readonly logs: string[]
+  /** Sends a request to a path beneath /v1 as if from `address`. */
+  send(path: string, init?: RequestInit & { address?: string }): Promise<Response>
+  /** The same with a key and a JSON body. */
+  post(key: TestKey, path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
+  get(key: TestKey, path: string): Promise<Response>
+  /** A new organization with so many cents, and a key of it. */
+  customer(options?: { cents?: number; scopes?: string; admin?: boolean; expiresAtMs?: number }): Promise<TestKey>
+  close(): Promise<void>
+}
+
+/** Builds a gateway. Call `close` in `afterAll`. */
+export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const clock = options.clock ?? systemClock
+  const random = systemRandom()
+  const { database, url, drop } = await freshDatabase()
+  const logs: string[] = []
+  const app = await createApp({
+    config: {
+      dataDirectory: '',
+      host: '127.0.0.1',
+      port: 0,
+      adminPort: 0,
+      databaseUrl: null,
+      source: null,
+      stamp: null,
+      settings: settingsOf(options),
+    },
+    database,
+    databaseUrl: url,
+    alone: true,
+    discovered: [],
+    clock,
+    random,
+    log: createLog('debug', { write: (line) => void logs.push(line) }),
+    onFatal: (reason) => {
+      throw new Error(reason)
+    },
+  })
+  let customers = 0
+
+  const send: Gateway['send'] = async (path, init = {}) => {
+    const { address = '127.0.0.1', ...rest } = init
+    const request = new Request(`http://gateway.test/v1${path}`, rest)
+    return app.handle(request, { address, withoutIdleTimeout: () => {} })
+  }
+  return {
+    app,
+    database,
+    databaseUrl: url,
+    logs,
+    send,
+    post: ({ key }, path, body, headers = {}) =>
+      send(path, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', ...headers },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      }),
+    get: ({ key }, path) => send(path, { headers: { Authorization: `Bearer ${key}` } }),
+    async customer({ cents = 2_500, scopes = 'full_access', admin = false, expiresAtMs } = {}) {
+      customers += 1
+      const made = await createOrganization(
+        { database, clock, randomBytes: random, openAccount },
+        { name: `customer ${customers}`, standing: 'established' },
+      )
+      const parsed = parseScopes(scopes)
+      if (!made.ok || !parsed.ok) throw new Error('a test customer could not be made')
+      const organizationId = made.value.id
+      if (cents > 0) {
+        await grantCredit(database, random, {
+          organizationId,
+          amountMicrocents: BigInt(cents) * MICROCENTS_PER_CENT,
+          source: `test:${uuidV7(clock.now(), random)}`,
+          note: null,
+          atMs: clock.now(),
+        })
+      }
+      const { record, plaintext } = await createKey(
+        { database, clock, randomBytes: random },
+        { organizationId, scopes: parsed.value, admin, expiresAtMs: expiresAtMs ?? null },
+      )
+      return { id: record.id, key: plaintext, organizationId }
+    },
+    async close() {
+      await app.drain()
+      await app.close()
+      await drop()
+    },
+  }
+}
+
+function settingsOf({ settings, environment = {} }: GatewayOptions): Settings {
+  if (settings === undefined) return DEFAULT_SETTINGS
+  const loaded = loadSettings(settings, { environment, directory: '/', fileExists: () => true })
+  if (loaded.ok) return loaded.settings
+  throw new Error(loaded.problems.map(({ line, path, reason }) => `${line}: ${path}: ${reason}`).join('\n'))
+}

@@ -1,0 +1,97 @@
+import type { Log } from '../src/kernel/log.ts'
+import { openChat } from '../src/routing/open.ts'
+import { type ChatCall, type ChatEvent, type Upstream, UpstreamFailure } from '../src/upstream/spec.ts'
+import { TurnedClock } from './clock.ts'
+
+/** What a scripted upstream does next: gives a text, sends its headers, fails, goes silent for good, waits (ms). */
+export type Step = string | Error | 'headers' | 'silence' | number
+
+export interface ScriptedUpstream extends Upstream {
+  readonly calls: ChatCall[]
+  /** Whether the signal of its last call is aborted. */
+  cancelled(): boolean
+}
+
+/** One client's call through `openChat`, on a clock that a test turns, with all that is logged and counted of it. */
+export class RoutedCall {
+  readonly clock = new TurnedClock()
+  readonly client = new AbortController()
+  /** `level upstream kind` of every line. */
+  readonly logged: string[] = []
+  /** `upstream outcome milliseconds` of every attempt. */
+  readonly attempts: string[] = []
+
+  open(...upstreams: Upstream[]) {
+    const targets = upstreams.map((upstream) => ({ upstream, model: `${upstream.name}-model` }))
+    return openChat(targets, CALL, {
+      signal: this.client.signal,
+      deadlines: DEADLINES,
+      clock: this.clock,
+      log: this.log(),
+      metrics: {
+        attempt: (upstream, outcome, elapsedMs) => this.attempts.push(`${upstream} ${outcome} ${elapsedMs}`),
+      },
+    })
+  }
+
+  /** The text of the answer, with what it ended in when that was a failure. */
+  async text(...upstreams: Upstream[]): Promise<string> {
+    let text = ''
+    try {
+      for await (const event of (await this.open(...upstreams)).events) text += event.kind === 'text' ? event.text : ''
+    } catch (error) {
+      return `${text}${error instanceof UpstreamFailure ? `${error.kind}!` : error}`
+    }
+    return text
+  }
+
+  /**
+   * An upstream that plays its steps, those up to `headers` before its `chat` resolves. It pays no heed to its signal:
+   * routing must not depend on that. `connects` is what a probe of its address says; without it there is no probe.
+   */
+  upstream(name: string, script: readonly Step[], connects?: boolean): ScriptedUpstream {
+    const steps = [...script]
+    const calls: ChatCall[] = []
+    let lastSignal: AbortSignal | null = null
+    const take = () => this.play(steps)
+    const upstream: ScriptedUpstream = {
+      name,
+      calls,
+      cancelled: () => lastSignal?.aborted === true,
+      async chat(call, signal) {
+        calls.push(call)
+        lastSignal = signal
+        if (steps.includes('headers')) while ((await take()) !== 'headers');
+        return texts(take)
+      },
+    }
+    return connects === undefined ? upstream : { ...upstream, canConnect: () => Promise.resolve(connects) }
+  }
+
+  /** Plays steps up to the next text, or null when there are no more. */
+  private async play(steps: Step[]): Promise<string | null> {
+    for (let step = steps.shift(); step !== undefined; step = steps.shift()) {
+      const waitMs = step
+      if (step === 'silence') await new Promise(() => {})
+      if (typeof waitMs === 'number') await new Promise<void>((resolve) => this.clock.after(waitMs, resolve))
+      if (step instanceof Error) throw step
+      if (typeof step === 'string') return step
+    }
+    return null
+  }
+
+  private log(): Log {
+    const at = (level: string) => (fields: object) => {
+      const { upstream, kind } = fields as { upstream: string; kind: string }
+      this.logged.push(`${level} ${upstream} ${kind}`)
+    }
+    return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  }
+}
+
+async function* texts(take: () => Promise<string | null>): AsyncGenerator<ChatEvent, void> {
+  for (let text = await take(); text !== null; text = await take()) yield { kind: 'text', text }
+}
+
+export const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, wholeMs: 60_000 }
+export const CALL = { messages: [{ role: 'user' as const, content: 'Hi' }], maxTokens: null, temperature: null }
