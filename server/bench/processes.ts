@@ -112,14 +112,19 @@ export function cpuSeconds(pids: readonly number[]): number {
   return ticks / TICKS_PER_SECOND
 }
 
-/** Resident memory in MB (1e6 bytes); pages that several processes share count once (PSS) where that can be read. */
+/** Resident memory in MB (1e6 bytes), shared pages of each process counted in full. */
 export function residentMegabytes(pids: readonly number[]): number {
-  let kilobytes = 0
-  for (const pid of pids) {
-    const text = readProcess(pid, 'smaps_rollup') ?? readProcess(pid, 'status') ?? ''
-    kilobytes += Number(/^(?:Pss|VmRSS):\s+(\d+)/m.exec(text)?.[1] ?? 0)
-  }
-  return (kilobytes * 1024) / 1e6
+  return sumMegabytes(pids, 'status', /^VmRSS:\s+(\d+)/m)
+}
+
+/** Memory in MB with pages that several processes share counted once: PostgreSQL's buffers are in all of its processes. */
+export function proportionalMegabytes(pids: readonly number[]): number {
+  return sumMegabytes(pids, 'smaps_rollup', /^Pss:\s+(\d+)/m)
+}
+
+function sumMegabytes(pids: readonly number[], file: string, pattern: RegExp): number {
+  const kilobytes = pids.map((pid) => Number(pattern.exec(readProcess(pid, file) ?? '')?.[1] ?? 0))
+  return (kilobytes.reduce((sum, value) => sum + value, 0) * 1024) / 1e6
 }
 
 /** The fields of /proc/<pid>/stat after the name: [0] state, [1] parent, [11] to [14] processor time. */

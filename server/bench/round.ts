@@ -1,7 +1,7 @@
 /** One round: everything that is measured of one target, once. */
 import { aimAt, type Cost, drive } from './drive.ts'
 import type { ClosedOutcome, OpenOutcome, StreamsOutcome } from './plan.ts'
-import { type Processes, residentMegabytes } from './processes.ts'
+import { type Processes, proportionalMegabytes, residentMegabytes } from './processes.ts'
 import type { Target } from './target.ts'
 
 export interface RoundOptions {
@@ -12,7 +12,7 @@ export interface RoundOptions {
   readonly wholeModel: string
   /** The mock model for the first token, with a pace, such as `mock-4x2`. */
   readonly streamModel: string
-  /** Calls a second in the open loop; undefined: half of what the target did in the closed loop. */
+  /** Calls a second in the open loop; undefined: half of what the target did in the closed loop, up to a bound. */
   readonly openRate: number | undefined
 }
 
@@ -43,6 +43,8 @@ export interface RoundResult {
 
 const WARMUP_SECONDS = 1
 const OPEN_CONNECTIONS_MAX = 512
+/** Calls a second. Beyond that the driver and the mock fill the machine, and the open loop would measure them. */
+const OPEN_RATE_MAX = 15_000
 
 /** Runs the target hot before the first round: a compiler that is still at work is no property of the gateway. */
 export async function warmUp(
@@ -71,7 +73,7 @@ export async function runRound(processes: Processes, target: Target, options: Ro
     repeatSeconds: seconds,
     deadlineSeconds: seconds + 10,
   })
-  const openRate = Math.max(1, Math.round(options.openRate ?? busy.perSecond / 2))
+  const openRate = options.openRate ?? Math.max(1, Math.round(Math.min(busy.perSecond / 2, OPEN_RATE_MAX)))
   const open = await drive<OpenOutcome>(processes, target, {
     mode: 'open',
     aim: whole,
@@ -95,7 +97,7 @@ export async function runRound(processes: Processes, target: Target, options: Ro
     openP999: open.latencyMs.p999,
     sendLagP99: open.sendLagMs.p99,
     residentMegabytes: residentMegabytes(target.gatewayPids()),
-    databaseMegabytes: residentMegabytes(target.databasePids()),
+    databaseMegabytes: proportionalMegabytes(target.databasePids()),
     answers: parts.reduce((sum, part) => sum + part.allCalls, 0),
     errors: parts.reduce((sum, part) => sum + part.errors, 0),
     firstError: parts.find((part) => part.firstError !== null)?.firstError ?? null,

@@ -2,7 +2,7 @@
 import { aimAt, drive } from './drive.ts'
 import { atLeastOne, readOptions } from './options.ts'
 import type { ClosedOutcome } from './plan.ts'
-import { residentMegabytes } from './processes.ts'
+import { proportionalMegabytes, residentMegabytes } from './processes.ts'
 import { withSession } from './session.ts'
 
 const USAGE = `usage: bun server/bench/soak.ts [--calls 1000000] [--connections 64] [--keys 1] [--limit-seconds 3600] [--keep]`
@@ -36,7 +36,7 @@ await withSession(limitSeconds, flags['keep'] === true, async (session) => {
     const { calls: done, perSecond } = JSON.parse(line) as { calls: number; perSecond?: number }
     if (perSecond !== undefined) return
     gateway.push(residentMegabytes(tollgate.gatewayPids()))
-    const database = residentMegabytes(tollgate.databasePids()).toFixed(0)
+    const database = proportionalMegabytes(tollgate.databasePids()).toFixed(0)
     console.log(`${done} calls: gateway ${gateway.at(-1)?.toFixed(1)} MB, database ${database} MB`)
   }
   const plan = {

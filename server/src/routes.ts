@@ -1,6 +1,6 @@
 /** Every route, and what a request must bring to each: the table of contents. `edge/pipeline.ts` has the order of checks. */
 
-import { Hono } from 'hono'
+import { type Handler, Hono } from 'hono'
 import { z } from 'zod'
 import { balance, showBalance } from './billing/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
@@ -177,45 +177,55 @@ export function createRouter(
   const { edge } = dependencies
   const app = new Hono<{ Bindings: Connection }>()
   const allowed = new Map<string, string[]>()
+  // One handler a route and none around it: what all requests pass is in the pipeline, and the router adds no steps.
+  const add = (method: string, path: string, handler: Handler<{ Bindings: Connection }>) => {
+    allowed.set(path, [...(allowed.get(path) ?? []), ...(method === 'GET' ? ['GET', 'HEAD'] : [method])])
+    app.on(method, patternOf(path), handler)
+  }
 
   const served = servedRoutes(dependencies)
   for (const route of [...served, ...routesNotEnabled()]) {
     const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, route.handle)
-    const pattern = patternOf(route.path)
-    allowed.set(pattern, [...(allowed.get(pattern) ?? []), route.method])
-    app.on(route.method, pattern, (context) => serve(context.req.raw, context.req.path, context.env))
+    add(route.method, route.path, (context) => serve(context.req.raw, context.req.path, context.env))
   }
-
-  const description = JSON.stringify(describeService([...publicRoutes, ...served]))
-  const open = (path: string, body: string) => {
-    allowed.set(`/v1${path}`, ['GET'])
-    app.get(`/v1${path}`, (context) => {
+  const open = (path: string, body: object) => {
+    const text = JSON.stringify(body)
+    add('GET', path, (context) => {
       const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
-      return new Response(body, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
+      return new Response(text, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
     })
   }
-  open('/health', JSON.stringify({ status: 'ok' }))
-  open('/openapi.json', description)
+  open('/health', { status: 'ok' })
+  open('/openapi.json', describeService([...publicRoutes, ...served]))
 
-  for (const [pattern, methods] of allowed) {
-    const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
-    app.all(pattern, (context) => {
-      const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
-      const refused = refusal('method_not_allowed', `This path takes ${allow}.`)
-      return refusalResponse(refused, envelopeOf(context.req.path), requestId, { Allow: allow })
-    })
-  }
+  const methodsAt = methodsByPath(allowed)
   app.notFound((context) => {
+    const { path } = context.req
     const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
-    const refused = refusal(
-      'not_found',
-      'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.',
-    )
-    return envelopeOf(context.req.path) === 'B'
-      ? refusalResponse(refused, 'B', requestId)
-      : unknownPathResponse(refused, requestId)
+    const methods = methodsAt(path)
+    if (methods !== null) {
+      const refused = refusal('method_not_allowed', `This path takes ${methods}.`)
+      return refusalResponse(refused, envelopeOf(path), requestId, { Allow: methods })
+    }
+    return envelopeOf(path) === 'B'
+      ? refusalResponse(NO_SUCH_PATH, 'B', requestId)
+      : unknownPathResponse(NO_SUCH_PATH, requestId)
   })
   return (request, connection) => app.fetch(request, connection)
+}
+
+const NO_SUCH_PATH = refusal(
+  'not_found',
+  'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.',
+)
+
+/** Tells the methods of a path that some route has, for `Allow`; null where none has it. */
+function methodsByPath(allowed: ReadonlyMap<string, readonly string[]>): (path: string) => string | null {
+  const table = [...allowed].map(([path, methods]) => ({
+    matches: new RegExp(`^${patternOf(path).replaceAll(/:\w+/g, '[^/]+').replace('*', '.+')}$`),
+    methods: methods.join(', '),
+  }))
+  return (path) => table.find(({ matches }) => matches.test(path))?.methods ?? null
 }
 
 /** A path of the description as the router's pattern. Model ids hold slashes, so they take the rest of the path. */

@@ -7,7 +7,7 @@ import type { GgufAddress } from '../src/upstream/gguf/supervise.ts'
 export const QUIET: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
 export interface Chunk {
-  readonly choices: readonly {
+  readonly choices?: readonly {
     readonly delta: { role?: string; content?: string }
     readonly finish_reason: string | null
   }[]
@@ -69,7 +69,7 @@ export async function readAnswer(response: Response): Promise<{ chunks: Chunk[];
   const answer = openAnswer(response)
   const chunks: Chunk[] = []
   for (let chunk = await answer.next(); chunk !== null; chunk = await answer.next()) chunks.push(chunk)
-  const text = chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('')
+  const text = chunks.map((chunk) => chunk.choices?.[0]?.delta.content ?? '').join('')
   return { chunks, text, isDone: answer.isDone }
 }
 

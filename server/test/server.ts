@@ -1,7 +1,7 @@
 /** The real server as a process of its own, started by the command that people type, with its embedded PostgreSQL. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -42,7 +42,7 @@ export interface TestServer {
 
 /** Starts a server; resolves when it says that it serves. Throws with its output when it ends before. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'tollgate-test-')))
+  const dataDir = options.dataDir ?? (await makeDataDirectory())
   const flags = ['--data-dir', dataDir]
   const configFile = join(dataDir, 'tollgate.yaml')
   if (options.settings !== undefined) await writeFile(configFile, options.settings)
@@ -83,6 +83,13 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
   }
   return server
+}
+
+/** mkdtemp makes a folder that only we can enter; as root, the database runs as somebody else and would be kept elsewhere. */
+export async function makeDataDirectory(): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+  await chmod(dataDir, 0o711)
+  return dataDir
 }
 
 async function firstLine(
@@ -130,7 +137,7 @@ export async function runCommand(words: readonly string[]): Promise<Record<strin
 
 /** The embedded PostgreSQL of a killed gateway runs on; this ends it at once. Its process id is the file's first line. */
 export async function stopLeftBehind(dataDir: string): Promise<void> {
-  const pid = await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8').then(
+  const pid = await readFile(join(dataDir, 'postgres/cluster/postmaster.pid'), 'utf8').then(
     (text) => Number(text.split('\n')[0]),
     () => null,
   )

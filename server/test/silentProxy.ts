@@ -19,6 +19,7 @@ interface Pair {
 export async function startSilentProxy(targetPort: number): Promise<SilentProxy> {
   let silent = false
   const pairs = new Set<Pair>()
+  const sockets = new Set<Bun.Socket<Pair>>()
   const newPair = (other: Bun.Socket<Pair> | null): Pair => {
     const pair = { other, silenced: silent, pending: [] }
     pairs.add(pair)
@@ -31,6 +32,7 @@ export async function startSilentProxy(targetPort: number): Promise<SilentProxy>
   }
   const end = (socket: Bun.Socket<Pair>) => {
     pairs.delete(socket.data)
+    sockets.delete(socket)
     if (!socket.data.silenced) socket.data.other?.end()
   }
   const server = Bun.listen<Pair>({
@@ -39,12 +41,14 @@ export async function startSilentProxy(targetPort: number): Promise<SilentProxy>
     socket: {
       open(client) {
         client.data = newPair(null)
+        sockets.add(client)
         void Bun.connect<Pair>({
           hostname: '127.0.0.1',
           port: targetPort,
           data: newPair(client),
           socket: {
             open(target) {
+              sockets.add(target)
               client.data.other = target
               for (const bytes of client.data.pending.splice(0)) target.write(bytes)
             },
@@ -66,7 +70,11 @@ export async function startSilentProxy(targetPort: number): Promise<SilentProxy>
     recover() {
       silent = false
     },
-    stop: () => server.stop(true),
+    stop() {
+      server.stop(true)
+      // The far side too: a PostgreSQL backend left waiting in its login holds up DROP DATABASE for a minute.
+      for (const socket of sockets) socket.terminate()
+    },
   }
 }
 

@@ -2,11 +2,20 @@ import type { PriceTable } from '../catalog/price.ts'
 import { extendHold, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
 import type { Hold, Wallet } from '../money/wallet.ts'
-import { type ChatEvent, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
+import {
+  type ChatAnswer,
+  type ChatEvent,
+  type ChatEvents,
+  type FinishReason,
+  type TokenUsage,
+  UpstreamFailure,
+} from '../upstream/spec.ts'
 import { costAtMost, STEP_TOKENS } from './request.ts'
 
 /** Tokenizers make at least about one token of this many characters of prose; used to watch a hold, never to charge. */
 const CHARACTERS_PER_TOKEN = 4
+
+type TextEvent = Extract<ChatEvent, { readonly text: string }>
 
 /** What an answer may come to, and the money set aside for it. */
 export interface Budget {
@@ -27,19 +36,21 @@ export interface Budget {
  * is to charge for. One reader; ended by the upstream, by the money, or by {@link stop}.
  */
 export class Generation {
-  private readonly events: AsyncIterator<ChatEvent>
+  private readonly events: ChatEvents
   private readonly budget: Budget
   private readonly signal: AbortSignal
   private textPieces: string[] = []
   private reasoningPieces: string[] = []
-  private tokensSoFar = 0
+  private eventsSoFar = 0
+  private charactersSoFar = 0
+  private owed: { readonly event: TextEvent; readonly covered: boolean | Promise<boolean> } | null = null
   private tokensCovered: number
   private finish: FinishReason | null = null
   private reported: TokenUsage | null = null
   private ending: Outcome | null = null
   private broken: UpstreamFailure | null = null
 
-  constructor(events: AsyncIterable<ChatEvent>, budget: Budget, signal: AbortSignal) {
+  constructor(events: ChatAnswer, budget: Budget, signal: AbortSignal) {
     this.events = events[Symbol.asyncIterator]()
     this.budget = budget
     this.signal = signal
@@ -82,37 +93,33 @@ export class Generation {
     return possible ? reported : null
   }
 
-  /** The next piece of text to forward, paid for; null when the answer has ended, for whatever reason. */
+  /**
+   * The next piece of text to forward, paid for; null when the answer has ended, for whatever reason. Text that arrived
+   * together is one piece.
+   */
   async next(): Promise<string | null> {
+    let piece = this.owed === null ? '' : await this.payOwed()
     while (this.ending === null) {
-      let event: ChatEvent | undefined
-      try {
-        const step = await this.events.next()
-        event = step.done ? undefined : step.value
-      } catch (error) {
-        this.breakOff(error)
-        return null
-      }
+      let event = this.events.ready?.()
       if (event === undefined) {
-        this.ending = this.signal.aborted ? 'cancelled' : 'completed'
-      } else if (event.kind === 'finish') {
-        this.finish = event.reason
-      } else if (event.kind === 'usage') {
-        this.reported = event.usage
-      } else {
+        if (piece !== '') return piece
+        event = await this.takeNext()
+        if (event === undefined) return null
+      }
+      if (event.kind === 'finish') this.finish = event.reason
+      else if (event.kind === 'usage') this.reported = event.usage
+      else {
         const covered = this.cover(event.text)
-        if (covered === false || (covered !== true && !(await covered))) {
-          await this.end('cut')
-          return null
+        if (covered === true) piece += this.keep(event)
+        else {
+          this.owed = { event, covered }
+          // What is paid for goes out before anyone waits for more money.
+          if (piece !== '') return piece
+          piece = await this.payOwed()
         }
-        if (event.kind === 'text') {
-          this.textPieces.push(event.text)
-          return event.text
-        }
-        this.reasoningPieces.push(event.text)
       }
     }
-    return null
+    return piece === '' ? null : piece
   }
 
   /** Ends it because the client is gone. */
@@ -131,22 +138,54 @@ export class Generation {
     this.broken = error instanceof UpstreamFailure ? error : new UpstreamFailure('faulty', String(error), false)
   }
 
-  /** Makes sure that the hold covers one more piece before it is forwarded. */
-  private cover(text: string): boolean | Promise<boolean> {
-    this.tokensSoFar += Math.ceil(text.length / CHARACTERS_PER_TOKEN)
-    if (this.tokensSoFar <= this.tokensCovered) return true
-    const { money, hold, wallet, price, promptTokens } = this.budget
-    const upTo = this.tokensSoFar + STEP_TOKENS
-    const extended = extendHold(money, hold, wallet, costAtMost(price, promptTokens, upTo))
-    if (extended === false) return false
-    if (extended === true) {
-      this.tokensCovered = upTo
-      return true
+  /** Waits for the money for an event that was set aside; its text, or nothing when it was cut. */
+  private async payOwed(): Promise<string> {
+    const { owed } = this
+    if (owed === null || this.ending !== null) return ''
+    this.owed = null
+    if (await owed.covered) return this.keep(owed.event)
+    await this.end('cut')
+    return ''
+  }
+
+  /** Remembers what was generated; gives the part of it that is forwarded. */
+  private keep(event: TextEvent): string {
+    if (event.kind === 'text') {
+      this.textPieces.push(event.text)
+      return event.text
     }
-    return extended.then((done) => {
-      if (done) this.tokensCovered = upTo
-      return done
-    })
+    this.reasoningPieces.push(event.text)
+    return ''
+  }
+
+  /** The next event, waited for; undefined when the answer has ended. */
+  private async takeNext(): Promise<ChatEvent | undefined> {
+    try {
+      const step = await this.events.next()
+      if (!step.done) return step.value
+      this.ending = this.signal.aborted ? 'cancelled' : 'completed'
+    } catch (error) {
+      this.breakOff(error)
+    }
+    return undefined
+  }
+
+  /** Makes sure that the hold covers one more event's text before it is forwarded. */
+  private cover(text: string): boolean | Promise<boolean> {
+    this.eventsSoFar += 1
+    this.charactersSoFar += text.length
+    const tokens = Math.max(this.eventsSoFar, Math.ceil(this.charactersSoFar / CHARACTERS_PER_TOKEN))
+    if (tokens <= this.tokensCovered) return true
+    const { money, hold, wallet, price, promptTokens, outputTokens, outputIsLimited } = this.budget
+    const reach = tokens + STEP_TOKENS
+    const upTo = outputIsLimited ? Math.min(reach, outputTokens) : reach
+    const microcents = costAtMost(price, promptTokens, upTo)
+    const extended = extendHold(money, hold, wallet, microcents)
+    const done = (isExtended: boolean) => {
+      if (isExtended) this.tokensCovered = this.coveredBy(microcents)
+      return isExtended
+    }
+    return typeof extended === 'boolean' ? done(extended) : extended.then(done)
   }
 
   private coveredBy(microcents: bigint): number {

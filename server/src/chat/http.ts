@@ -130,7 +130,9 @@ export function chatCompletions(dependencies: ChatDependencies, openRequests: Op
     let streaming = false
     try {
       const gone = new AbortController()
-      call.request.signal.addEventListener('abort', () => gone.abort(), { once: true })
+      // It may have left while its key was looked up; no event tells of that again.
+      if (call.request.signal.aborted) gone.abort()
+      else call.request.signal.addEventListener('abort', () => gone.abort(), { once: true })
       const caller = { organizationId: call.key.organizationId, keyId: call.key.id }
       const answered = await complete(dependencies, caller, found.value, request, gone.signal)
       if (!answered.ok) return answered.refusal

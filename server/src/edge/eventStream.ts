@@ -61,7 +61,9 @@ export function eventStream(
       gone.abort()
     }
   })
-  gone.signal.addEventListener('abort', () => void abandon(), { once: true })
+  // A client may have left before there was an answer to stream; no event tells of that again.
+  if (gone.signal.aborted) void abandon()
+  else gone.signal.addEventListener('abort', () => void abandon(), { once: true })
 
   return new ReadableStream<Uint8Array>(
     {
@@ -69,10 +71,15 @@ export function eventStream(
         controller = started
       },
       async pull(current) {
+        if (ended || gone.signal.aborted) return
         waitsForSource = true
         watchdog.due(clock.monotonicMs() + KEEP_ALIVE_MS)
         step ??= source.next()
-        const taken = await step
+        const taken = await step.catch((error: unknown) => {
+          // The stream breaks off then, so that nobody takes it for whole.
+          finish()
+          throw error
+        })
         waitsForSource = false
         step = null
         if (ended || gone.signal.aborted) return

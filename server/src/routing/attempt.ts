@@ -4,6 +4,7 @@ import { Watchdog } from '../kernel/watchdog.ts'
 import {
   type ChatCall,
   type ChatEvent,
+  type ChatEvents,
   type Upstream,
   UpstreamFailure,
   type UpstreamFailureKind,
@@ -30,14 +31,14 @@ export interface AttemptOptions {
   readonly onOver: (outcome: AttemptOutcome, failure: UpstreamFailure | null, elapsedMs: number) => void
 }
 
-type Next = IteratorResult<ChatEvent, undefined>
+type Next = IteratorResult<ChatEvent, unknown>
 const END: Next = { done: true, value: undefined }
 
 /**
  * One call to one target under its deadlines: first `begin`, then the events. One promise is waited for at a time; a
  * deadline or an abort rejects it at once, whether or not the upstream heeds its signal.
  */
-export class Attempt implements AsyncIterableIterator<ChatEvent, undefined> {
+export class Attempt implements ChatEvents {
   private readonly target: ChatTarget
   private readonly call: Omit<ChatCall, 'model'>
   private readonly options: AttemptOptions
@@ -45,7 +46,7 @@ export class Attempt implements AsyncIterableIterator<ChatEvent, undefined> {
   private readonly watchdog: Watchdog
   private readonly startedMs: number
   private phase: 'connecting' | 'waiting' | 'answering' | 'over' = 'connecting'
-  private inner: AsyncIterator<ChatEvent> | null = null
+  private inner: ChatEvents | null = null
   private first: Next | null = null
   /** Why it is over, where that is to be thrown; the reason of an abort may be anything. */
   private thrown: { readonly reason: unknown } | null = null
@@ -86,6 +87,14 @@ export class Attempt implements AsyncIterableIterator<ChatEvent, undefined> {
     // Silence counts only while somebody waits: a slow reader is not the upstream's fault.
     this.dueIn(this.options.deadlines.silenceMs, this.options.clock.monotonicMs())
     return this.guard(this.inner.next())
+  }
+
+  ready(): ChatEvent | undefined {
+    if (this.phase !== 'answering') return undefined
+    const first = this.first
+    if (first === null) return this.inner?.ready?.()
+    this.first = null
+    return first.done === true ? undefined : first.value
   }
 
   return(): Promise<Next> {

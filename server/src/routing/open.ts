@@ -1,7 +1,7 @@
 import type { Deadlines } from '../catalog/upstream.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Clock } from '../kernel/time.ts'
-import { type ChatCall, type ChatEvent, UpstreamFailure } from '../upstream/spec.ts'
+import { type ChatCall, type ChatEvent, type ChatEvents, UpstreamFailure } from '../upstream/spec.ts'
 import { Attempt, type AttemptOutcome, type ChatTarget } from './attempt.ts'
 
 export interface RoutingMetrics {
@@ -26,7 +26,7 @@ export interface OpenedChat {
    * The answer, under the silence and whole deadlines. Throws UpstreamFailure when it breaks off, or the signal's reason
    * after an abort. One `next()` at a time. Leaving it early (`return`, as `break` does) cancels the upstream.
    */
-  readonly events: AsyncIterableIterator<ChatEvent, undefined>
+  readonly events: ChatEvents & AsyncIterable<ChatEvent>
   /** Cancels the upstream, if it is still at work; the events end. Harmless at any time. */
   cancel(): void
 }

@@ -76,6 +76,20 @@ export class UpstreamFailure extends Error {
   }
 }
 
+/** The events of an answer, in their order. One `next()` at a time. */
+export interface ChatEvents extends AsyncIterator<ChatEvent, unknown> {
+  /**
+   * The next event, if it is here already. Many events arrive in one read; taking them this way saves a turn of the event
+   * loop for each. Undefined says nothing about the end: only `next()` does.
+   */
+  ready?(): ChatEvent | undefined
+}
+
+/** An answer that has begun. */
+export interface ChatAnswer {
+  [Symbol.asyncIterator](): ChatEvents
+}
+
 /** One server (or in-process engine) of one dialect. */
 export interface Upstream {
   /** Its name in the settings file. */
@@ -85,7 +99,7 @@ export interface Upstream {
    * rejects with {@link UpstreamFailure} or, after an abort, with anything. The iterable throws UpstreamFailure if the
    * answer breaks off. Ending the iteration early (`return`) or aborting cancels the upstream's work.
    */
-  chat(call: ChatCall, signal: AbortSignal): Promise<AsyncIterable<ChatEvent>>
+  chat(call: ChatCall, signal: AbortSignal): Promise<ChatAnswer>
   /**
    * Whether a new connection can be made within `timeoutMs`; never rejects. Asked only about a call that has had no
    * answer for a while, to tell a host that cannot be reached from one that is slow. Absent where nothing is connected to.

@@ -32,7 +32,13 @@ export function arrayLiteral(values: readonly (string | number | bigint | boolea
   for (let index = 0; index < values.length; index += 1) {
     if (index > 0) text += ','
     const value = values[index] ?? null
-    text += typeof value === 'string' ? `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"` : String(value)
+    text += typeof value === 'string' ? `"${escaped(value)}"` : String(value)
   }
   return `${text}}`
+}
+
+function escaped(value: string): string {
+  // Nearly nothing needs it, and looking is cheaper than replacing.
+  if (!value.includes('"') && !value.includes('\\')) return value
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')
 }

@@ -48,8 +48,9 @@ async function run(settings: ChildSettings): Promise<void> {
   })
 }
 
-// The parent decides when this process ends; a Ctrl-C at the terminal reaches the whole group.
-process.on('SIGINT', () => {})
+// The parent decides when this process ends, and needs it while it drains: a Ctrl-C at the terminal and a service manager's
+// SIGTERM reach both at once.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 
 const input = createInterface({ input: process.stdin })
 input.once('line', (line) => {

@@ -71,7 +71,7 @@ export interface Generation {
   readonly onPiece: (piece: Piece) => void
 }
 
-export interface Finished {
+interface Finished {
   readonly reason: FinishReason
   readonly usage: TokenUsage
 }

@@ -39,13 +39,13 @@ test('an answer streams token by token: role first, then text, the reason, the u
   const response = await ask(address, { max_tokens: 40 })
   expect(response.headers.get('content-type')).toBe('text/event-stream')
   const { chunks, text, isDone } = await readAnswer(response)
-  expect(chunks[0]?.choices[0]).toEqual({
+  expect(chunks[0]?.choices?.[0]).toEqual({
     index: 0,
     delta: { role: 'assistant', content: '' },
     finish_reason: null,
   } as never)
   expect(text).toMatch(/^[a-z ]{40}$/)
-  expect(chunks.at(-2)?.choices[0]?.finish_reason).toBe('length')
+  expect(chunks.at(-2)?.choices?.[0]?.finish_reason).toBe('length')
   expect(chunks.at(-1)?.choices).toEqual([])
   expect(isDone).toBe(true)
 })
@@ -60,14 +60,14 @@ test("usage is the engine's own count, in total and with every chunk", async () 
   })
   let characters = 0
   for (const chunk of chunks.slice(1, -2)) {
-    characters += chunk.choices[0]?.delta.content?.length ?? 0
+    characters += chunk.choices?.[0]?.delta.content?.length ?? 0
     expect(chunk.usage?.completion_tokens).toBe(characters)
   }
 })
 
 test('without include_usage no chunk carries usage', async () => {
   const { chunks, isDone } = await readAnswer(await ask(address, { max_tokens: 3, stream_options: null }))
-  expect(chunks.every((chunk) => chunk.usage === undefined && chunk.choices.length === 1)).toBe(true)
+  expect(chunks.every((chunk) => chunk.usage === undefined && chunk.choices?.length === 1)).toBe(true)
   expect(isDone).toBe(true)
 })
 
@@ -76,12 +76,17 @@ test('every message counts, whatever its role, and text that looks like a contro
     { role: 'system', content: 'be brief' },
     { role: 'user', content: '<|im_end|>' },
     { role: 'assistant', content: 'ö' },
-    { role: 'user', content: '' },
+    { role: 'user', content: 'go' },
   ]
   const { chunks } = await readAnswer(await ask(address, { max_tokens: 1, messages }))
   const turn = (role: string, contentBytes: number) => 1 + `${role}\n`.length + contentBytes + 2
-  const expected = 1 + turn('system', 8) + turn('user', 10) + turn('assistant', 2) + turn('user', 0) + 1 + 10
+  const expected = 1 + turn('system', 8) + turn('user', 10) + turn('assistant', 2) + turn('user', 2) + 1 + 10
   expect(chunks.at(-1)?.usage?.prompt_tokens).toBe(expected)
+})
+
+test('a message may be empty', async () => {
+  const response = await ask(address, { max_tokens: 2, messages: [{ role: 'user', content: '' }] })
+  expect((await readAnswer(response)).text).toHaveLength(2)
 })
 
 test('temperature 0 gives the same answer twice, the default does not', async () => {
@@ -98,7 +103,7 @@ test('temperature 0 gives the same answer twice, the default does not', async ()
 test('an answer ends with the context, not beyond it and not by forgetting the prompt', async () => {
   const content = 'x'.repeat(CONTEXT_TOKENS - TEMPLATE_TOKENS - 100)
   const { chunks } = await readAnswer(await ask(address, { messages: [{ role: 'user', content }] }))
-  expect(chunks.at(-2)?.choices[0]?.finish_reason).toBe('length')
+  expect(chunks.at(-2)?.choices?.[0]?.finish_reason).toBe('length')
   expect(chunks.at(-1)?.usage).toMatchObject({ prompt_tokens: CONTEXT_TOKENS - 100, completion_tokens: 98 })
 })
 
@@ -190,7 +195,7 @@ test('a model that ends its answer ends it with "stop"', async () => {
   const file = writeTinyGguf(join(folder, 'ends.gguf'), { ends: true })
   const ending = startGguf({ file, sequences: 1, threads: 1, gpu: 'none', clock: systemClock, log: QUIET })
   const { chunks, text } = await readAnswer(await ask(await ending.address()))
-  expect(chunks.at(-2)?.choices[0]?.finish_reason).toBe('stop')
+  expect(chunks.at(-2)?.choices?.[0]?.finish_reason).toBe('stop')
   // The token that ends the answer was generated, too.
   expect(chunks.at(-1)?.usage?.completion_tokens).toBe(text.length + 1)
   await ending.close()

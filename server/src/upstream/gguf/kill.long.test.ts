@@ -48,6 +48,17 @@ test('a file that is no model is refused loudly, again and again with pauses, an
   await engine.close()
 }, 30_000)
 
+test('signals that mean the gateway, and reach the whole group, do not end the engine under its calls', async () => {
+  const engine = startGguf({ file, sequences: 1, threads: 1, gpu: 'none', clock: systemClock, log: QUIET })
+  const answer = openAnswer(await ask(await engine.address()))
+  await answer.next()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.kill(engine.pid as number, signal)
+  while ((await answer.next()) !== null);
+  expect(answer.isDone).toBe(true)
+  await engine.close()
+  expect(engine.pid).toBeNull()
+}, 30_000)
+
 test('the engine ends when its parent is killed', async () => {
   const script = `
     const { startGguf } = await import(${JSON.stringify(new URL('./supervise.ts', import.meta.url).pathname)})

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { dirname } from 'node:path'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { ChildReady, ChildSettings } from './child.ts'
+import { eachLine } from './lines.ts'
 
 const CHILD_FILE = fileURLToPath(new URL('./child.ts', import.meta.url))
 
@@ -12,6 +12,9 @@ const CHILD_FILE = fileURLToPath(new URL('./child.ts', import.meta.url))
  */
 const INHERITED =
   /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|SYSTEMROOT|CUDA_.*|NVIDIA_.*|GGML_.*|VK_.*|HIP_.*|HSA_.*|ROCR_.*)$/i
+
+/** Longer lines of llama.cpp carry nothing that an operator needs. */
+const LINE_CHARACTERS = 500
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -41,12 +44,12 @@ export function launchChild(
     windowsHide: true,
   })
   const ready = new Promise<ChildReady>((resolve) => {
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      // Native libraries write to standard output as they please.
-      if (line.startsWith('{"ready":')) resolve(JSON.parse(line) as ChildReady)
+    eachLine(child.stdout, LINE_CHARACTERS, (line) => {
+      const message = readyFromLine(line)
+      if (message !== null) resolve(message)
     })
   })
-  createInterface({ input: child.stderr }).on('line', onLine)
+  eachLine(child.stderr, LINE_CHARACTERS, onLine)
   const exited = new Promise<string>((resolve) => {
     child.on('error', (error) => resolve(`it could not be started: ${error.message}`))
     child.on('exit', (code, signal) =>
@@ -62,6 +65,16 @@ export function launchChild(
     exited,
     stop: () => child.stdin.end(),
     kill: () => child.kill('SIGKILL'),
+  }
+}
+
+/** Native libraries write to standard output as they please: whatever else comes is not for us. */
+function readyFromLine(line: string): ChildReady | null {
+  if (!line.startsWith('{"ready":true,')) return null
+  try {
+    return JSON.parse(line) as ChildReady
+  } catch {
+    return null
   }
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { mkdir, rename, rm, stat, statfs, truncate } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Clock, MINUTE_MS } from '../../kernel/time.ts'
 import { Watchdog } from '../../kernel/watchdog.ts'
@@ -96,13 +96,30 @@ async function download(options: PullOptions, modelUri: string, folder: string, 
       },
     })
     const downloader = await unlessAborted(opening, signal)
-    return await unlessAborted(downloader.download({ signal }), signal)
+    try {
+      const staged = await unlessAborted(downloader.download(), signal)
+      await cutNotes(staged, downloader.totalSize)
+      return staged
+    } finally {
+      // Writes down how far it came. After a whole download there is nothing to do.
+      if (signal.aborted) await downloader.cancel({ deleteTempFile: false })
+    }
   } catch (error) {
     if (signal.aborted) throw signal.reason
     throw new PullFailure(`the download failed (${wordsOf(error)}): pull again to go on where it stopped`)
   } finally {
     watchdog.stop()
   }
+}
+
+/**
+ * The downloader keeps notes on its progress behind the file's end and cuts them off when it is done, but a last note may
+ * still be on its way then.
+ */
+async function cutNotes(file: string, sizeBytes: number): Promise<void> {
+  const { size } = await stat(file)
+  if (size > sizeBytes) console.error('CUT', size, sizeBytes)
+  if (size > sizeBytes) await truncate(file, sizeBytes)
 }
 
 /** The downloader does not look at the signal while it opens a connection or waits to try again. */

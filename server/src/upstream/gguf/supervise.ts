@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { resolve } from 'node:path'
 import type { Log } from '../../kernel/log.ts'
 import { type Clock, MINUTE_MS, SECOND_MS } from '../../kernel/time.ts'
 import { UpstreamFailure } from '../spec.ts'
 import type { ChildReady } from './child.ts'
+import { limitLines } from './lines.ts'
 import { type Environment, launchChild, type Running } from './process.ts'
 
 /** The pause before a restart, doubled with each one that comes soon after another. */
@@ -16,13 +18,10 @@ const LOAD_DEADLINE_MS = 10 * MINUTE_MS
 const ADDRESS_WAIT_MS = 10 * SECOND_MS
 /** A child that was asked to end and has not is killed. */
 const STOP_DEADLINE_MS = 2 * SECOND_MS
-/** More lines a minute than this are dropped: native code can write one for every token. */
-const LOG_LINES_A_MINUTE = 60
-const LOG_LINE_CHARACTERS = 500
 /** Calls that may wait for each sequence. */
 const WAITING_PER_SEQUENCE = 8
 
-export type GgufState = 'starting' | 'ready' | 'restarting' | 'closed'
+type GgufState = 'starting' | 'ready' | 'restarting' | 'closed'
 
 export interface GgufAddress {
   /** Ends in `/v1`; speaks OpenAI's chat completions, streamed only. */
@@ -65,7 +64,9 @@ export interface GgufOptions {
 
 /** Starts a child process for a GGUF file and starts it again whenever it ends, until closed. Returns at once. */
 export function startGguf(options: GgufOptions): GgufEngine {
-  const { file, sequences, clock, log } = options
+  const { sequences, clock, log } = options
+  // The child runs in another folder.
+  const file = resolve(options.file)
   const bearer = randomBytes(32).toString('base64url')
   const settings = {
     file,
@@ -76,11 +77,11 @@ export function startGguf(options: GgufOptions): GgufEngine {
     gpu: options.gpu ?? 'auto',
     bearer,
   }
-  const onLine = boundedLines(file, clock, log)
+  const onLine = limitLines(clock, (line) => log.info({ file, line }, 'the GGUF engine says'))
   return supervise({ file, bearer, clock, log, launch: () => launchChild(settings, options.environment ?? {}, onLine) })
 }
 
-export interface SuperviseOptions {
+interface SuperviseOptions {
   readonly file: string
   readonly bearer: string
   readonly clock: Clock
@@ -198,20 +199,4 @@ class Supervisor implements GgufEngine {
 /** The pause before the restart after `failures` failures in a row (at least 1). */
 export function pauseBeforeMs(failures: number): number {
   return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS)
-}
-
-/** Passes a child's lines to the log, so many a minute. */
-function boundedLines(file: string, clock: Clock, log: Log): (line: string) => void {
-  let minute = 0
-  let lines = 0
-  return (line) => {
-    const thisMinute = Math.floor(clock.monotonicMs() / MINUTE_MS)
-    if (thisMinute !== minute) {
-      minute = thisMinute
-      lines = 0
-    }
-    lines += 1
-    if (lines <= LOG_LINES_A_MINUTE)
-      log.info({ file, line: line.slice(0, LOG_LINE_CHARACTERS) }, 'the GGUF engine says')
-  }
 }

@@ -49,6 +49,10 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
     return event === undefined ? this.pull() : Promise.resolve({ done: false, value: event })
   }
 
+  ready(): ChatEvent | undefined {
+    return this.shift()
+  }
+
   return(): Promise<Next> {
     if (!this.ended) this.stop()
     return Promise.resolve(END)

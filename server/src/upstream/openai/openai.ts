@@ -1,6 +1,6 @@
 import { type Http, type HttpAnswer, HttpFailure } from '../../io/http.ts'
 import type { Clock } from '../../kernel/time.ts'
-import { type ChatEvent, type Upstream, UpstreamFailure } from '../spec.ts'
+import { type ChatAnswer, type ChatEvent, type Upstream, UpstreamFailure } from '../spec.ts'
 import { failureOfBody, faulty, StreamedChat } from './answer.ts'
 import { eventsFromWire } from './events.ts'
 import { failureOfStatus, retryAfterFromWire } from './failure.ts'
@@ -73,7 +73,7 @@ function failureOfConnection(failure: HttpFailure): UpstreamFailure {
   return new UpstreamFailure('unavailable', failure.message, true)
 }
 
-function begin(answer: HttpAnswer, clock: Clock): AsyncIterable<ChatEvent> | Promise<AsyncIterable<ChatEvent>> {
+function begin(answer: HttpAnswer, clock: Clock): ChatAnswer | Promise<ChatAnswer> {
   const encoding = answer.header('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
     answer.cancel()

@@ -1,0 +1,44 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { systemClock } from '../src/io/clock.ts'
+import { sleep } from '../src/kernel/time.ts'
+
+/** A database that was told to stop at once is still ending when its test has ended. */
+const GRACE_MS = 10_000
+const POLL_MS = 100
+
+/**
+ * Ends every process that names `folder` in its command line or environment, after it had some seconds to end by itself.
+ * This finds also those that left their process group, as the embedded database does. Returns their command lines. Finds
+ * nothing where there is no /proc.
+ */
+export async function endLeftovers(folder: string): Promise<string[]> {
+  const giveUpAtMs = systemClock.monotonicMs() + GRACE_MS
+  let found = await processesNaming(folder)
+  while (found.size > 0 && systemClock.monotonicMs() < giveUpAtMs) {
+    await sleep(systemClock, POLL_MS)
+    found = await processesNaming(folder)
+  }
+  for (const pid of found.keys()) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It ended just now.
+    }
+  }
+  return [...found.values()]
+}
+
+async function processesNaming(folder: string): Promise<Map<number, string>> {
+  const found = new Map<number, string>()
+  for (const name of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) continue
+    const [command, environment] = await Promise.all([read(`/proc/${name}/cmdline`), read(`/proc/${name}/environ`)])
+    if (command.includes(folder) || environment.includes(folder)) found.set(Number(name), command.replaceAll('\0', ' '))
+  }
+  return found
+}
+
+/** Empty for a process that has ended, or that is somebody else's. */
+function read(path: string): Promise<string> {
+  return readFile(path, 'latin1').catch(() => '')
+}

@@ -1,0 +1,114 @@
+import { spawn } from 'node:child_process'
+import { chmod, mkdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemClock } from '../src/io/clock.ts'
+import { endLeftovers } from './leftovers.ts'
+
+/** What is kept of a file's output: its end. */
+const OUTPUT_CHARACTERS = 200_000
+
+export interface FileRun {
+  /** From the checkout's root, such as `server/src/keys/key.test.ts`. */
+  readonly file: string
+  readonly passed: number
+  readonly failed: number
+  readonly skipped: number
+  readonly seconds: number
+  readonly output: string
+}
+
+export interface FileOptions {
+  readonly checkout: string
+  /** Made for this file and removed after it: its TMPDIR, by which its processes are known too. */
+  readonly folder: string
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** After this long the file is ended and counts as failed. */
+  readonly limitMs: number
+}
+
+/** Process groups of the files that run now, so that an interrupted run can end them. */
+export type Running = Set<number>
+
+/**
+ * Runs one test file in a process of its own: a crash, a leaked timer or a turned global of one file reaches no other.
+ * A file that leaves processes behind fails.
+ */
+export async function runFile(file: string, running: Running, options: FileOptions): Promise<FileRun> {
+  const { folder } = options
+  const startedAtMs = systemClock.monotonicMs()
+  await mkdir(folder, { recursive: true })
+  // As root, the embedded database runs as a user who must be able to pass.
+  await chmod(folder, 0o711)
+  const report = join(folder, 'report.xml')
+  const args = ['test', '--only-failures', '--reporter=junit', `--reporter-outfile=${report}`, `./${file}`]
+  const ended = await spawnAndWait(args, running, options)
+  const counted = count(await readFile(report, 'utf8').catch(() => ''))
+  const leftovers = await endLeftovers(folder)
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 })
+
+  let { output } = ended
+  let { failed } = counted
+  // A file that can't be loaded, or a crash, fails no test by name.
+  if (ended.code !== 0 && failed === 0) failed = 1
+  if (ended.late) output += `\nended after ${options.limitMs / 1_000} s: a test hangs, or its own limit is too long\n`
+  if (leftovers.length > 0) {
+    failed += 1
+    output += `\nleft processes behind; end them in afterAll:\n${leftovers.map((line) => `  ${line}\n`).join('')}`
+  }
+  const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000
+  return { file, passed: counted.passed, failed, skipped: counted.skipped, seconds, output }
+}
+
+function spawnAndWait(
+  args: readonly string[],
+  running: Running,
+  { checkout, folder, environment, limitMs }: FileOptions,
+): Promise<{ code: number | null; output: string; late: boolean }> {
+  const child = spawn(process.execPath, args, {
+    cwd: checkout,
+    // A group of its own, so that all of it can be ended at once.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...environment, TMPDIR: folder },
+  })
+  const group = child.pid
+  if (group !== undefined) running.add(group)
+  let output = ''
+  let late = false
+  const keep = (data: Buffer) => {
+    output = (output + data.toString()).slice(-OUTPUT_CHARACTERS)
+  }
+  child.stdout.on('data', keep)
+  child.stderr.on('data', keep)
+  const cancelTimer = systemClock.after(limitMs, () => {
+    late = true
+    endGroup(group)
+  })
+  return new Promise((resolve) => {
+    child.once('error', (error) => keep(Buffer.from(String(error))))
+    // Not 'close': a process left behind may keep the pipes open.
+    child.once('exit', (code) => {
+      cancelTimer()
+      endGroup(group)
+      if (group !== undefined) running.delete(group)
+      resolve({ code, output, late })
+    })
+  })
+}
+
+/** Ends every process of a group. */
+export function endGroup(group: number | undefined): void {
+  if (group === undefined) return
+  try {
+    process.kill(-group, 'SIGKILL')
+  } catch {
+    // All of them have ended.
+  }
+}
+
+function count(report: string): Pick<FileRun, 'passed' | 'failed' | 'skipped'> {
+  const totals = /<testsuites [^>]*>/.exec(report)?.[0] ?? ''
+  const figure = (name: string) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(totals)?.[1] ?? 0)
+  const [failed, skipped] = [figure('failures'), figure('skipped')]
+  return { passed: figure('tests') - failed - skipped, failed, skipped }
+}
