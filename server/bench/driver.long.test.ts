@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { checkStallIsSeen } from './self-check.ts'
+import { checkStallIsSeen } from './selfCheck.ts'
 import { withSession } from './session.ts'
 
 test('a stall of two seconds shows in p99.9 of the open-loop driver', async () => {

@@ -2,9 +2,9 @@
  * The load driver, its own process: `bun load.ts '<plan as JSON>'` carries out one plan (plan.ts) and prints its
  * outcome as the last line of stdout.
  */
-import { runClosed } from './load-closed.ts'
-import { runOpen } from './load-open.ts'
-import { runStreams } from './load-streams.ts'
+import { runClosed } from './loadClosed.ts'
+import { runOpen } from './loadOpen.ts'
+import { runStreams } from './loadStreams.ts'
 import type { Plan } from './plan.ts'
 
 const argument = process.argv[2]

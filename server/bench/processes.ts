@@ -18,11 +18,13 @@ export interface StartOptions {
 /** All processes of one run. `stopAll` is safe to call at any time and more than once. */
 export class Processes {
   readonly #running = new Map<number, Subprocess>()
-  readonly #afterwards: (() => void)[] = []
+  #stopping = false
+  readonly #afterwards: (() => Promise<void>)[] = []
 
   /** Starts a server that runs until it is stopped. */
   async start(command: readonly string[], options: StartOptions): Promise<Subprocess> {
     const log = await open(options.logFile, 'a')
+    this.#refuseWhileStopping()
     const env = { ...process.env, ...options.env }
     const cwd = options.cwd ?? process.cwd()
     const child = Bun.spawn([...command], { cwd, env, stdin: 'ignore', stdout: log.fd, stderr: log.fd })
@@ -40,6 +42,7 @@ export class Processes {
     limitSeconds: number,
     options: { cwd?: string; onLine?: (line: string) => void } = {},
   ): Promise<string> {
+    this.#refuseWhileStopping()
     const cwd = options.cwd ?? process.cwd()
     const child = Bun.spawn([...command], { cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
     this.#running.set(child.pid, child)
@@ -56,15 +59,21 @@ export class Processes {
     }
   }
 
+  /** Work that was cut short may not have noticed yet; nothing that it starts now would be ended. */
+  #refuseWhileStopping(): void {
+    if (this.#stopping) throw new Error('the run is ending: no process is started any more')
+  }
+
   /** Has `work` done once all processes have ended, for what one of them may have left behind. It must not throw. */
-  afterwards(work: () => void): void {
+  afterwards(work: () => Promise<void>): void {
     this.#afterwards.push(work)
   }
 
   /** SIGTERM, then SIGKILL for what has not ended in time. */
   async stopAll(): Promise<void> {
+    this.#stopping = true
     await Promise.all([...this.#running.values()].map(stop))
-    for (const work of this.#afterwards.splice(0)) work()
+    for (const work of this.#afterwards.splice(0)) await work()
   }
 }
 

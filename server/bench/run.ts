@@ -1,12 +1,12 @@
 /** `npm run bench`: interleaved rounds over mock, nginx, Portkey and Tollgate, and the table. README.md explains it. */
 import { mkdir, writeFile } from 'node:fs/promises'
-import { arch, cpus, release, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { describeConditions, describeMachine } from './machine.ts'
 import { atLeastOne, readOptions, targetNames } from './options.ts'
 import { table } from './report.ts'
 import { type RoundOptions, type RoundResult, runRound, warmUp } from './round.ts'
-import { checkStallIsSeen } from './self-check.ts'
-import { type Session, TARGET_NAMES, withSession } from './session.ts'
+import { checkStallIsSeen } from './selfCheck.ts'
+import { runCommand, type Session, TARGET_NAMES } from './session.ts'
 import type { Target } from './target.ts'
 
 const USAGE = `usage: npm run bench -- [--rounds 5] [--seconds 5] [--connections 64] [--chunks 4] [--keys 1]
@@ -89,9 +89,10 @@ const run: Run = {
 const names = targetNames(text['only'])
 const limitSeconds = 300 + run.rounds * TARGET_NAMES.length * 4 * (run.round.seconds + 20)
 
-await withSession(limitSeconds, flags['keep'] === true, async (session) => {
+await runCommand(limitSeconds, flags['keep'] === true, async (session) => {
+  const before = describeConditions(session.folder)
   const stall = await checkStallIsSeen(session.processes, session.folder)
-  const verdict = stall.seen ? 'seen' : 'NOT SEEN as it should be: distrust the open-loop figures'
+  const verdict = stall.seen ? 'seen' : `NOT SEEN as it should be (${stall.detail}): distrust the open-loop figures`
   const check = `Driver check: a stall of 2 s reads p99.9 = ${stall.p999Ms.toFixed(0)} ms, ${verdict}.`
   console.error(check)
   const started = await session.startTargets(names, [run.round.wholeModel, run.round.streamModel], run.keyCount)
@@ -99,10 +100,13 @@ await withSession(limitSeconds, flags['keep'] === true, async (session) => {
   for (const target of targets) await warmUp(session.processes, target, run.round, flags['quick'] ? 2 : 6)
   const chargesBefore = await chargesOf(targets)
   const rounds = await measure(session, run, targets)
-  const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, ${(totalmem() / 1e9).toFixed(0)} GB, ${arch()}, Linux ${release()}, Bun ${Bun.version}`
+  const after = describeConditions(session.folder)
+  const machine = describeMachine()
+  const conditions = `before: ${before}; after: ${after}`
   const settings = `${run.rounds} rounds of ${run.round.seconds} s a measurement, ${run.round.connections} connections, answers of ${chunks} chunks, ${run.keyCount} key(s)`
   const lines = [
     machine,
+    conditions,
     settings,
     check,
     '',
@@ -114,7 +118,6 @@ await withSession(limitSeconds, flags['keep'] === true, async (session) => {
   const results = join(import.meta.dir, 'results')
   await mkdir(results, { recursive: true })
   const file = join(results, `${new Date().toISOString().replace(/[:.]/g, '-')}.json`)
-  await writeFile(file, JSON.stringify({ machine, settings, check, rounds }, null, 2))
+  await writeFile(file, JSON.stringify({ machine, conditions, settings, check, rounds }, null, 2))
   console.error(`Written to ${file}`)
 })
-process.exit(0)

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Processes } from './processes.ts'
 import type { Surroundings, Target } from './target.ts'
-import { startMock } from './target-mock.ts'
-import { startNginx } from './target-nginx.ts'
-import { startPortkey } from './target-portkey.ts'
-import { startTollgate } from './target-tollgate.ts'
+import { startMock } from './targetMock.ts'
+import { startNginx } from './targetNginx.ts'
+import { startPortkey } from './targetPortkey.ts'
+import { startTollgate } from './targetTollgate.ts'
 
 export const TARGET_NAMES = ['mock', 'nginx', 'portkey', 'tollgate'] as const
 export type TargetName = (typeof TARGET_NAMES)[number]
@@ -50,6 +50,21 @@ export async function withSession(
     else await rm(folder, { recursive: true, force: true })
     process.off('SIGINT', onSignal)
     process.off('SIGTERM', onSignal)
+  }
+}
+
+/** {@link withSession} for a command: prints what went wrong, without a stack, and ends the process. */
+export async function runCommand(
+  limitSeconds: number,
+  keep: boolean,
+  work: (session: Session) => Promise<void>,
+): Promise<never> {
+  try {
+    await withSession(limitSeconds, keep, work)
+    process.exit(0)
+  } catch (error) {
+    console.error(`bench: ${error instanceof Error ? error.message : String(error)}`)
+    process.exit(1)
   }
 }
 

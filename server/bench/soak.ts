@@ -3,7 +3,7 @@ import { aimAt, drive } from './drive.ts'
 import { atLeastOne, readOptions } from './options.ts'
 import type { ClosedOutcome } from './plan.ts'
 import { proportionalMegabytes, residentMegabytes } from './processes.ts'
-import { withSession } from './session.ts'
+import { runCommand } from './session.ts'
 
 const USAGE = `usage: bun server/bench/soak.ts [--calls 1000000] [--connections 64] [--keys 1] [--limit-seconds 3600] [--keep]`
 const REPORT_EVERY = 50_000
@@ -27,7 +27,7 @@ const limitSeconds = atLeastOne('limit-seconds', text['limit-seconds'])
 const connections = atLeastOne('connections', text['connections'])
 const keyCount = atLeastOne('keys', text['keys'])
 
-await withSession(limitSeconds, flags['keep'] === true, async (session) => {
+await runCommand(limitSeconds, flags['keep'] === true, async (session) => {
   const [, tollgate] = await session.startTargets(['tollgate'], [MODEL], keyCount)
   if (tollgate === undefined) throw new Error('tollgate was not started')
   const chargedBefore = (await tollgate.chargedCalls?.()) ?? 0
@@ -60,4 +60,3 @@ await withSession(limitSeconds, flags['keep'] === true, async (session) => {
   const verdict = late <= early * FLAT_GROWTH ? 'flat' : 'GROWING'
   console.log(`memory: second fifth ${early.toFixed(1)} MB, last fifth ${late.toFixed(1)} MB: ${verdict}`)
 })
-process.exit(0)

@@ -3,11 +3,11 @@ import { aimAt, drive } from './drive.ts'
 import { atLeastOne, readOptions, targetNames } from './options.ts'
 import type { StreamsOutcome } from './plan.ts'
 import { residentMegabytes } from './processes.ts'
-import { type Session, withSession } from './session.ts'
+import { runCommand, type Session } from './session.ts'
 import type { Target } from './target.ts'
 
 const USAGE = `usage: bun server/bench/streams.ts [--streams 1000] [--chunks 100] [--pace-ms 50] [--ramp-ms 1000]
-         [--keys 1] [--only mock,nginx,portkey,tollgate] [--keep]`
+         [--rounds 2] [--keys 1] [--only mock,nginx,portkey,tollgate] [--keep]`
 const SAMPLE_MS = 250
 
 async function measure(
@@ -47,22 +47,23 @@ async function measure(
 
 const { text, flags } = readOptions(
   USAGE,
-  { streams: '1000', chunks: '100', 'pace-ms': '50', 'ramp-ms': '1000', keys: '1', only: 'mock,tollgate' },
+  { streams: '1000', chunks: '100', 'pace-ms': '50', 'ramp-ms': '1000', rounds: '2', keys: '1', only: 'mock,tollgate' },
   ['keep'],
 )
 const model = `mock-${atLeastOne('chunks', text['chunks'])}x${atLeastOne('pace-ms', text['pace-ms'])}`
 const streams = atLeastOne('streams', text['streams'])
 const rampMs = atLeastOne('ramp-ms', text['ramp-ms'])
+const rounds = atLeastOne('rounds', text['rounds'])
 const names = targetNames(text['only'])
 
-await withSession(900, flags['keep'] === true, async (session) => {
+await runCommand(900, flags['keep'] === true, async (session) => {
   const started = await session.startTargets(names, [model], atLeastOne('keys', text['keys']))
   console.log(
     '| | complete | chunk late ms p50 / p99 / max | first token ms p50 / p99 | resident MB before → peak | gateway CPU s/1k streams | database |',
   )
   console.log('|---|---|---|---|---|---|---|')
   for (const target of started) {
-    if (names.some((name) => name === target.name)) console.log(await measure(session, target, model, streams, rampMs))
+    if (!names.some((name) => name === target.name)) continue
+    for (let round = 0; round < rounds; round++) console.log(await measure(session, target, model, streams, rampMs))
   }
 })
-process.exit(0)

@@ -61,12 +61,14 @@ const REFUSED_DATA = /^(22|23)/
 export async function createApp(options: AppOptions): Promise<App> {
   const { config, database, databaseUrl, clock, random, log } = options
   const { fixed } = config.settings
+  let onSlotRegained = () => {}
   const slot = await claimSlot({
     database,
     url: databaseUrl,
     clock,
     log,
     alone: options.alone,
+    onRegained: () => onSlotRegained(),
     onLost: options.onFatal,
   })
   await slot.reclaim()
@@ -102,6 +104,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     onBuried: metrics.buried,
   })
   const money = createMoney(clock, random, writer, () => slot.isOwned())
+  onSlotRegained = money.forgetAllotments
 
   const authenticator = createAuthenticator({
     database,
@@ -188,6 +191,10 @@ function createMoney(clock: Clock, random: RandomBytes, writer: Writer, ownsSlot
         wallets.set(organizationId, wallet)
       }
       return wallet
+    },
+    forgetAllotments() {
+      writer.forgetRefills()
+      for (const wallet of wallets.values()) wallet.forgetAllotment()
     },
   }
 }

@@ -8,8 +8,9 @@ import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
 import type { ChatDependencies } from './chat/complete.ts'
 import { chatCompletionChunk, chatCompletionRequest, chatCompletionResponse, chatCompletions } from './chat/http.ts'
-import { type DescribedRoute, describeService } from './edge/describe.ts'
+import { type DescribedRoute, describeService, errorSchema } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
+import { answerHead } from './edge/head.ts'
 import type { OpenRequests } from './edge/openRequests.ts'
 import {
   type Connection,
@@ -46,6 +47,7 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
       needs: { ...READ, query: ['modality'] },
       handle: (call) => toResponse(models.list(catalog(), call.query, call.request.headers.get('If-None-Match'))),
       describe: {
+        operationId: 'listModels',
         summary: 'List the models',
         requestParams: { query: ModelsQuerySchema },
         responses: {
@@ -59,10 +61,12 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
       path: '/models/{id}',
       needs: READ,
       handle: (call) => {
-        const rawId = new URL(call.request.url).pathname.slice('/v1/models/'.length)
+        // What follows the second name of the path, which may itself be percent-encoded.
+        const rawId = new URL(call.request.url).pathname.split('/').slice(3).join('/')
         return toResponse(models.retrieve(catalog(), rawId, call.query, call.request.headers.get('If-None-Match')))
       },
       describe: {
+        operationId: 'retrieveModel',
         summary: 'Retrieve a model',
         description: 'The id may be an alias, may hold slashes, encoded or not, and may end in `:economy`.',
         requestParams: { path: z.object({ id: z.string() }) },
@@ -79,6 +83,7 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
       needs: { permission: 'serverless:write', body: 'json' },
       handle: chatCompletions(chat, openRequests),
       describe: {
+        operationId: 'createChatCompletion',
         summary: 'Complete a chat',
         description:
           'With `stream: true` the answer is a stream of server-sent events, ended by `data: [DONE]`. An unknown model on a ' +
@@ -87,10 +92,13 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
         responses: {
           200: {
             description: 'The answer, whole or streamed.',
-            content: { 'application/json': chatCompletionResponse, 'text/event-stream': chatCompletionChunk },
+            content: {
+              'application/json': chatCompletionResponse,
+              'text/event-stream': z.union([chatCompletionChunk, errorSchema]),
+            },
           },
         },
-        refusals: [402, 404, 413, 422, 502, 504],
+        refusals: [402, 404, 502, 504],
       },
     },
     {
@@ -99,9 +107,9 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
       needs: { permission: 'billing:read' },
       handle: showBalance(database),
       describe: {
+        operationId: 'getBalance',
         summary: 'Read the credit balance',
         responses: { 200: { description: 'The balance.', content: { 'application/json': balance } } },
-        refusals: [422],
       },
     },
   ]
@@ -153,6 +161,7 @@ const publicRoutes: DescribedRoute[] = [
     path: '/health',
     isPublic: true,
     describe: {
+      operationId: 'getHealth',
       summary: 'Whether the server is alive',
       responses: {
         200: { description: 'It is.', content: { 'application/json': z.object({ status: z.literal('ok') }) } },
@@ -164,6 +173,7 @@ const publicRoutes: DescribedRoute[] = [
     path: '/openapi.json',
     isPublic: true,
     describe: {
+      operationId: 'getDescription',
       summary: 'This description',
       responses: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': z.looseObject({}) } } },
     },
@@ -211,7 +221,10 @@ export function createRouter(
       ? refusalResponse(NO_SUCH_PATH, 'B', requestId)
       : unknownPathResponse(NO_SUCH_PATH, requestId)
   })
-  return (request, connection) => app.fetch(request, connection)
+  return (request, connection) =>
+    request.method === 'HEAD'
+      ? answerHead(request, async (asGet) => app.fetch(asGet, connection))
+      : app.fetch(request, connection)
 }
 
 const NO_SUCH_PATH = refusal(
@@ -222,7 +235,9 @@ const NO_SUCH_PATH = refusal(
 /** Tells the methods of a path that some route has, for `Allow`; null where none has it. */
 function methodsByPath(allowed: ReadonlyMap<string, readonly string[]>): (path: string) => string | null {
   const table = [...allowed].map(([path, methods]) => ({
-    matches: new RegExp(`^${patternOf(path).replaceAll(/:\w+/g, '[^/]+').replace('*', '.+')}$`),
+    matches: new RegExp(
+      `^${patternOf(path).replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+').replace('*', '[^]+')}$`,
+    ),
     methods: methods.join(', '),
   }))
   return (path) => table.find(({ matches }) => matches.test(path))?.methods ?? null

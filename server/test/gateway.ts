@@ -7,27 +7,17 @@ import { systemClock } from '../src/io/clock.ts'
 import { createLog } from '../src/io/log.ts'
 import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
-import { uuidV7 } from '../src/kernel/ids.ts'
-import { MICROCENTS_PER_CENT } from '../src/kernel/money.ts'
 import type { Clock } from '../src/kernel/time.ts'
-import { createKey } from '../src/keys/create.ts'
-import { parseScopes } from '../src/keys/scopes.ts'
-import { grantCredit } from '../src/money/grantCredit.ts'
-import { openAccount } from '../src/money/store.ts'
-import { createOrganization } from '../src/organizations/create.ts'
+import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
 import { freshDatabase } from './postgres.ts'
+
+export type { TestKey } from './customer.ts'
 
 export interface GatewayOptions {
   /** The text of a tollgate.yaml; without it the built-in sandbox models are served. */
   readonly settings?: string
   readonly clock?: Clock
   readonly environment?: Readonly<Record<string, string>>
-}
-
-export interface TestKey {
-  readonly id: string
-  readonly key: string
-  readonly organizationId: string
 }
 
 export interface Gateway {
@@ -42,7 +32,7 @@ export interface Gateway {
   post(key: TestKey, path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
   get(key: TestKey, path: string): Promise<Response>
   /** A new organization with so many cents, and a key of it. */
-  customer(options?: { cents?: number; scopes?: string; admin?: boolean; expiresAtMs?: number }): Promise<TestKey>
+  customer(options?: CustomerOptions): Promise<TestKey>
   close(): Promise<void>
 }
 
@@ -74,7 +64,6 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       throw new Error(reason)
     },
   })
-  let customers = 0
 
   const send: Gateway['send'] = async (path, init = {}) => {
     const { address = '127.0.0.1', ...rest } = init
@@ -94,30 +83,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
         body: typeof body === 'string' ? body : JSON.stringify(body),
       }),
     get: ({ key }, path) => send(path, { headers: { Authorization: `Bearer ${key}` } }),
-    async customer({ cents = 2_500, scopes = 'full_access', admin = false, expiresAtMs } = {}) {
-      customers += 1
-      const made = await createOrganization(
-        { database, clock, randomBytes: random, openAccount },
-        { name: `customer ${customers}`, standing: 'established' },
-      )
-      const parsed = parseScopes(scopes)
-      if (!made.ok || !parsed.ok) throw new Error('a test customer could not be made')
-      const organizationId = made.value.id
-      if (cents > 0) {
-        await grantCredit(database, random, {
-          organizationId,
-          amountMicrocents: BigInt(cents) * MICROCENTS_PER_CENT,
-          source: `test:${uuidV7(clock.now(), random)}`,
-          note: null,
-          atMs: clock.now(),
-        })
-      }
-      const { record, plaintext } = await createKey(
-        { database, clock, randomBytes: random },
-        { organizationId, scopes: parsed.value, admin, expiresAtMs: expiresAtMs ?? null },
-      )
-      return { id: record.id, key: plaintext, organizationId }
-    },
+    customer: (customer) => makeCustomer(database, customer, clock),
     async close() {
       await app.drain()
       await app.close()

@@ -1,15 +1,32 @@
 /**
- * What the tests need beyond npm: looks for it first, and stops with the one line that brings what is missing. An issue
- * whose tests need another program adds a line to `PROGRAMS`.
+ * What the tests need beyond npm: looks for it first, and stops with the one line that brings what is missing. With
+ * `--long` also what only the long tests need; with `--packages` it prints the names of the missing packages, for
+ * `.ci/run`, and nothing else. An issue whose tests need another program adds a line to `PROGRAMS`.
  */
 
-/** Each program of the tests, the Debian package that has it, and what for. */
-const PROGRAMS = [{ name: 'strace', package: 'strace', purpose: 'kills the server at a chosen system call' }] as const
+interface Program {
+  readonly name: string
+  readonly debianPackage: string
+  readonly purpose: string
+  /** Only for `npm run test:long`. */
+  readonly long: boolean
+}
 
-const missing = PROGRAMS.filter(({ name }) => Bun.which(name) === null)
+const PROGRAMS: readonly Program[] = [
+  { name: 'strace', debianPackage: 'strace', purpose: 'ends the server at a chosen system call', long: false },
+  { name: 'pgbouncer', debianPackage: 'pgbouncer', purpose: 'a pooler in front of PostgreSQL', long: true },
+]
 
-if (missing.length > 0) {
-  const packages = missing.map((program) => program.package).join(' ')
+/** Debian keeps servers where a normal user's PATH does not look. */
+const PATH = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`
+
+const isLong = process.argv.includes('--long')
+const missing = PROGRAMS.filter(({ name, long }) => (isLong || !long) && Bun.which(name, { PATH }) === null)
+const packages = missing.map(({ debianPackage }) => debianPackage).join(' ')
+
+if (process.argv.includes('--packages')) {
+  console.log(packages)
+} else if (missing.length > 0) {
   const install = `apt-get update && apt-get install -y ${packages}`
   const lines = [
     'The tests need what is missing here:',

@@ -89,7 +89,11 @@ async function runLong(files: readonly string[], folder: string, environment: Re
 
 function report(run: FileRun, done: number, all: number): void {
   const { file, passed, failed, skipped, seconds, output } = run
-  const counts = [`${passed} passed`, ...(failed > 0 ? [`${failed} FAILED`] : []), ...(skipped > 0 ? [`${skipped} skipped`] : [])]
+  const counts = [
+    `${passed} passed`,
+    ...(failed > 0 ? [`${failed} FAILED`] : []),
+    ...(skipped > 0 ? [`${skipped} skipped`] : []),
+  ]
   console.log(`[${done}/${all}] ${file}: ${counts.join(', ')} in ${seconds.toFixed(1)} s`)
   if (failed > 0) console.log(`${output.trimEnd()}\n`)
   else for (const [line] of output.matchAll(SEEDS_LINE)) console.log(`  ${line.trim()}`)

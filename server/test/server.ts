@@ -28,6 +28,8 @@ export interface TestServer {
   readonly process: ChildProcess
   /** Printed by a first start; empty on later ones. */
   readonly firstKey: string
+  /** Everything written to stdout so far. */
+  output(): string
   /** Everything written to stderr so far. */
   errors(): string
   /** Runs `tollgate WORDS --json` on this server's data and parses what it prints. */
@@ -53,7 +55,11 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '', ...options.environment },
   })
+  let stdout = ''
   let stderr = ''
+  child.stdout.on('data', (data) => {
+    stdout += data
+  })
   child.stderr.on('data', (data) => {
     stderr += data
   })
@@ -66,6 +72,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     dataDir,
     process: child,
     firstKey: String(facts['key'] ?? ''),
+    output: () => stdout,
     errors: () => stderr,
     command: (...words) => runCommand([...words, '--json', ...flags, ...configFlags]),
     async stop() {

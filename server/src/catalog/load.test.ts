@@ -1,7 +1,6 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
-import fc from 'fast-check'
 import { type LoadedSettings, loadSettings } from './load.ts'
 import { describeProblem } from './settings.ts'
 
@@ -349,73 +348,4 @@ test('one run shows every problem, in the order of the file', () => {
 test('models that can not be called need no target', () => {
   const listed = withModel({ targets: null, a: 'status: coming_soon' })
   expect(settingsOf(listed).models?.[0]?.status).toBe('coming_soon')
-})
-
-test('no text crashes the loader, and every refusal has a place', () => {
-  const words = fc.constantFrom(
-    'models',
-    'upstreams',
-    'pricing',
-    'id',
-    '- ',
-    ': ',
-    '{',
-    '}',
-    '[',
-    ']',
-    '\n',
-    '  ',
-    '&a ',
-    '*a',
-    '!!x',
-    '"',
-    "'",
-    '<<',
-    'null',
-    '-1',
-    '1e99',
-    '__proto__',
-    '\t',
-    '|',
-    '? ',
-    '---',
-  )
-  const text = fc.oneof(
-    fc.string({ unit: 'binary' }),
-    fc.array(fc.oneof(words, fc.string()), { maxLength: 60 }).map((parts) => parts.join('')),
-  )
-  fc.assert(
-    fc.property(text, (given) => {
-      const loaded = load(given)
-      if (loaded.ok) return
-      expect(loaded.problems.length).toBeGreaterThan(0)
-      for (const { line, column } of loaded.problems) expect(line >= 1 && column >= 1).toBe(true)
-    }),
-    { numRuns: 1_000 },
-  )
-})
-
-test('no change to a good file crashes the loader', () => {
-  const anything = fc.anything({ withBigInt: false, maxDepth: 2 }).map((value) => JSON.stringify(value) ?? 'null')
-  fc.assert(
-    fc.property(
-      fc.integer({ min: 0, max: EXAMPLE.length }),
-      fc.nat(40),
-      fc.oneof(anything, fc.string()),
-      (at, length, put) => {
-        load(EXAMPLE.slice(0, at) + put + EXAMPLE.slice(at + length))
-      },
-    ),
-    { numRuns: 300 },
-  )
-})
-
-test('deep nesting, a flood of anchors and a huge file are refused, not followed', () => {
-  expect(problemsOf('['.repeat(100_000))).toHaveLength(50)
-  expect(
-    problemsOf(
-      `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replaceAll(/./g, (c, i: number) => `${c}: &${c} [${`*${'abcdefgh'[i]},`.repeat(9)}]\n`)}`,
-    ),
-  ).toHaveLength(1)
-  expect(problemsOf('#'.repeat(5_000_000))[0]).toMatch(/is this the settings file/)
 })

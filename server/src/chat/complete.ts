@@ -23,6 +23,11 @@ const INSUFFICIENT_MID_CALL = refusal(
   'The credit balance ran out while the answer was generated. What was sent so far is charged.',
 )
 
+const INSUFFICIENT_FROM_THE_START = refusal(
+  'insufficient_balance',
+  'The credit balance does not cover this answer. Nothing was charged. Add credit, or ask for fewer tokens.',
+)
+
 export interface ChatDependencies {
   readonly clock: Clock
   readonly log: Log
@@ -186,7 +191,7 @@ class Call {
       return refused(this.explain(generation.failure))
     }
     const usage = await this.settle(started.value)
-    if (usage === null) return refused(CLIENT_GONE)
+    if (usage === null) return refused(generation.outcome === 'cut' ? INSUFFICIENT_FROM_THE_START : CLIENT_GONE)
     const { text, finishReason } = generation
     return ok({ ...this.heading, kind: 'whole', text, finishReason, usage })
   }
@@ -220,15 +225,20 @@ class Call {
       return null
     }
     const reported = generation.usage
-    const usage = reported ?? (await this.count(generation))
+    const estimated = reported === null || generation.isUsageBehind
+    const usage = estimated ? await this.count(generation, reported) : reported
     const { price } = served.tier
-    await settle(dependencies.money, admitted, price, { usage, estimated: reported === null, target, outcome })
+    await settle(dependencies.money, admitted, price, { usage, estimated, target, outcome })
     return { ...usage, cachedTokens: price.cachedInputMicrocents === null ? null : usage.cachedPromptTokens }
   }
 
-  private async count(generation: Generation): Promise<TokenUsage> {
-    const promptTokens = await countPrompt(this.request.messages)
+  /** What the upstream did not report, or reported on its way and not at the end (C4). */
+  private async count(generation: Generation, reported: TokenUsage | null): Promise<TokenUsage> {
     const completionTokens = (await countText(generation.text)) + (await countText(generation.reasoning))
+    if (reported !== null) {
+      return { ...reported, completionTokens: Math.max(reported.completionTokens, completionTokens) }
+    }
+    const promptTokens = await countPrompt(this.request.messages)
     return { promptTokens, cachedPromptTokens: 0, completionTokens }
   }
 

@@ -5,8 +5,15 @@
 
 import type { ChatMessage } from '../upstream/spec.ts'
 
-/** The tokenizer is fed pieces of this many characters, so that a long text never blocks other calls for long. */
-const PIECE_CHARACTERS = 16_384
+/** After this many characters other calls get a turn: some milliseconds of work at worst. */
+const TURN_CHARACTERS = 4_096
+
+/**
+ * The tokenizer takes time by the square of a run without a break: 16,384 Chinese characters, or one long word, would
+ * stop every other call for seconds. So longer runs are cut, at the cost of about a token for each cut.
+ */
+const RUN_CHARACTERS = 128
+const LONG_RUN = new RegExp(`\\S{${RUN_CHARACTERS + 1}}|\\s{${RUN_CHARACTERS + 1}}`)
 
 /** Tokens that chat formats spend around each message. */
 const TOKENS_EACH_MESSAGE = 4
@@ -31,11 +38,24 @@ export async function countText(text: string): Promise<number> {
   if (text === '') return 0
   const count = await loadTokenizer()
   let tokens = 0
-  for (let start = 0; start < text.length; start += PIECE_CHARACTERS) {
-    if (start > 0) await new Promise((resolve) => setImmediate(resolve))
-    tokens += count(text.slice(start, start + PIECE_CHARACTERS))
+  for (const [index, piece] of piecesOf(text, TURN_CHARACTERS).entries()) {
+    if (index > 0) await new Promise((resolve) => setImmediate(resolve))
+    if (!LONG_RUN.test(piece)) tokens += count(piece)
+    else for (const run of piecesOf(piece, RUN_CHARACTERS)) tokens += count(run)
   }
   return tokens
+}
+
+/** Cuts a text into pieces of `characters`, or one more where that keeps a surrogate pair together. */
+function piecesOf(text: string, characters: number): string[] {
+  const pieces: string[] = []
+  for (let start = 0; start < text.length; ) {
+    const isSplitPair = (text.codePointAt(start + characters - 1) ?? 0) > 0xffff
+    const end = start + characters + (isSplitPair ? 1 : 0)
+    pieces.push(text.slice(start, end))
+    start = end
+  }
+  return pieces
 }
 
 /** Counts the tokens of a prompt. */

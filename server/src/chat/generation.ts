@@ -1,5 +1,5 @@
 import type { PriceTable } from '../catalog/price.ts'
-import { extendHold, type Money } from '../money/admit.ts'
+import { type Extension, extendHold, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
 import type { Hold, Wallet } from '../money/wallet.ts'
 import {
@@ -12,8 +12,11 @@ import {
 } from '../upstream/spec.ts'
 import { costAtMost, STEP_TOKENS } from './request.ts'
 
-/** Tokenizers make at least about one token of this many characters of prose; used to watch a hold, never to charge. */
-const CHARACTERS_PER_TOKEN = 4
+/** Tokenizers make about one token of this much English prose; used to watch a hold, never to charge. */
+const UNITS_PER_TOKEN = 4
+
+/** Other scripts make more tokens of a character: 1 for a Chinese one (2 bytes of UTF-8 more), 0.6 for a Cyrillic one. */
+const UNITS_PER_EXTRA_BYTE = 1.5
 
 type TextEvent = Extract<ChatEvent, { readonly text: string }>
 
@@ -42,11 +45,12 @@ export class Generation {
   private textPieces: string[] = []
   private reasoningPieces: string[] = []
   private eventsSoFar = 0
-  private charactersSoFar = 0
-  private owed: { readonly event: TextEvent; readonly covered: boolean | Promise<boolean> } | null = null
+  private unitsSoFar = 0
+  private owed: { readonly event: TextEvent; readonly covered: Extension | Promise<Extension> } | null = null
   private tokensCovered: number
   private finish: FinishReason | null = null
   private reported: TokenUsage | null = null
+  private saidMoreSince = false
   private ending: Outcome | null = null
   private broken: UpstreamFailure | null = null
 
@@ -62,7 +66,7 @@ export class Generation {
     return this.ending
   }
 
-  /** Why the upstream broke off, when the outcome is `interrupted`. */
+  /** Why it broke off, when the outcome is `interrupted`: the upstream did, or no money could be asked for. */
   get failure(): UpstreamFailure | null {
     return this.broken
   }
@@ -93,6 +97,11 @@ export class Generation {
     return possible ? reported : null
   }
 
+  /** Whether more was generated after the last usage was reported: then it is no total. */
+  get isUsageBehind(): boolean {
+    return this.saidMoreSince
+  }
+
   /**
    * The next piece of text to forward, paid for; null when the answer has ended, for whatever reason. Text that arrived
    * together is one piece.
@@ -107,10 +116,10 @@ export class Generation {
         if (event === undefined) return null
       }
       if (event.kind === 'finish') this.finish = event.reason
-      else if (event.kind === 'usage') this.reported = event.usage
+      else if (event.kind === 'usage') this.takeUsage(event.usage)
       else {
         const covered = this.cover(event.text)
-        if (covered === true) piece += this.keep(event)
+        if (covered === 'extended') piece += this.keep(event)
         else {
           this.owed = { event, covered }
           // What is paid for goes out before anyone waits for more money.
@@ -120,6 +129,11 @@ export class Generation {
       }
     }
     return piece === '' ? null : piece
+  }
+
+  private takeUsage(usage: TokenUsage): void {
+    this.reported = usage
+    this.saidMoreSince = false
   }
 
   /** Ends it because the client is gone. */
@@ -143,13 +157,16 @@ export class Generation {
     const { owed } = this
     if (owed === null || this.ending !== null) return ''
     this.owed = null
-    if (await owed.covered) return this.keep(owed.event)
-    await this.end('cut')
+    const covered = await owed.covered
+    if (covered === 'extended') return this.keep(owed.event)
+    if (covered === 'unavailable') this.broken = new UpstreamFailure('unavailable', 'no money could be asked for', false)
+    await this.end(covered === 'short' ? 'cut' : 'interrupted')
     return ''
   }
 
   /** Remembers what was generated; gives the part of it that is forwarded. */
   private keep(event: TextEvent): string {
+    this.saidMoreSince = true
     if (event.kind === 'text') {
       this.textPieces.push(event.text)
       return event.text
@@ -171,21 +188,21 @@ export class Generation {
   }
 
   /** Makes sure that the hold covers one more event's text before it is forwarded. */
-  private cover(text: string): boolean | Promise<boolean> {
+  private cover(text: string): Extension | Promise<Extension> {
     this.eventsSoFar += 1
-    this.charactersSoFar += text.length
-    const tokens = Math.max(this.eventsSoFar, Math.ceil(this.charactersSoFar / CHARACTERS_PER_TOKEN))
-    if (tokens <= this.tokensCovered) return true
+    this.unitsSoFar += text.length + UNITS_PER_EXTRA_BYTE * (Buffer.byteLength(text) - text.length)
+    const tokens = Math.max(this.eventsSoFar, Math.ceil(this.unitsSoFar / UNITS_PER_TOKEN))
+    if (tokens <= this.tokensCovered) return 'extended'
     const { money, hold, wallet, price, promptTokens, outputTokens, outputIsLimited } = this.budget
     const reach = tokens + STEP_TOKENS
     const upTo = outputIsLimited ? Math.min(reach, outputTokens) : reach
     const microcents = costAtMost(price, promptTokens, upTo)
     const extended = extendHold(money, hold, wallet, microcents)
-    const done = (isExtended: boolean) => {
-      if (isExtended) this.tokensCovered = this.coveredBy(microcents)
-      return isExtended
+    const done = (extension: Extension) => {
+      if (extension === 'extended') this.tokensCovered = this.coveredBy(microcents)
+      return extension
     }
-    return typeof extended === 'boolean' ? done(extended) : extended.then(done)
+    return typeof extended === 'string' ? done(extended) : extended.then(done)
   }
 
   private coveredBy(microcents: bigint): number {

@@ -6,7 +6,7 @@ import type { OpenRequests } from '../edge/openRequests.ts'
 import type { Call, Handle } from '../edge/pipeline.ts'
 import { type Issue, pathOf, validate } from '../edge/validate.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
-import { type ChatDependencies, type ChatReply, complete } from './complete.ts'
+import { type ChatDependencies, type ChatReply, complete, type StreamedPart } from './complete.ts'
 import type { ChatRequest } from './request.ts'
 import { chunkWriter, completionToWire, DONE } from './wire.ts'
 
@@ -141,8 +141,8 @@ export function chatCompletions(dependencies: ChatDependencies, openRequests: Op
         return new Response(completionToWire(reply), { headers: headersOf(call, 'application/json') })
       }
       streaming = true
-      const source = toEvents(reply, request.includeUsage)
-      const stream = eventStream(source, { clock: dependencies.clock, gone, onEnd: end })
+      const toWire = partWriter(reply, request.includeUsage)
+      const stream = eventStream(reply.parts, toWire, { clock: dependencies.clock, gone, onEnd: end })
       return new Response(stream, { headers: headersOf(call, 'text/event-stream') })
     } finally {
       if (!streaming) end()
@@ -166,20 +166,17 @@ function headersOf(call: Call, contentType: string): Record<string, string> {
   return headers
 }
 
-async function* toEvents(
+/** Turns the parts of a streamed answer into its events, `[DONE]` after the last. */
+function partWriter(
   reply: Extract<ChatReply, { kind: 'streamed' }>,
   includeUsage: boolean,
-): AsyncGenerator<string, void> {
+): (part: StreamedPart) => string {
   const write = chunkWriter(reply, includeUsage)
-  let opened = false
-  for await (const part of reply.parts) {
-    if (part.kind === 'error') {
-      yield errorEvent(part.refusal) + DONE
-      return
-    }
-    const role = opened ? '' : write.first()
-    opened = true
-    if (part.kind === 'text') yield role + write.text(part.text)
-    else yield role + write.end(part) + DONE
+  let opening = write.first()
+  return (part) => {
+    if (part.kind === 'error') return errorEvent(part.refusal) + DONE
+    const before = opening
+    opening = ''
+    return before + (part.kind === 'text' ? write.text(part.text) : write.end(part) + DONE)
   }
 }

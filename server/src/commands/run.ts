@@ -65,7 +65,31 @@ function explain(error: unknown, command: Command): Explained {
     const problem = `the database can't be reached (${message}): check that it runs and that DATABASE_URL names it`
     return { code: 'database_unreachable', problems: [problem], exitCode: FAILED }
   }
+  const unusable = describeUnusable(error)
+  if (unusable !== null) return { code: 'failed', problems: [unusable], exitCode: FAILED }
   return { code: 'unexpected', problems: [isBug(error) ? describeBug(error) : message], exitCode: FAILED }
+}
+
+/** Why a file or folder could not be made or written. Mostly it is the data directory, given by mistake. */
+function describeUnusable(error: unknown): string | null {
+  if (!(error instanceof Error && 'code' in error && 'path' in error && 'syscall' in error)) return null
+  if (String(error.syscall).startsWith('spawn')) return null
+  const place = String(error.path)
+  switch (error.code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return `the disk that holds ${place} is full: make room, or give another --data-dir`
+    case 'EEXIST':
+    case 'ENOTDIR':
+      return `${place} is no folder: give another --data-dir`
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+    case 'ENOENT':
+      return `${place} can't be written by this user (${error.code}): let it, or give another --data-dir`
+    default:
+      return null
+  }
 }
 
 function isBug(error: unknown): error is Error {

@@ -6,7 +6,7 @@ import { type App, createApp } from '../app.ts'
 import type { Discovered } from '../catalog/discovered.ts'
 import { refusalResponse } from '../edge/envelopes.ts'
 import { makeFirstKey } from '../firstStart.ts'
-import { type HttpServer, listen } from '../io/httpServer.ts'
+import type { HttpServer } from '../io/httpServer.ts'
 import { createLog } from '../io/log.ts'
 import { migrate } from '../io/postgres/migrate.ts'
 import { openDatabase } from '../io/postgres/open.ts'
@@ -15,6 +15,7 @@ import { toHex } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
 import { discover } from '../upstream/discover.ts'
 import { banner } from './banner.ts'
+import { openPort } from './openPort.ts'
 import type { ServeOptions, Surroundings } from './surroundings.ts'
 import { MIGRATIONS_FOLDER } from './system.ts'
 
@@ -24,8 +25,14 @@ const FAILED = 1
 /** How long local model servers are looked for: loopback answers in milliseconds, and nobody likes a slow start. */
 const DISCOVERY_TIMEOUT_MS = 500
 
-/** The server's own bare 413 must come after ours, which has an envelope and a request id. */
-const BODY_SLACK_BYTES = 1024 * 1024
+/**
+ * The HTTP server's own limit is off: its 413 has no envelope and no request id, and ours comes before the body is read,
+ * or while it is. What a client sends after that is read from its socket and dropped as it comes.
+ */
+const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
+
+/** Nothing on the admin port takes a body. */
+const ADMIN_BODY_BYTES = 64 * 1024
 
 /** Signals as `main.ts` hears them. */
 export interface Signals {
@@ -58,7 +65,6 @@ export async function serve(
   const servers: HttpServer[] = []
   try {
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    const key = await makeFirstKey(opened.database, clock, randomBytes)
     const discovered = await findModels(options, clock)
     app = await createApp({
       config,
@@ -73,6 +79,8 @@ export async function serve(
     })
     const [open, admin] = openPorts(app, options, log, randomBytes)
     servers.push(open, admin)
+    // Once nothing is in the way any more: a key that was made and never shown would be lost.
+    const key = await makeFirstKey(opened.database, clock, randomBytes)
     const running = app
     signals.onReload(() => void running.catalog.reload())
     stdout(
@@ -82,8 +90,10 @@ export async function serve(
         adminPort: admin.port,
         key,
         models: app.catalog.current().models,
-        discovered,
-        discoveredPrice: config.settings.fixed.discoveredPrice,
+        discovery: config.settings.fixed.discovery,
+        foundModels: discovered.length > 0,
+        dataDirectory: config.dataDirectory,
+        settingsFile: config.source?.fileName ?? null,
         json: options.json,
       }),
     )
@@ -118,18 +128,18 @@ function openPorts(
     const refused = refusal('internal_error', 'Something failed here, unexpectedly.')
     return refusalResponse(refused, 'A', toHex(randomBytes(16)))
   }
-  const open = listen({
+  const open = openPort('--port', {
     host: config.host,
     port: config.port,
-    maxBodyBytes: config.settings.fixed.bodyLimitBytes + BODY_SLACK_BYTES,
+    maxBodyBytes: NO_SERVER_LIMIT_BYTES,
     handle: app.handle,
     onError,
   })
   try {
-    const admin = listen({
+    const admin = openPort('--admin-port', {
       host: '127.0.0.1',
       port: config.adminPort,
-      maxBodyBytes: BODY_SLACK_BYTES,
+      maxBodyBytes: ADMIN_BODY_BYTES,
       handle: app.handleAdmin,
       onError,
     })

@@ -1,11 +1,18 @@
 import { z } from 'zod'
-import { createDocument, type ZodOpenApiOperationObject, type ZodOpenApiPathsObject } from 'zod-openapi'
+import {
+  createDocument,
+  type ZodOpenApiObject,
+  type ZodOpenApiOperationObject,
+  type ZodOpenApiPathsObject,
+} from 'zod-openapi'
 import { BRAND } from '../kernel/brand.ts'
 import { ERROR_CATALOGUE } from '../kernel/errors.ts'
 import { type Envelope, envelopeOf } from './envelopes.ts'
 
 /** What a route says of itself in `/openapi.json`. */
 export interface Description {
+  /** A verb and its object, unique: generated clients name their functions after it. */
+  readonly operationId: string
   readonly summary: string
   readonly description?: string
   readonly requestParams?: NonNullable<ZodOpenApiOperationObject['requestParams']>
@@ -14,7 +21,7 @@ export interface Description {
   readonly responses: Readonly<
     Record<number, { readonly description: string; readonly content?: Record<string, z.ZodType> }>
   >
-  /** Statuses of refusals beyond those that every authenticated route has. */
+  /** Statuses of refusals beyond those that every route of its envelope, or with a body, has. */
   readonly refusals?: readonly number[]
 }
 
@@ -55,7 +62,8 @@ const problemSchema = z
   })
   .meta({ id: 'Problem' })
 
-const errorSchema = z
+/** Envelope B, also what an error event of a stream carries. */
+export const errorSchema = z
   .object({
     error: z.object({
       message: z.string(),
@@ -66,7 +74,11 @@ const errorSchema = z
   })
   .meta({ id: 'Error' })
 
-const ALWAYS = [400, 401, 403, 405, 429, 500, 503]
+/** What every route with a key can refuse with. */
+const ALWAYS = [401, 403, 429, 500, 503]
+/** An unknown query parameter (E8). */
+const BAD_QUERY: Readonly<Record<Envelope, number>> = { A: 422, B: 400 }
+const BAD_BODY = [400, 413, 422]
 
 const STATUS_WORDS: Readonly<Record<number, string>> = {
   400: 'The request is not valid.',
@@ -74,7 +86,6 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   402: 'The balance or a cap does not allow it.',
   403: 'The key may not do this.',
   404: 'Not found.',
-  405: 'Method not allowed.',
   413: 'The body is too large.',
   422: 'Validation failed.',
   429: 'Too many requests; see Retry-After.',
@@ -88,10 +99,22 @@ const requestIdHeader = {
   'X-Request-Id': { description: 'Echoes the request id of the client, or one made here.', schema: { type: 'string' } },
 } as const
 
+const retryAfterHeader = {
+  'Retry-After': { description: 'Seconds to wait before the next try.', schema: { type: 'integer', minimum: 1 } },
+} as const
+
 function refusalContent(envelope: Envelope) {
   return envelope === 'A'
     ? { 'application/problem+json': { schema: problemSchema } }
     : { 'application/json': { schema: errorSchema } }
+}
+
+/** In ascending order, each once. 405 is no operation's: a wrong method has none. */
+function refusalsOf(route: DescribedRoute, describe: Description, envelope: Envelope): number[] {
+  if (route.isPublic) return []
+  const ofBody = describe.requestBody === undefined ? [] : BAD_BODY
+  const all = new Set([...ALWAYS, BAD_QUERY[envelope], ...ofBody, ...(describe.refusals ?? [])])
+  return [...all].sort((a, b) => a - b)
 }
 
 function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOperationObject {
@@ -106,16 +129,15 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
         : { content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])) }),
     }
   }
-  const refusals = route.isPublic ? [405, 500, 503] : [...ALWAYS, ...(describe.refusals ?? [])]
-  for (const status of refusals.sort((a, b) => a - b)) {
+  for (const status of refusalsOf(route, describe, envelope)) {
     responses[`${status}` as '400'] = {
       description: STATUS_WORDS[status] ?? 'Refused.',
-      headers: requestIdHeader,
+      headers: status === 429 || status === 503 ? { ...requestIdHeader, ...retryAfterHeader } : requestIdHeader,
       content: refusalContent(envelope),
     }
   }
   return {
-    operationId: `${route.method.toLowerCase()}${route.path.replaceAll(/[/{}_-]+(\w?)/g, (_, next: string) => next.toUpperCase())}`,
+    operationId: describe.operationId,
     summary: describe.summary,
     ...(describe.description === undefined ? {} : { description: describe.description }),
     ...(describe.requestParams === undefined ? {} : { requestParams: describe.requestParams }),
@@ -136,7 +158,7 @@ export function describeService(routes: readonly DescribedRoute[]): object {
     path[route.method.toLowerCase() as 'get'] = operationOf(route, route.describe)
     paths[route.path] = path
   }
-  return createDocument({
+  const document: ZodOpenApiObject = {
     openapi: '3.1.0',
     info: {
       title: 'Inference, media generation and billing',
@@ -152,5 +174,12 @@ export function describeService(routes: readonly DescribedRoute[]): object {
         apiKey: { type: 'http', scheme: 'bearer', bearerFormat: `${BRAND}_live_<24 base62 characters>` },
       },
     },
-  })
+  }
+  return createDocument(document, { override: ({ jsonSchema }) => dropSafeBounds(jsonSchema) })
+}
+
+/** The bounds of JavaScript's own integers say nothing to a client. */
+function dropSafeBounds(schema: { minimum?: number; maximum?: number }): void {
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
 }

@@ -32,7 +32,7 @@ function bodyA(refused: Refusal, requestId: string) {
 }
 
 /** Envelope B's object, also what an error event of a stream carries. */
-export function bodyB(refused: Refusal) {
+function bodyB(refused: Refusal) {
   return {
     error: {
       message: refused.message,

@@ -22,7 +22,7 @@ class Source {
     const onEnd = () => {
       this.ends += 1
     }
-    return eventStream(pieces, { clock, gone, onEnd }).getReader()
+    return eventStream(pieces, (piece) => piece, { clock, gone, onEnd }).getReader()
   }
 
   async *pieces(): AsyncGenerator<string, void> {

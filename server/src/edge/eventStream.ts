@@ -3,7 +3,8 @@ import { Watchdog } from '../kernel/watchdog.ts'
 
 /** A silent stream says something this often, so that proxies keep it open (C1). */
 const KEEP_ALIVE_MS = 15 * SECOND_MS
-const KEEP_ALIVE = ': keep-alive\n\n'
+const encoder = new TextEncoder()
+const KEEP_ALIVE = encoder.encode(': keep-alive\n\n')
 
 /** A client that takes nothing for this long is treated as gone: it would hold money and an upstream for ever. */
 const STALLED_CLIENT_MS = 60 * SECOND_MS
@@ -20,18 +21,18 @@ export interface EventStreamOptions {
 }
 
 /**
- * Sends server-sent events as they are produced. The source is read only as fast as the client takes them. When the
+ * Sends server-sent events as their parts are produced; `toWire` writes a part out. The source is read only as fast as the client takes them. When the
  * client hangs up or stalls the source is returned, so that its `finally` runs; its first step is always taken.
  */
-export function eventStream(
-  source: AsyncGenerator<string, void>,
+export function eventStream<Part>(
+  source: AsyncGenerator<Part, void>,
+  toWire: (part: Part) => string,
   options: EventStreamOptions,
 ): ReadableStream<Uint8Array> {
   const { clock, gone, onEnd } = options
-  const encoder = new TextEncoder()
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
   // Taken before anyone asks: a generator that was never started would skip its `finally` when it is returned.
-  let step: Promise<IteratorResult<string, void>> | null = source.next()
+  let step: Promise<IteratorResult<Part, void>> | null = source.next()
   let waitsForSource = true
   let ended = false
 
@@ -54,7 +55,7 @@ export function eventStream(
   }
   const watchdog = new Watchdog(clock, () => {
     if (waitsForSource) {
-      controller?.enqueue(encoder.encode(KEEP_ALIVE))
+      controller?.enqueue(KEEP_ALIVE.slice())
       watchdog.due(clock.monotonicMs() + KEEP_ALIVE_MS)
     } else {
       controller?.error(new Error('the client stopped reading'))
@@ -88,7 +89,7 @@ export function eventStream(
           current.close()
         } else {
           watchdog.due(clock.monotonicMs() + STALLED_CLIENT_MS)
-          current.enqueue(encoder.encode(taken.value))
+          current.enqueue(encoder.encode(toWire(taken.value)))
         }
       },
       cancel: () => gone.abort(),

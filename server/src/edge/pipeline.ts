@@ -71,6 +71,8 @@ const BROKEN = refusal(
   'Something failed here, unexpectedly. It has been logged with this request id.',
 )
 
+const TWO_HOSTS = refusal('invalid_request', 'The request has two Host headers; send one.')
+
 /** Wraps a handler in everything that stands before and around it. `name` labels it in metrics and logs. */
 export function pipeline(dependencies: PipelineDependencies, name: string, needs: Requirements, handle: Handle) {
   const { clock, log, random, lifecycle } = dependencies
@@ -113,11 +115,14 @@ async function prepare(
 ): Promise<Pick<Call, 'key' | 'body' | 'query'> | Refusal> {
   const { authenticate, clientAddress, bodyLimitBytes } = dependencies
   const { headers } = request
-  if (needs.body !== undefined) {
+  // A header that came twice arrives joined: of two hosts, a proxy in front may have meant the other one.
+  if (headers.get('Host')?.includes(',')) return inEnvelope(TWO_HOSTS, envelope)
+  if (request.method !== 'GET') {
     const tooLong = refuseAnnouncedLength(headers, bodyLimitBytes)
     if (tooLong) return tooLong
   }
-  const address = clientAddress(connection.address, headers.get('X-Forwarded-For'))
+  // Asked for only when the key is not known already: finding the peer's address costs more than finding the key.
+  const address = () => clientAddress(connection.address, headers.get('X-Forwarded-For'))
   const checking = authenticate(headers.get('Authorization'), address)
   const authenticated = checking instanceof Promise ? await checking : checking
   if (!authenticated.ok) return authenticated.refusal

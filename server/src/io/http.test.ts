@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { TurnedClock } from '../../test/clock.ts'
-import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../../test/raw-server.ts'
+import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../../test/rawServer.ts'
 import { createHttp, HttpBodyTooLarge, HttpFailure } from './http.ts'
 
 const running: RawServer[] = []

@@ -19,7 +19,7 @@ export interface ListenOptions {
   readonly host: string
   /** 0: any free port. */
   readonly port: number
-  /** The server's own limit on a body, whose refusal is bare: keep it above the limit that answers in an envelope. */
+  /** The server's own limit on a body, announced or not; its refusal is bare, without envelope or request id. */
   readonly maxBodyBytes: number
   readonly handle: (request: Request, peer: Peer) => Response | Promise<Response>
   /** A handler that threw, which none should. */
@@ -37,6 +37,8 @@ export function listen(options: ListenOptions): HttpServer {
     maxRequestBodySize: options.maxBodyBytes,
     idleTimeout: IDLE_TIMEOUT_SECONDS,
     development: false,
+    // With `development: false` Bun shares ports by default: a second server on a taken port would get half its calls.
+    reusePort: false,
     fetch: (request, self) =>
       options.handle(request, {
         get address() {

@@ -36,6 +36,17 @@ export function createMetrics(gauges: Gauges): Metrics {
     buckets: CALL_SECONDS,
     registers,
   })
+  // One child for each route and status, looked up by one string: hashing labels costs more than observing.
+  const children = new Map<string, ReturnType<typeof requests.labels>>()
+  const requestsOf = (route: string, status: number) => {
+    const name = `${route} ${status}`
+    let child = children.get(name)
+    if (child === undefined) {
+      child = requests.labels({ route, status: String(status) })
+      children.set(name, child)
+    }
+    return child
+  }
   const first = new Histogram({
     name: 'tollgate_first_token_seconds',
     help: 'Time from a streamed chat request to its first token.',
@@ -89,7 +100,7 @@ export function createMetrics(gauges: Gauges): Metrics {
   gauge('tollgate_resident_memory_bytes', 'Resident memory of the process.', () => process.memoryUsage.rss())
 
   return {
-    answered: (route, status, milliseconds) => requests.observe({ route, status }, milliseconds / 1_000),
+    answered: (route, status, milliseconds) => requestsOf(route, status).observe(milliseconds / 1_000),
     firstToken: (milliseconds) => first.observe(milliseconds / 1_000),
     attempt: (upstream, outcome, milliseconds) => attempts.observe({ upstream, outcome }, milliseconds / 1_000),
     tokens: (model, promptTokens, completionTokens) => {

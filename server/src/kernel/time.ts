@@ -27,8 +27,3 @@ export function toTimestamp(epochMs: number): string {
 export function utcDay(epochMs: number): string {
   return toTimestamp(epochMs).slice(0, 10)
 }
-
-/** The first instant of the UTC hour that holds `epochMs`. */
-export function hourStartMs(epochMs: number): number {
-  return epochMs - (((epochMs % HOUR_MS) + HOUR_MS) % HOUR_MS)
-}

@@ -31,10 +31,11 @@ export interface AuthenticatorDependencies {
  * Refusals: `unauthenticated` (no header), `invalid_api_key` (malformed, unknown, revoked, expired),
  * `rate_limit_exceeded` (more than 60 unknown keys a minute from the address; `rate_limited` in envelope A) and
  * `upstream_unavailable` (the database can't be asked, E14; in envelope A `internal_error` with status 503).
+ * `address` is called only where the key is not in memory.
  */
 export type Authenticate = (
   authorization: string | null | undefined,
-  address: string,
+  address: () => string,
 ) => Result<AuthenticatedKey> | Promise<Result<AuthenticatedKey>>
 
 type Answer = Result<AuthenticatedKey>
@@ -93,10 +94,10 @@ export function createAuthenticator(dependencies: AuthenticatorDependencies): Au
     const keyHash = hashKey(key)
 
     const remembered = known.remembered(keyHash)
-    if (remembered === 'unknown') return answerUnknown(addressGroup(address))
+    if (remembered === 'unknown') return answerUnknown(addressGroup(address()))
     if (remembered !== undefined && known.isCurrent()) return answerFor(remembered)
 
-    const group = addressGroup(address)
+    const group = addressGroup(address())
     const blocked = remembered === undefined ? unknown.blockedSeconds(group, clock.monotonicMs()) : undefined
     if (blocked !== undefined) return tooManyUnknown(blocked)
     return known.lookUp(keyHash).then((found) => {

@@ -159,7 +159,7 @@ async function listeningProcess() {
   })
   await confirmed.promise
   return {
-    authenticate: (plaintext: string) => authenticator.authenticate(`Bearer ${plaintext}`, '203.0.113.9'),
+    authenticate: (plaintext: string) => authenticator.authenticate(`Bearer ${plaintext}`, () => '203.0.113.9'),
     /** Resolves when this process has been told of the key. */
     heard: (plaintext: string) =>
       new Promise<void>((resolve) => {

@@ -26,6 +26,8 @@ export interface Money {
   readonly random: RandomBytes
   readonly writer: Writer
   wallet(organizationId: string): Wallet
+  /** To be called when the slot was lost and is owned again: what was allotted to it may have gone to others meanwhile. */
+  forgetAllotments(): void
   /** True while this process owns its slot; without it nothing may be admitted. */
   ownsSlot(): boolean
   /** Calls that wait for money now. */
@@ -80,8 +82,8 @@ async function takeHold(money: Money, wallet: Wallet, worst: Worst): Promise<Hol
     const decision = decide(wallet.spendableMicrocents, wallet.heldMicrocents, worst)
     if (decision.kind === 'hold') {
       const hold = new Hold(wallet, decision.microcents)
-      // What the account gave may be enough for the next in line too.
-      if (wallet.spendableMicrocents > 0n) wallet.wakeNext()
+      // What the account gave may be enough for others in line too.
+      if (wallet.spendableMicrocents > 0n) wallet.wakeAll()
       return hold
     }
     if (decision.kind === 'refuse') return INSUFFICIENT
@@ -106,10 +108,9 @@ function waitForRelease(money: Money, wallet: Wallet, longestMs: number): Promis
 }
 
 /** Brings the wallet up to date with at least `need` to spend where the account has it. False: the database is away. */
-export async function refillInTime(money: Money, wallet: Wallet, need: bigint): Promise<boolean> {
-  const missing = need - wallet.spendableMicrocents
-  if (missing <= 0n) return true
-  const asked = money.writer.refill(wallet, missing).then(
+async function refillInTime(money: Money, wallet: Wallet, need: bigint): Promise<boolean> {
+  if (wallet.spendableMicrocents >= need) return true
+  const asked = money.writer.refill(wallet, need).then(
     () => true,
     () => false,
   )
@@ -124,11 +125,19 @@ export async function refillInTime(money: Money, wallet: Wallet, need: bigint): 
   }
 }
 
-/**
- * Extends a hold to `microcents`, asking the account when the allotment has run low. False: there is no more money (or
- * no database to ask), and the hold is as it was.
- */
-export function extendHold(money: Money, hold: Hold, wallet: Wallet, microcents: bigint): boolean | Promise<boolean> {
-  if (hold.tryExtend(microcents)) return true
-  return refillInTime(money, wallet, microcents - hold.microcents).then((asked) => asked && hold.tryExtend(microcents))
+/** `short`: there is no more money. `unavailable`: the database could not be asked. The hold is as it was then. */
+export type Extension = 'extended' | 'short' | 'unavailable'
+
+/** Extends a hold to `microcents`, asking the account when the allotment has run low. Never rejects. */
+export function extendHold(
+  money: Money,
+  hold: Hold,
+  wallet: Wallet,
+  microcents: bigint,
+): Extension | Promise<Extension> {
+  if (hold.tryExtend(microcents)) return 'extended'
+  return refillInTime(money, wallet, microcents - hold.microcents).then((asked) => {
+    if (hold.tryExtend(microcents)) return 'extended'
+    return asked ? 'short' : 'unavailable'
+  })
 }

@@ -9,14 +9,17 @@ import { HoldLost, hold } from '../io/postgres/hold.ts'
 import { LOCK_CLASS } from '../io/postgres/locks.ts'
 import { openSession, type Session } from '../io/postgres/session.ts'
 import type { Log } from '../kernel/log.ts'
-import { type Clock, MINUTE_MS } from '../kernel/time.ts'
-import { foldSlot, listSlots, readServerStart, takeSlot } from './store.ts'
+import { type Clock, MINUTE_MS, SECOND_MS, sleep } from '../kernel/time.ts'
+import { foldSlot, listSlots, lockForTransaction, readServerStart, takeSlot } from './store.ts'
 
 /** More processes than anyone runs on one database; only bounds the search for a free slot. */
 const SLOT_LIMIT = 1_024
 
 /** After a restart of the database owners have this long to take their locks again before anyone takes them over. */
 const OWNERS_FIRST_MS = MINUTE_MS
+
+const FOLDING_PATIENCE_MS = 2 * SECOND_MS
+const FOLDING_POLL_MS = 20
 
 export interface SlotOptions {
   readonly database: Database
@@ -25,6 +28,8 @@ export interface SlotOptions {
   readonly log: Log
   /** True when nobody else can have used the database since it started: the embedded one, owned by this process. */
   readonly alone: boolean
+  /** The slot was lost for a while and is owned again; another process may have folded what was allotted to it. */
+  readonly onRegained: () => void
   /** The slot is gone for good: stop. */
   readonly onLost: (reason: string) => void
 }
@@ -47,8 +52,9 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     const session = await openSession(url, clock, 'tollgate slot')
     try {
       if (number === null) number = await findFree(session, database, await mayTakeOver(options))
-      else if (!(await session.tryLock(LOCK_CLASS.slot, number))) {
-        throw new HoldLost(`slot ${number} of this process was taken by another`)
+      else {
+        await takeAgain(session, number, clock)
+        options.onRegained()
       }
       return session
     } catch (error) {
@@ -71,7 +77,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     async reclaim() {
       if (!(await mayTakeOver(options))) return
       for (const slot of await listSlots(database)) {
-        if (slot !== own) await reclaimSlot(held.session(), database, slot)
+        if (slot !== own) await reclaimSlot(database, slot)
       }
     },
     async release() {
@@ -81,13 +87,20 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   }
 }
 
-async function reclaimSlot(session: Session, database: Database, slot: number): Promise<void> {
-  if (!(await session.tryLock(LOCK_CLASS.slot, slot))) return
-  try {
-    await database.transaction((tx) => foldSlot(tx, slot))
-  } finally {
-    await session.unlock(LOCK_CLASS.slot, slot)
+/** Takes the lock of a slot again. Who only folds it has the lock for milliseconds; who has it longer has taken over. */
+async function takeAgain(session: Session, slot: number, clock: Clock): Promise<void> {
+  const giveUpAtMs = clock.monotonicMs() + FOLDING_PATIENCE_MS
+  while (!(await session.tryLock(LOCK_CLASS.slot, slot))) {
+    if (clock.monotonicMs() >= giveUpAtMs) throw new HoldLost(`slot ${slot} of this process was taken by another`)
+    await sleep(clock, FOLDING_POLL_MS)
   }
+}
+
+/** The lock ends with the transaction, so that the owner can't come back between the two. */
+async function reclaimSlot(database: Database, slot: number): Promise<void> {
+  await database.transaction(async (tx) => {
+    if (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) await foldSlot(tx, slot)
+  })
 }
 
 /** Whether a lock that is free means that its owner is dead. */

@@ -133,6 +133,8 @@ const POST_CHARGES = `
 export async function buryCharge(db: Queryable, charge: Charge, reason: string, failedAtMs: number): Promise<void> {
   const kept = JSON.stringify(charge, (_, value) => {
     if (value instanceof Uint8Array) return toHex(value)
+    // What jsonb can't hold: it would refuse the charge a second time.
+    if (typeof value === 'string') return value.replaceAll('\0', '\uFFFD').toWellFormed()
     return typeof value === 'bigint' ? value.toString() : value
   })
   await db.query(
@@ -142,13 +144,17 @@ export async function buryCharge(db: Queryable, charge: Charge, reason: string, 
   )
 }
 
-/** Makes sure that charges admitted on the UTC day of `epochMs` have a partition. */
+/** Makes sure that charges admitted on the UTC day of `epochMs` have a partition, also when others do at the same time. */
 export async function ensureChargePartition(db: Queryable, epochMs: number): Promise<void> {
   const day = utcDay(epochMs)
   const next = utcDay(epochMs + DAY_MS)
+  // `if not exists` looks before it locks: of several processes at once all but one would fail.
   await db.query(
-    `create table if not exists charges_${day.replaceAll('-', '')} partition of charges
-     for values from ('${day}T00:00:00Z') to ('${next}T00:00:00Z')`,
+    `do $$ begin
+       create table if not exists charges_${day.replaceAll('-', '')} partition of charges
+         for values from ('${day}T00:00:00Z') to ('${next}T00:00:00Z');
+     exception when duplicate_table or unique_violation then null;
+     end $$`,
   )
 }
 
@@ -231,18 +237,31 @@ const REFILL = `
 
 /**
  * Folds everything a dead slot left behind into the accounts: what it posted is subtracted from the balance, what it
- * was granted is free again. The caller holds the slot's lock.
+ * was granted is free again. The accounts are locked in the order of their ids, as refills do. The caller holds the
+ * slot's lock.
  */
 export async function foldSlot(tx: Transaction, slot: number): Promise<void> {
   await tx.query(
     `with left_behind as (
        delete from allotments where slot = $1::integer returning organization_id, granted_microcents, spent_microcents
+     ), locked as (
+       select a.organization_id from accounts a join left_behind using (organization_id)
+       order by a.organization_id for update of a
      )
      update accounts a set balance_microcents = a.balance_microcents - l.spent_microcents,
        allotted_microcents = a.allotted_microcents - l.granted_microcents
-     from left_behind l where a.organization_id = l.organization_id`,
+     from left_behind l join locked using (organization_id) where a.organization_id = l.organization_id`,
     [slot],
   )
+}
+
+/** Takes an advisory lock until the end of the transaction, if nobody has it. */
+export async function lockForTransaction(tx: Transaction, lockClass: number, id: number): Promise<boolean> {
+  const rows = await tx.query<{ done: boolean }>('select pg_try_advisory_xact_lock($1::int4, $2::int4) as done', [
+    lockClass,
+    id,
+  ])
+  return rows[0]?.done === true
 }
 
 /** Slots that were ever used, lowest first. */

@@ -38,9 +38,16 @@ export class Wallet {
     }
   }
 
-  /** Wakes the call that has waited longest. */
-  wakeNext(): void {
-    this.waiting.shift()?.()
+  /** Wakes every call that waits, first come first: the first may need more than there is, and a later one fit. */
+  wakeAll(): void {
+    if (this.waiting.length === 0) return
+    for (const wake of this.waiting.splice(0)) wake()
+  }
+
+  /** Forgets what was granted, so that nothing is spent before the account has been asked again. */
+  forgetAllotment(): void {
+    this.grantedMicrocents = 0n
+    this.postedMicrocents = 0n
   }
 }
 
@@ -65,11 +72,12 @@ export class Hold {
     return !this.ended
   }
 
-  /** Takes more, when the wallet has it. False changes nothing. */
+  /** Takes more, when the wallet has it. False changes nothing: it has not, or the hold has ended. */
   tryExtend(toMicrocents: bigint): boolean {
+    if (this.ended) return false
     const more = toMicrocents - this.amount
     if (more <= 0n) return true
-    if (this.ended || this.wallet.spendableMicrocents < more) return false
+    if (this.wallet.spendableMicrocents < more) return false
     this.wallet.heldMicrocents += more
     this.amount = toMicrocents
     return true
@@ -91,6 +99,6 @@ export class Hold {
     this.ended = true
     this.wallet.heldMicrocents -= this.amount
     this.wallet.unpostedMicrocents += costMicrocents
-    this.wallet.wakeNext()
+    this.wallet.wakeAll()
   }
 }

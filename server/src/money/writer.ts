@@ -7,6 +7,7 @@
 
 import type { Database } from '../io/postgres/database.ts'
 import type { Log } from '../kernel/log.ts'
+import { largest } from '../kernel/money.ts'
 import { type Clock, SECOND_MS, sleep, utcDay } from '../kernel/time.ts'
 import type { Charge } from './charge.ts'
 import { buryCharge, ensureChargePartition, postCharges, refillAllotments } from './store.ts'
@@ -44,7 +45,8 @@ interface Pending {
 }
 
 interface Refill {
-  need: bigint
+  /** The sum of what its callers want to find in the wallet. */
+  wanted: bigint
   readonly wallet: Wallet
   readonly waiting: { resolve: () => void; reject: (reason: unknown) => void }[]
 }
@@ -56,6 +58,7 @@ export class Writer {
   private refills = new Map<string, Refill>()
   private readonly partitions = new Set<string>()
   private running: Promise<void> | null = null
+  private epoch = 0
 
   constructor(dependencies: WriterDependencies) {
     this.dependencies = dependencies
@@ -84,17 +87,23 @@ export class Writer {
   }
 
   /**
-   * Asks the account for `need` micro-cents more and brings the wallet up to date. Resolves whether or not anything was
-   * granted; rejects when the database can't be asked now.
+   * Asks the account for as much as makes `wantedMicrocents` spendable, beside what others want at the same time, and
+   * brings the wallet up to date. Resolves whether or not anything was granted; rejects when the database can't be asked
+   * now.
    */
-  refill(wallet: Wallet, need: bigint): Promise<void> {
+  refill(wallet: Wallet, wantedMicrocents: bigint): Promise<void> {
     return new Promise((resolve, reject) => {
-      const asked = this.refills.get(wallet.organizationId) ?? { need: 0n, wallet, waiting: [] }
-      asked.need += need
+      const asked = this.refills.get(wallet.organizationId) ?? { wanted: 0n, wallet, waiting: [] }
+      asked.wanted += wantedMicrocents
       asked.waiting.push({ resolve, reject })
       this.refills.set(wallet.organizationId, asked)
       this.run()
     })
+  }
+
+  /** What refills under way bring back counts no more: the slot was lost, and others may have been given the same. */
+  forgetRefills(): void {
+    this.epoch += 1
   }
 
   /** Resolves when nothing is left to post. */
@@ -103,9 +112,7 @@ export class Writer {
   }
 
   private run(): void {
-    this.running ??= this.work().finally(() => {
-      this.running = null
-    })
+    this.running ??= this.work()
   }
 
   private async work(): Promise<void> {
@@ -115,16 +122,22 @@ export class Writer {
       if (this.refills.size > 0) await this.refillAll()
       if (this.pending.length > 0) await this.postBatch()
     }
+    // In the same step as the last look: what comes a microtask later must find the writer at rest and start it.
+    this.running = null
   }
 
   private async refillAll(): Promise<void> {
     const asked = this.refills
     this.refills = new Map()
     const needs = new Map<string, bigint>()
-    for (const [organizationId, refill] of asked) needs.set(organizationId, refill.need)
+    for (const [organizationId, { wanted, wallet }] of asked) {
+      needs.set(organizationId, largest(wanted - wallet.spendableMicrocents, 0n))
+    }
+    const { epoch } = this
     try {
       const { database, slot } = this.dependencies
       const refilled = await database.transaction((tx) => refillAllotments(tx, slot, needs))
+      if (epoch !== this.epoch) throw new Error('the slot was lost while its allotments were refilled')
       for (const { organizationId, grantedMicrocents } of refilled) {
         const wallet = asked.get(organizationId)?.wallet
         if (!wallet) continue
@@ -207,6 +220,7 @@ export class Writer {
       }
     }
     wallet.unpostedMicrocents -= charge.costMicrocents
+    wallet.wakeAll()
     onBuried?.(charge)
   }
 

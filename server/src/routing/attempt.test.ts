@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { RoutedCall, type Step } from '../../test/routed-call.ts'
+import { RoutedCall, type Step } from '../../test/routedCall.ts'
 
 let routed: RoutedCall
 beforeEach(() => {

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { CALL, RoutedCall } from '../../test/routed-call.ts'
+import { CALL, RoutedCall } from '../../test/routedCall.ts'
 import { UpstreamFailure, type UpstreamFailureKind } from '../upstream/spec.ts'
 
 let routed: RoutedCall

@@ -4,7 +4,7 @@ import { chown, link, mkdir, open, readdir, readFile, rename, rm, unlink, writeF
 import { basename, dirname, join } from 'node:path'
 import type { Binaries } from './binaries.ts'
 import { programOf } from './binaries.ts'
-import type { OsUser } from './os-user.ts'
+import type { OsUser } from './osUser.ts'
 
 /** A PostgreSQL data directory and all that is needed to run and reach it. */
 export interface Cluster {

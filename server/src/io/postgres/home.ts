@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { copyBinaries, locateBinaries } from './binaries.ts'
 import type { Cluster } from './cluster.ts'
 import { readOrMakePassword } from './cluster.ts'
-import type { OsUser } from './os-user.ts'
-import { canReach, databaseUser } from './os-user.ts'
+import type { OsUser } from './osUser.ts'
+import { canReach, databaseUser } from './osUser.ts'
 
 /** Where root keeps a database, and binaries, that the database's OS user can't reach in the data directory. */
 export const ROOT_HOME = '/var/lib/tollgate'

@@ -11,7 +11,7 @@ const LOCK_TIMEOUT_MS = 10 * MINUTE_MS
 const LOCK_POLL_MS = 100
 
 /** A migration can't be applied, or the database is not one of this program's. The message says what to do. */
-export class MigrationError extends Error {
+class MigrationError extends Error {
   override readonly name = 'MigrationError'
 }
 

@@ -36,7 +36,15 @@ async function open(dataDir: string, role: 'server' | 'command'): Promise<Opened
 
 async function killAndWait(pid: number): Promise<void> {
   process.kill(pid, 'SIGKILL')
-  while (Bun.spawnSync(['kill', '-0', String(pid)]).exitCode === 0) await sleep(systemClock, 5)
+  while (isAlive(pid)) await sleep(systemClock, 5)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 /** Starts the helper process and waits for its first line. */

@@ -9,7 +9,7 @@ import { sleep } from '../../kernel/time.ts'
 import { systemClock } from '../clock.ts'
 import { isConnectionFailure, openClient } from './client.ts'
 import { identity } from './cluster.ts'
-import { databaseUser } from './os-user.ts'
+import { databaseUser } from './osUser.ts'
 import { refuseTransactionPooler } from './pooler.ts'
 
 const IGNORED =

@@ -118,7 +118,6 @@ async function download(options: PullOptions, modelUri: string, folder: string, 
  */
 async function cutNotes(file: string, sizeBytes: number): Promise<void> {
   const { size } = await stat(file)
-  if (size > sizeBytes) console.error('CUT', size, sizeBytes)
   if (size > sizeBytes) await truncate(file, sizeBytes)
 }
 

@@ -57,7 +57,7 @@ const FINISH_REASONS: ReadonlyMap<unknown, FinishReason | 'gave up'> = new Map([
 ])
 
 /** Null while the answer goes on. Throws for the words with which a server says that it gave up. */
-export function finishFromWire(value: unknown): FinishReason | null {
+function finishFromWire(value: unknown): FinishReason | null {
   if (value === null || value === undefined || value === '') return null
   const known = FINISH_REASONS.get(value)
   // The many words for an ordinary end (`eos`, `eos_token`, `stop_sequence`, …) are one.

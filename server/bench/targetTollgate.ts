@@ -7,7 +7,11 @@ import { type Surroundings, type Target, waitUntilServing } from './target.ts'
 const COMMAND = join(import.meta.dir, '../bin/tollgate')
 const START_LIMIT_MS = 60_000
 const COMMAND_LIMIT_SECONDS = 60
+/** How long an orphaned PostgreSQL may take for each kind of shutdown, fast to hard. */
+const ORPHAN_STEP_MS = 5_000
 const GRANT_USD = 1_000_000
+/** Asked for once, to see that calls are served. */
+const PROBE_MODEL = 'mock-1x0'
 
 /** Starts Tollgate as it comes, with its own PostgreSQL: keys, holds, and each charge durable before its answer ends. */
 export async function startTollgate(surroundings: Surroundings): Promise<Target> {
@@ -49,14 +53,14 @@ export async function startTollgate(surroundings: Surroundings): Promise<Target>
     databasePids: () => databaseTree(dataDir),
     chargedCalls: () => chargedCalls(port, authorizations[0] ?? ''),
   }
-  await waitUntilServing(target, surroundings.models[0] ?? 'mock-1x0', 10_000)
+  await waitUntilServing(target, PROBE_MODEL, 10_000)
   return target
 }
 
 /** Prices each answer at exactly one cent, so that the balance counts the answers. */
 function configuration({ mockPort, models }: Surroundings): string {
   const upstreams = { mock: { dialect: 'openai', base_url: `http://127.0.0.1:${mockPort}/v1` } }
-  const served = models.map((model) => {
+  const served = [PROBE_MODEL, ...models].map((model) => {
     const chunks = Number(/^mock-(\d+)x/.exec(model)?.[1])
     return {
       id: `svc/${model}`,
@@ -122,12 +126,20 @@ function databasePid(dataDir: string): number | undefined {
 }
 
 /** A gateway that had to be killed leaves its PostgreSQL running, by design; the bench's own must not stay. */
-function stopOrphan(dataDir: string): void {
+async function stopOrphan(dataDir: string): Promise<void> {
   const pid = databasePid(dataDir)
-  if (pid === undefined) return
+  if (pid === undefined || !isRunning(pid)) return
+  console.error(`tollgate ended before its PostgreSQL (process ${pid}); that is being stopped now`)
+  for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
+    if (isRunning(pid)) process.kill(pid, signal)
+    for (let waitedMs = 0; waitedMs < ORPHAN_STEP_MS && isRunning(pid); waitedMs += 100) await Bun.sleep(100)
+  }
+}
+
+function isRunning(pid: number): boolean {
   try {
-    process.kill(pid, 'SIGINT')
+    return process.kill(pid, 0)
   } catch {
-    // It has ended meanwhile.
+    return false
   }
 }

@@ -93,5 +93,5 @@ async function* texts(take: () => Promise<string | null>): AsyncGenerator<ChatEv
   for (let text = await take(); text !== null; text = await take()) yield { kind: 'text', text }
 }
 
-export const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, wholeMs: 60_000 }
+const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, wholeMs: 60_000 }
 export const CALL = { messages: [{ role: 'user' as const, content: 'Hi' }], maxTokens: null, temperature: null }

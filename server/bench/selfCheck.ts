@@ -2,7 +2,7 @@
 import { aimAt, drive } from './drive.ts'
 import type { OpenOutcome } from './plan.ts'
 import type { Processes } from './processes.ts'
-import { startMock } from './target-mock.ts'
+import { startMock } from './targetMock.ts'
 
 const STALL_MS = 2_000
 const RATE_PER_SECOND = 500
@@ -13,6 +13,8 @@ export interface StallReport {
   readonly p999Ms: number
   /** True when the stall shows in p99.9 and in about as many calls as were due meanwhile, and none was lost. */
   readonly seen: boolean
+  /** What else was read, for when it was not. */
+  readonly detail: string
 }
 
 /** Takes about six seconds. */
@@ -32,5 +34,6 @@ export async function checkStallIsSeen(processes: Processes, folder: string): Pr
   process.kill(pid, 'SIGTERM')
   const { p999, p50 } = outcome.latencyMs
   const inTime = p999 > STALL_MS * 0.95 && p999 < STALL_MS * 1.5 && p50 < STALL_MS / 2
-  return { p999Ms: p999, seen: inTime && outcome.errors === 0 }
+  const detail = `p50 ${p50.toFixed(1)} ms, ${outcome.errors} errors${outcome.firstError ? `, first: ${outcome.firstError}` : ''}`
+  return { p999Ms: p999, seen: inTime && outcome.errors === 0, detail }
 }

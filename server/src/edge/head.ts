@@ -1,0 +1,11 @@
+/**
+ * Answers HEAD as GET without its body. The length is GET's own (RFC 9110, 8.6: a HEAD may not announce another), which
+ * neither the router nor the server would keep for a response without a body.
+ */
+export async function answerHead(request: Request, get: (request: Request) => Promise<Response>): Promise<Response> {
+  const response = await get(new Request(request.url, { headers: request.headers, signal: request.signal }))
+  const { byteLength } = await response.arrayBuffer()
+  const headers = new Headers(response.headers)
+  headers.set('Content-Length', String(byteLength))
+  return new Response(null, { status: response.status, headers })
+}

@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { FastClock, type House, openHouse, openTill } from '../../test/moneyHouse.ts'
+import { SILENCE } from '../../test/silence.ts'
+import { systemClock } from '../io/clock.ts'
+import { MINUTE_MS, SECOND_MS } from '../kernel/time.ts'
+import { readBalance } from './balance.ts'
+import { claimSlot, type Slot, type SlotOptions } from './slot.ts'
+import { readServerStart } from './store.ts'
+
+const NOON_MS = Date.UTC(2030, 0, 15, 12)
+const fast = new FastClock(NOON_MS)
+/** Short waits are over soon; a heartbeat has all the time it needs on a busy machine. */
+const brisk = {
+  ...systemClock,
+  monotonicMs: () => fast.monotonicMs(),
+  after: (delayMs: number, callback: () => void) =>
+    systemClock.after(delayMs < SECOND_MS ? delayMs / 100 : delayMs, callback),
+}
+
+let house: House
+beforeAll(async () => {
+  house = await openHouse(fast)
+})
+afterAll(() => house.drop())
+
+function claim(more: Partial<SlotOptions> = {}): Promise<Slot> {
+  return claimSlot({
+    database: house.database,
+    url: house.url,
+    clock: systemClock,
+    log: SILENCE,
+    alone: true,
+    onRegained: () => {},
+    onLost: (reason) => {
+      throw new Error(reason)
+    },
+    ...more,
+  })
+}
+
+/** Ends the connection that holds a slot's lock, as a failing network does. */
+async function cut(slot: Slot): Promise<void> {
+  await house.database.query(
+    `select pg_terminate_backend(pid) from pg_locks 
+     where locktype = 'advisory' and classid = 7404 and objid = $1::oid and granted`,
+    [slot.number],
+  )
+}
+
+async function until(reached: () => boolean): Promise<void> {
+  while (!reached()) await house.database.query('select 1')
+}
+
+/** Leaves a slot behind as a killed process does: granted, spent, and no longer owned. */
+async function leaveBehind(microcents: bigint): Promise<{ organization: string; number: number }> {
+  const organization = await house.organization(1_000n)
+  const slot = await claim()
+  const till = openTill(house.database, slot.number, fast)
+  await till.writer.refill(till.wallet(organization), 600n)
+  await till.writer.post(house.charge(organization, microcents), till.wallet(organization))
+  await slot.release()
+  return { organization, number: slot.number }
+}
+
+async function allotted(organizationId: string): Promise<{ allotted: bigint; allotments: bigint }> {
+  const rows = await house.database.query<{ allotted: bigint; allotments: bigint }>(
+    `select allotted_microcents as allotted,
+       (select count(*) from allotments l where l.organization_id = a.organization_id) as allotments
+     from accounts a where organization_id = $1::uuid`,
+    [organizationId],
+  )
+  return rows[0] ?? { allotted: -1n, allotments: -1n }
+}
+
+test('processes that start at the same time get slots of their own', async () => {
+  const slots = await Promise.all(Array.from({ length: 5 }, () => claim()))
+  expect(new Set(slots.map(({ number }) => number)).size).toBe(5)
+  expect(slots.map((slot) => slot.isOwned())).toEqual([true, true, true, true, true])
+  await Promise.all(slots.map((slot) => slot.release()))
+})
+
+test('a slot that is given back is used again, and what its owner left is folded once', async () => {
+  const { organization, number } = await leaveBehind(40n)
+  expect(await allotted(organization)).toEqual({ allotted: 600n, allotments: 1n })
+  const next = await claim()
+  expect(next.number).toBe(number)
+  expect(await allotted(organization)).toEqual({ allotted: 0n, allotments: 0n })
+  expect(await readBalance(house.database, organization)).toBe(960n)
+  await next.reclaim()
+  expect(await readBalance(house.database, organization)).toBe(960n)
+  expect(await house.imbalances()).toEqual([])
+  await next.release()
+})
+
+test('slots without an owner are reclaimed, those with one are not', async () => {
+  const guard = await claim()
+  const living = await claim()
+  const organization = await house.organization(1_000n)
+  const till = openTill(house.database, living.number, fast)
+  await till.writer.refill(till.wallet(organization), 100n)
+  const dead = await leaveBehind(5n)
+  expect(dead.number).not.toBe(living.number)
+  await Promise.all([guard.reclaim(), guard.reclaim()])
+  expect(await allotted(dead.organization)).toEqual({ allotted: 0n, allotments: 0n })
+  expect((await allotted(organization)).allotments).toBe(1n)
+  expect(await readBalance(house.database, dead.organization)).toBe(995n)
+  // A stopped process that was given up posts all the same, and is folded with the rest.
+  const zombie = openTill(house.database, dead.number, fast)
+  await zombie.writer.post(house.charge(dead.organization, 7n), zombie.wallet(dead.organization))
+  expect(await readBalance(house.database, dead.organization)).toBe(988n)
+  expect(await house.imbalances()).toEqual([])
+  await guard.reclaim()
+  expect(await readBalance(house.database, dead.organization)).toBe(988n)
+  expect(await allotted(dead.organization)).toEqual({ allotted: 0n, allotments: 0n })
+  expect(await house.imbalances()).toEqual([])
+  await Promise.all([guard.release(), living.release()])
+})
+
+test('a process that loses its connection owns nothing until it has its slot again, and says when it has', async () => {
+  const other = await claim()
+  let regained = 0
+  const slot = await claim({
+    clock: brisk,
+    onRegained: () => {
+      // What it believes that it may spend must be forgotten before anything is admitted again.
+      expect(slot.isOwned()).toBe(false)
+      regained += 1
+    },
+  })
+  await cut(slot)
+  await until(() => !slot.isOwned() || regained > 0)
+  await until(() => slot.isOwned())
+  expect(regained).toBe(1)
+  // The lock is really there: the others can't fold it.
+  const organization = await house.organization(100n)
+  const till = openTill(house.database, slot.number, fast)
+  await till.writer.refill(till.wallet(organization), 10n)
+  await other.reclaim()
+  expect((await allotted(organization)).allotments).toBe(1n)
+  await Promise.all([slot.release(), other.release()])
+})
+
+test('a slot that another process has taken for good is not fought for', async () => {
+  let lost: string | null = null
+  const slot = await claim({
+    clock: brisk,
+    onLost: (reason) => {
+      lost = reason
+    },
+  })
+  const thief = await claim()
+  // The lock goes to somebody else in the moment in which it is free.
+  await house.database.transaction(async (tx) => {
+    const waits = tx.query('select pg_advisory_xact_lock(7404, $1::int4)', [slot.number])
+    await cut(slot)
+    await waits
+    await until(() => lost !== null)
+  })
+  expect(lost).toContain(`slot ${slot.number}`)
+  expect(slot.isOwned()).toBe(false)
+  await Promise.all([slot.release(), thief.release()])
+})
+
+test('in the minute after a start of an external database nobody takes over what is free', async () => {
+  const dead = await leaveBehind(9n)
+  const startedMs = await readServerStart(house.database)
+  let nowMs = startedMs + 59 * SECOND_MS
+  const clock = { ...systemClock, now: () => nowMs }
+  const slot = await claim({ alone: false, clock })
+  expect(slot.number).not.toBe(dead.number)
+  await slot.reclaim()
+  expect(await allotted(dead.organization)).toEqual({ allotted: 600n, allotments: 1n })
+  nowMs = startedMs + MINUTE_MS + 1
+  await slot.reclaim()
+  expect(await allotted(dead.organization)).toEqual({ allotted: 0n, allotments: 0n })
+  expect(await readBalance(house.database, dead.organization)).toBe(991n)
+  expect(await house.imbalances()).toEqual([])
+  await slot.release()
+})

@@ -1,0 +1,72 @@
+/** A gateway in this process to which every question is asked the same way, and every answer held to the description. */
+
+import { type Gateway, type GatewayOptions, openGateway } from '../gateway.ts'
+import { type Answer, createDescription, type Description, type Document } from './description.ts'
+
+export interface Question {
+  /** GET unless there is a body. */
+  readonly method?: string
+  /** Beneath /v1. */
+  readonly path: string
+  /** Left out, none is sent. */
+  readonly key?: string | { readonly key: string } | undefined
+  readonly headers?: Readonly<Record<string, string>>
+  /** A string, bytes and a stream are sent as they are, anything else as JSON. */
+  readonly body?: unknown
+  /** Whom it comes from. */
+  readonly address?: string
+}
+
+export interface AskedGateway extends Gateway {
+  readonly description: Document
+  /** Asks, and throws where the answer is not as described. Has the whole answer when it resolves. */
+  ask(question: Question): Promise<Answer>
+}
+
+/** Opens a gateway to ask. Call `close` in `afterAll`. */
+export async function openAskedGateway(options: GatewayOptions = {}): Promise<AskedGateway> {
+  const gateway = await openGateway(options)
+  const description: Document = await (await gateway.send('/openapi.json')).json()
+  const described = createDescription(description)
+  return { ...gateway, description, ask: (question) => ask(gateway, described, question) }
+}
+
+async function ask(gateway: Gateway, described: Description, question: Question): Promise<Answer> {
+  const { path, body, address } = question
+  const method = question.method ?? (body === undefined ? 'GET' : 'POST')
+  const response = await gateway.send(path, {
+    method,
+    headers: headersOf(question),
+    ...(body === undefined ? {} : { body: bodyOf(body) }),
+    ...(address === undefined ? {} : { address }),
+  })
+  const answer = await readAnswer(response)
+  described.check(method, path, answer)
+  return answer
+}
+
+/** The headers of a question. */
+export function headersOf({ key, headers }: Pick<Question, 'key' | 'headers'>): Record<string, string> {
+  if (key === undefined) return { ...headers }
+  return { Authorization: `Bearer ${typeof key === 'string' ? key : key.key}`, ...headers }
+}
+
+function bodyOf(body: unknown): string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> {
+  if (typeof body === 'string' || body instanceof ReadableStream) return body
+  return body instanceof Uint8Array ? new Uint8Array(body) : JSON.stringify(body)
+}
+
+/** Reads an answer to its end. */
+export async function readAnswer(response: Response): Promise<Answer> {
+  const text = await response.text()
+  const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => data)
+  return { status: response.status, headers: response.headers, text, json: parse(text), events }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

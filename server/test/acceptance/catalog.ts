@@ -1,0 +1,39 @@
+/** The settings of the tests of errors and edges: small limits, and a model of every kind that can be offered now. */
+export const SETTINGS = `
+body_limit_bytes: 65536
+open_requests_per_key: 2
+upstreams:
+  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
+models:
+  - id: svc/demo
+    aliases: [demo, vendor/demo]
+    context_length: 4096
+    max_output_tokens: 1024
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    targets: [{ upstream: sandbox, model: sandbox }]
+    economy:
+      pricing: { input_per_1m_tokens_microcents: 499999, output_per_1m_tokens_microcents: 500000 }
+      targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/plain
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/soon
+    status: coming_soon
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+  - id: svc/retired
+    status: deprecated
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+`
+
+/** A chat request that is good; `more` is laid over it. */
+export function chat(more: Readonly<Record<string, unknown>> = {}, text = 'Hello.'): Record<string, unknown> {
+  return { model: 'svc/demo', messages: [{ role: 'user', content: text }], ...more }
+}
+
+/** One that a sandbox model answers as the directive says. */
+export function directed(directive: string, more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  return chat(more, `[[sandbox ${directive}]]`)
+}

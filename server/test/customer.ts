@@ -1,0 +1,72 @@
+import { systemClock } from '../src/io/clock.ts'
+import type { Database } from '../src/io/postgres/database.ts'
+import { systemRandom } from '../src/io/random.ts'
+import { uuidV7 } from '../src/kernel/ids.ts'
+import { MICROCENTS_PER_CENT } from '../src/kernel/money.ts'
+import type { Clock } from '../src/kernel/time.ts'
+import { createKey } from '../src/keys/create.ts'
+import { parseScopes } from '../src/keys/scopes.ts'
+import { grantCredit } from '../src/money/grantCredit.ts'
+import { openAccount } from '../src/money/store.ts'
+import { createOrganization } from '../src/organizations/create.ts'
+
+export interface TestKey {
+  readonly id: string
+  readonly key: string
+  readonly organizationId: string
+}
+
+export interface CustomerOptions {
+  /** Of credit; $25 unless given. */
+  readonly cents?: number
+  readonly scopes?: string
+  readonly admin?: boolean
+  readonly expiresAtMs?: number
+}
+
+/** Makes an organization with credit and a key, beside whatever process serves the database. */
+export async function makeCustomer(
+  database: Database,
+  { cents = 2_500, scopes = 'full_access', admin = false, expiresAtMs }: CustomerOptions = {},
+  clock: Clock = systemClock,
+): Promise<TestKey> {
+  const random = systemRandom()
+  const unique = uuidV7(systemClock.now(), random)
+  const made = await createOrganization(
+    { database, clock, randomBytes: random, openAccount },
+    { name: `customer ${unique}`, standing: 'established' },
+  )
+  if (!made.ok) throw new Error(made.refusal.message)
+  const organizationId = made.value.id
+  if (cents > 0) {
+    await grantCredit(database, random, {
+      organizationId,
+      amountMicrocents: BigInt(cents) * MICROCENTS_PER_CENT,
+      source: `test:${unique}`,
+      note: null,
+      atMs: clock.now(),
+    })
+  }
+  return makeKey(
+    database,
+    organizationId,
+    { scopes, admin, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) },
+    clock,
+  )
+}
+
+/** Makes a further key of an organization. */
+export async function makeKey(
+  database: Database,
+  organizationId: string,
+  { scopes = 'full_access', admin = false, expiresAtMs }: Omit<CustomerOptions, 'cents'> = {},
+  clock: Clock = systemClock,
+): Promise<TestKey> {
+  const parsed = parseScopes(scopes)
+  if (!parsed.ok) throw new Error(parsed.refusal.message)
+  const { record, plaintext } = await createKey(
+    { database, clock, randomBytes: systemRandom() },
+    { organizationId, scopes: parsed.value, admin, expiresAtMs: expiresAtMs ?? null },
+  )
+  return { id: record.id, key: plaintext, organizationId }
+}

@@ -1,0 +1,100 @@
+/**
+ * An upstream of the dialect `openai` that does what each call's message says, and counts what it was asked and what it
+ * gave. Its usage is a running total in every chunk, and reports the call's number as the size of the prompt: so every
+ * charge says which call it is for.
+ */
+
+/** Its models: one that answers, one that breaks off before the end, and two that never generate a token. */
+export const UPSTREAM_MODELS = ['answers', 'breaks', 'refuses', 'silent'] as const
+export type UpstreamModel = (typeof UPSTREAM_MODELS)[number]
+
+export interface Served {
+  readonly model: UpstreamModel
+  /** Tokens handed to the connection so far. */
+  tokens: number
+  /** The gateway has ended the call before its end. */
+  cancelled: boolean
+}
+
+export interface CountingUpstream {
+  /** Ends in /v1. */
+  readonly url: string
+  /** By the call's number; twice in there is a call that was sent twice. */
+  readonly served: ReadonlyMap<number, readonly Served[]>
+  /** Forgets what it was asked, for another run. */
+  forget(): void
+  stop(): Promise<void>
+}
+
+/** What a call to it must say. */
+export function askFor(number: number, tokens: number): string {
+  return `call ${number} tokens ${tokens}`
+}
+
+export function startCountingUpstream(): CountingUpstream {
+  const served = new Map<number, Served[]>()
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    async fetch(request) {
+      const body = (await request.json()) as { model: UpstreamModel; messages: { content: string }[] }
+      const asked = /^call (\d+) tokens (\d+)$/.exec(body.messages.at(-1)?.content ?? '')
+      const number = Number(asked?.[1])
+      const record: Served = { model: body.model, tokens: 0, cancelled: false }
+      served.set(number, [...(served.get(number) ?? []), record])
+      if (body.model === 'refuses') return Response.json({ error: { message: 'no' } }, { status: 500 })
+      if (body.model === 'silent') return silence(request, record)
+      return new Response(chunks(number, Number(asked?.[2]), record), {
+        headers: { 'Content-Type': 'text/event-stream' },
+      })
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    served,
+    forget: () => served.clear(),
+    stop: () => server.stop(true),
+  }
+}
+
+/** Sends nothing until the gateway gives up. */
+function silence(request: Request, record: Served): Promise<Response> {
+  return new Promise((resolve) => {
+    const leave = () => {
+      record.cancelled = true
+      resolve(new Response(null, { status: 503 }))
+    }
+    if (request.signal.aborted) leave()
+    else request.signal.addEventListener('abort', leave)
+  })
+}
+
+function chunks(number: number, wanted: number, record: Served): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  const breaksAt = record.model === 'breaks' ? Math.ceil(wanted / 2) : null
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      // A turn of the event loop for every token, so that the answers of many calls are under way at once.
+      await new Promise((resolve) => setImmediate(resolve))
+      if (record.cancelled) return
+      // A body that ends without a finish reason or [DONE] is a broken answer.
+      if (record.tokens === breaksAt) return controller.close()
+      if (record.tokens < wanted) {
+        record.tokens += 1
+        controller.enqueue(encoder.encode(chunk(number, record.tokens, { content: ` token${record.tokens}` }, null)))
+        return
+      }
+      controller.enqueue(encoder.encode(`${chunk(number, wanted, {}, 'stop')}data: [DONE]\n\n`))
+      controller.close()
+    },
+    cancel() {
+      record.cancelled = true
+    },
+  })
+}
+
+function chunk(number: number, tokens: number, delta: { content?: string }, finish: 'stop' | null): string {
+  const usage = { prompt_tokens: number, completion_tokens: tokens, total_tokens: number + tokens }
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish }], usage })}\n\n`
+}

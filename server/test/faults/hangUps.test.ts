@@ -1,0 +1,267 @@
+/** A client that hangs up pays for what was generated and for nothing else, stops the upstream, and leaves no hold behind. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { systemClock } from '../../src/io/clock.ts'
+import { openClient } from '../../src/io/postgres/client.ts'
+import { findImbalances } from '../../src/money/store.ts'
+import { makeKey, type TestKey } from '../customer.ts'
+import { type OpenPort, openPort } from './openPort.ts'
+import { type SteppedUpstream, startSteppedUpstream, toUsage } from './steppedUpstream.ts'
+
+let upstream: SteppedUpstream
+let port: OpenPort
+let hangUps = 0
+
+beforeAll(async () => {
+  upstream = await startSteppedUpstream()
+  port = await openPort(upstream.url)
+})
+
+afterAll(async () => {
+  upstream.stop()
+  await port.close()
+})
+
+/** A call that is under way, and its client's way to hang up. */
+function call(key: TestKey, body: object = {}) {
+  const leaving = new AbortController()
+  const response = port.chat(key, body, leaving.signal)
+  response.catch(() => {})
+  return {
+    response,
+    async hangUp(): Promise<void> {
+      hangUps += 1
+      leaving.abort()
+      await port.hungUp(hangUps)
+    },
+  }
+}
+
+/** Reads a stream until it has said `text`. */
+async function readUntil(response: Promise<Response>, text: string): Promise<void> {
+  const reader = (await response).body?.getReader()
+  const decoder = new TextDecoder()
+  for (let seen = ''; !seen.includes(text); ) {
+    const { done, value } = (await reader?.read()) ?? { done: true, value: undefined }
+    if (done) throw new Error(`the stream ended before it said ${text}: ${seen}`)
+    seen += decoder.decode(value, { stream: true })
+  }
+}
+
+/** Nothing is held and no place is taken any more: a call that needs the whole balance, whatever it is, is served. */
+async function expectAllReleased(key: TestKey): Promise<void> {
+  await port.idle()
+  const { response } = call(key, { max_tokens: 90_000 })
+  const last = await upstream.next()
+  last.says('last')
+  last.ends({ prompt: 1, completion: 1 })
+  expect((await response).status).toBe(200)
+  await port.idle()
+  expect(await findImbalances(port.gateway.database)).toEqual([])
+}
+
+const cancelled = { outcome: 'cancelled', estimated: true }
+
+for (const stream of [true, false]) {
+  describe(stream ? 'a stream' : 'a JSON request', () => {
+    test('before the upstream has answered: nothing is charged', async () => {
+      const key = await port.gateway.customer({ cents: 1_000 })
+      const { hangUp } = call(key, { stream })
+      const asked = await upstream.next()
+      await hangUp()
+      await asked.cancelled
+      await port.idle()
+      expect(await port.charges(key)).toEqual([])
+      await expectAllReleased(key)
+    })
+
+    test('before the first token: nothing is charged', async () => {
+      const key = await port.gateway.customer({ cents: 1_000 })
+      const { hangUp } = call(key, { stream })
+      const asked = await upstream.next()
+      asked.begins()
+      await hangUp()
+      await asked.cancelled
+      await port.idle()
+      expect(await port.charges(key)).toEqual([])
+      await expectAllReleased(key)
+    })
+  })
+}
+
+describe('in mid-answer', () => {
+  test('a stream is charged for what was generated', async () => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const { response, hangUp } = call(key, { stream: true })
+    const asked = await upstream.next()
+    asked.says('one two')
+    asked.says(' three')
+    await readUntil(response, 'three')
+    await hangUp()
+    await asked.cancelled
+    await port.idle()
+    expect(await port.charges(key)).toMatchObject([{ ...cancelled, completionTokens: 3 }])
+    await expectAllReleased(key)
+  })
+
+  test('usage that the upstream reported on its way is charged, with what came after it', async () => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const { response, hangUp } = call(key, { stream: true })
+    const asked = await upstream.next()
+    asked.says('one', { usage: toUsage(7, 1) })
+    asked.says(' two three')
+    await readUntil(response, 'three')
+    await hangUp()
+    await asked.cancelled
+    await port.idle()
+    expect(await port.charges(key)).toMatchObject([{ outcome: 'cancelled', promptTokens: 7, completionTokens: 3 }])
+    await expectAllReleased(key)
+  })
+
+  test('a running total in every chunk is charged as it is', async () => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const { response, hangUp } = call(key, { stream: true })
+    const asked = await upstream.next()
+    asked.says('one', { usage: toUsage(7, 10) })
+    asked.says(' two', { usage: toUsage(7, 20) })
+    await readUntil(response, 'two')
+    await hangUp()
+    await asked.cancelled
+    await port.idle()
+    expect(await port.charges(key)).toEqual([
+      { outcome: 'cancelled', estimated: false, promptTokens: 7, completionTokens: 20 },
+    ])
+    await expectAllReleased(key)
+  })
+
+  test('a model that has only been thinking is charged for that', async () => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const thinking = call(key, { stream: true })
+    const asked = await upstream.next()
+    asked.thinks('hmm hmm')
+    await asThought()
+    await thinking.hangUp()
+    await asked.cancelled
+    await port.idle()
+    expect(await port.charges(key)).toMatchObject([cancelled])
+    await expectAllReleased(key)
+  })
+
+  test('a JSON request is charged for what was generated', async () => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const { hangUp } = call(key)
+    const asked = await upstream.next()
+    asked.says('one two three')
+    await asThought()
+    await hangUp()
+    await asked.cancelled
+    await port.idle()
+    expect(await port.charges(key)).toMatchObject([{ ...cancelled, completionTokens: 3 }])
+    await expectAllReleased(key)
+  })
+})
+
+/** What the upstream sent and the client can't see has been read by the gateway: both live in this process. */
+async function asThought(): Promise<void> {
+  for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+}
+
+describe('at the edges of a call', () => {
+  test.each([true, false])('just before the last chunk, while the charge is committed (stream: %p)', async (stream) => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const blocked = await lockTable('charges')
+    const { response, hangUp } = call(key, { stream })
+    const asked = await upstream.next()
+    asked.says('one two three')
+    asked.ends({ prompt: 5, completion: 4 })
+    if (stream) await readUntil(response, 'three')
+    await blocked.until('insert into charges')
+    await hangUp()
+    await blocked.release()
+    await port.idle()
+    expect(await port.charges(key)).toEqual([
+      { outcome: 'completed', estimated: false, promptTokens: 5, completionTokens: 4 },
+    ])
+    await expectAllReleased(key)
+  })
+
+  test('while the call waits for another to give money back: it is never sent', async () => {
+    const rich = await port.gateway.customer({ cents: 1_000 })
+    const first = call(rich, { max_tokens: 90_000 })
+    const asked = await upstream.next()
+    const count = upstream.count
+    // A second key of the same organization: a key may have one request open here.
+    const second = await makeKey(port.gateway.database, rich.organizationId)
+    const waiting = call(second, { stream: true, max_tokens: 100 })
+    await untilWaiting()
+    await waiting.hangUp()
+    asked.says('one')
+    asked.ends({ prompt: 5, completion: 1 })
+    expect((await first.response).status).toBe(200)
+    await port.idle()
+    expect(upstream.count).toBe(count)
+    expect(await port.charges(rich)).toHaveLength(1)
+    await expectAllReleased(rich)
+    await expectAllReleased(second)
+  })
+
+  test('while the key is looked up: the call is never sent', async () => {
+    const key = await port.gateway.customer({ cents: 1_000 })
+    const count = upstream.count
+    const blocked = await lockTable('api_keys')
+    const { hangUp } = call(key, { stream: true })
+    await blocked.until('api_keys')
+    await hangUp()
+    await blocked.release()
+    await port.idle()
+    expect(upstream.count).toBe(count)
+    expect(await port.charges(key)).toEqual([])
+    await expectAllReleased(key)
+  })
+})
+
+async function untilWaiting(): Promise<void> {
+  for (;;) {
+    const response = await port.gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))
+    if (/^tollgate_calls_waiting_for_money 1$/m.test(await response.text())) return
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+/** Takes a table away from everybody. */
+async function lockTable(table: string) {
+  const clock = systemClock
+  const other = openClient(port.gateway.databaseUrl, { maxConnections: 1, clock })
+  let letGo = () => {}
+  const released = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let isLocked = () => {}
+  const locked = new Promise<void>((resolve) => {
+    isLocked = resolve
+  })
+  const holding = other.transaction(async (tx) => {
+    await tx.query(`lock table ${table} in access exclusive mode`)
+    isLocked()
+    await released
+  })
+  await locked
+  return {
+    /** Resolves when a statement with these words waits for the table. */
+    async until(words: string): Promise<void> {
+      for (;;) {
+        const rows = await port.gateway.database.query(
+          `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
+           and position($1 in query) > 0`,
+          [words],
+        )
+        if (rows.length > 0) return
+      }
+    },
+    async release(): Promise<void> {
+      letGo()
+      await holding
+      await other.close()
+    },
+  }
+}

@@ -1,0 +1,29 @@
+/** Runs many seeds of the kill test by hand: `bun server/test/faults/killMany.ts --seeds 500 [--from 1]`. */
+
+import { parseArgs } from 'node:util'
+import { replayOf, startKillRunner } from './killRun.ts'
+
+const { values } = parseArgs({
+  options: { seeds: { type: 'string', default: '10' }, from: { type: 'string', default: '1' } },
+})
+const first = Number(values.from)
+const runner = await startKillRunner()
+let failed = 0
+let answers = 0
+let cutShort = 0
+for (let seed = first; seed < first + Number(values.seeds); seed += 1) {
+  const result = await runner.run(seed)
+  answers += result.whole
+  cutShort += result.cutShort
+  console.log(
+    `seed ${seed}: ${JSON.stringify(result.fault)}, ${result.whole} whole answers, ${result.cutShort} cut short, ` +
+      `${result.charges} charges`,
+  )
+  if (result.problems.length === 0) continue
+  failed += 1
+  for (const problem of result.problems.slice(0, 20)) console.log(`  ${problem}`)
+  console.log(`  again: ${replayOf(seed)}`)
+}
+await runner.close()
+console.log(`${values.seeds} seeds, ${failed} failed; ${answers} whole answers, ${cutShort} cut short`)
+process.exit(failed === 0 ? 0 : 1)

@@ -1,0 +1,190 @@
+/** Runs seeds of the kill test: load, the end of the world, a restart on the same data, and a look into the books. */
+
+import { MICROCENTS_PER_CENT } from '../../src/kernel/money.ts'
+import { makeCustomer } from '../customer.ts'
+import { killPostgres, openDirectory, readPostmaster } from '../dataDirectory.ts'
+import { startServer, type TestServer } from '../server.ts'
+import { audit } from './audit.ts'
+import { abandonCall, makeCall, type Received } from './caller.ts'
+import { type CountingUpstream, startCountingUpstream, UPSTREAM_MODELS } from './countingUpstream.ts'
+import { type Fault, type KillPlan, type PlannedCall, planOf } from './killPlan.ts'
+
+export interface KillResult {
+  readonly seed: number
+  readonly fault: Fault
+  /** What is wrong; empty when all is well. */
+  readonly problems: readonly string[]
+  readonly whole: number
+  readonly cutShort: number
+  readonly charges: number
+}
+
+export interface KillRunner {
+  run(seed: number): Promise<KillResult>
+  close(): Promise<void>
+}
+
+/** The words that run a seed again. */
+export function replayOf(seed: number): string {
+  return `bun server/test/faults/killMany.ts --seeds 1 --from ${seed}`
+}
+
+const CREDIT_CENTS = 100_000
+
+/** One data directory, and a gateway on it that dies and comes back once a seed. */
+export async function startKillRunner(): Promise<KillRunner> {
+  const upstream = startCountingUpstream()
+  const settings = settingsFor(upstream)
+  let server = await startServer({ settings })
+  const { dataDir } = server
+
+  return {
+    async run(seed) {
+      const plan = planOf(seed)
+      const customer = await withDirectory(dataDir, (database) => makeCustomer(database, { cents: CREDIT_CENTS }))
+      upstream.forget()
+      const problems: string[] = []
+      if (plan.fault.kind === 'send') {
+        await server.kill()
+        server = await startUnder(plan.fault.nth, dataDir, settings, server)
+      }
+      const before = await readPostmaster(dataDir).catch(() => null)
+      const { received, exitCode } = await runLoad(server, customer.key, plan, upstream)
+      if (plan.fault.kind === 'stop' && exitCode !== 0)
+        problems.push(`SIGTERM ended with ${exitCode}: ${server.errors()}`)
+      if (plan.fault.kind === 'stop') problems.push(...received.flatMap(brokenOff))
+
+      server = await startServer({ settings, dataDir })
+      const after = await readPostmaster(dataDir)
+      const isAdopted = after.pid === before?.pid
+      if (isAdopted !== (plan.fault.kind === 'gateway' || plan.fault.kind === 'send')) {
+        problems.push(`PostgreSQL was ${isAdopted ? '' : 'not '}found running after the restart`)
+      }
+      return withDirectory(dataDir, async (database) => {
+        const evidence = {
+          organizationId: customer.organizationId,
+          grantedMicrocents: BigInt(CREDIT_CENTS) * MICROCENTS_PER_CENT,
+          received,
+          upstream,
+          stoppedCleanly: plan.fault.kind === 'stop',
+        }
+        problems.push(...(await audit(database, evidence)))
+        const [{ count } = { count: 0n }] = await database.query<{ count: bigint }>(
+          'select count(*) as count from charges where organization_id = $1::uuid',
+          [customer.organizationId],
+        )
+        const whole = received.filter((each) => each.whole).length
+        const cutShort = received.filter((each) => each.id !== null && !each.whole && !each.hungUp).length
+        return { seed, fault: plan.fault, problems, whole, cutShort, charges: Number(count) }
+      })
+    },
+    async close() {
+      await server.remove()
+      await upstream.stop()
+    },
+  }
+}
+
+/** Models of the same price over the sandbox and the counting upstream. */
+export function settingsFor(upstream: CountingUpstream): string {
+  const pricing = 'pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }'
+  const model = (name: string, target: string) =>
+    `  - { id: svc/${name}, context_length: 32768, max_output_tokens: 4096, ${pricing}, targets: [${target}] }`
+  return [
+    'open_requests_per_key: 1000',
+    'upstreams:',
+    '  simulated: { dialect: sandbox }',
+    `  counting: { dialect: openai, base_url: "${upstream.url}" }`,
+    'models:',
+    model('sandbox', '{ upstream: simulated, model: sandbox }'),
+    ...UPSTREAM_MODELS.map((name) => model(name, `{ upstream: counting, model: ${name} }`)),
+    '',
+  ].join('\n')
+}
+
+/** Starts a gateway that dies at its nth send. Where that is before it serves, one that dies some sends later. */
+async function startUnder(nth: number, dataDir: string, settings: string, dead: TestServer): Promise<TestServer> {
+  const calls = 'sendto,sendmsg,writev'
+  for (let when = nth; when < 100_000; when += 200) {
+    // -D: the gateway itself is our child; --seccomp-bpf: only these calls are slowed.
+    const inject = `inject=${calls}:signal=SIGKILL:when=${when}`
+    const wrapper = ['strace', '-D', '-f', '--seccomp-bpf', '-o', '/dev/null', '-e', `trace=${calls}`, '-e', inject]
+    try {
+      return await startServer({ settings, dataDir, wrapper })
+    } catch (error) {
+      if (!String(error).includes('before it served')) throw error
+    }
+  }
+  return dead
+}
+
+async function withDirectory<T>(
+  dataDir: string,
+  work: (database: Awaited<ReturnType<typeof openDirectory>>) => Promise<T>,
+): Promise<T> {
+  const database = await openDirectory(dataDir)
+  try {
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
+
+/** Makes the plan's calls and brings on its fault. Resolves when the gateway has ended and every client knows. */
+async function runLoad(
+  server: TestServer,
+  key: string,
+  plan: KillPlan,
+  upstream: CountingUpstream,
+): Promise<{ received: Received[]; exitCode: number | null }> {
+  const received: Received[] = []
+  const queue = [...plan.calls]
+  let whole = 0
+  let ending: Promise<number | null> | null = null
+  const exited = new Promise<number | null>((resolve) => server.process.once('exit', (code) => resolve(code)))
+  let isDead = false
+  void exited.then(() => {
+    isDead = true
+  })
+  const one = async (call: PlannedCall) => {
+    const got =
+      call.model === 'silent'
+        ? await abandonCall(server.url, key, call, upstream)
+        : await makeCall(server.url, key, call)
+    received.push(got)
+    if (got.whole) whole += 1
+    if (whole === plan.afterAnswers && plan.fault.kind !== 'send') ending ??= bringOn(plan, server, exited)
+  }
+  const worker = async () => {
+    for (let call = queue.shift(); call !== undefined && !isDead; call = queue.shift()) await one(call)
+  }
+  await Promise.all(Array.from({ length: plan.width }, worker))
+  // The Nth send may never have come.
+  if (ending === null) server.process.kill('SIGKILL')
+  await ending
+  return { received, exitCode: await exited }
+}
+
+async function bringOn(
+  { fault, thenTurns }: KillPlan,
+  server: TestServer,
+  exited: Promise<number | null>,
+): Promise<number | null> {
+  for (let turn = 0; turn < thenTurns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+  if (fault.kind === 'stop') {
+    server.process.kill('SIGTERM')
+  } else if (fault.kind === 'both' && fault.databaseFirst) {
+    await killPostgres(server.dataDir)
+    server.process.kill('SIGKILL')
+  } else {
+    server.process.kill('SIGKILL')
+    if (fault.kind === 'both') await killPostgres(server.dataDir)
+  }
+  return exited
+}
+
+/** A clean stop breaks off no answer: each comes whole, or is refused in words, or never reached the server. */
+export function brokenOff({ call, id, status, whole, hungUp, code }: Received): string[] {
+  if (whole || hungUp || code !== null) return []
+  return id === null && status === null ? [] : [`call ${call.number}: broken off by a clean stop`]
+}

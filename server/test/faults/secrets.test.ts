@@ -1,0 +1,241 @@
+/**
+ * Keys, credentials, prompts and answers go through every path, good and bad, at the most talkative log level. After the
+ * end none of them is found in what the server wrote: logs, errors, metrics, or any byte of its data directory.
+ */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { killPostgres, openDirectory } from '../dataDirectory.ts'
+import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../rawServer.ts'
+import { startServer, type TestServer } from '../server.ts'
+
+const LIMIT_MS = 120_000
+const CREDENTIAL = 'canary-credential-5b1f0c'
+const HEADER = 'canary-header-77ad21'
+const PROMPT = 'canary prompt 90c4e2'
+/** Told back to whoever asks for it, and to nobody else. */
+const MODEL = 'canary model 2c9d41'
+const ANSWER = 'canary answer 3fd8b7'
+const UPSTREAM_ERROR = 'canary upstream error 1e6a55'
+/** Looks like a key of ours and is none; clients send other people's too. */
+const FOREIGN_KEY = 'svc_live_CanaryForeignKey0000000'
+
+let upstream: RawServer
+/** What the upstream does with the next calls, in turn. */
+const script: ('answer' | 'refuse' | 'break' | 'html' | 'silence')[] = []
+let server: TestServer
+let settings: string
+/** Everything that a client, or a scraper of the admin port, got to read, answers aside. */
+let shown = ''
+/** Standard output and standard error of every process of ours. */
+const written: (() => string)[] = []
+
+const chunk = (content: string) =>
+  piece(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`)
+const ENDING = piece(
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}\n\ndata: [DONE]\n\n`,
+)
+
+beforeAll(async () => {
+  upstream = await rawServer((socket) => {
+    const step = script.shift() ?? 'answer'
+    const error = JSON.stringify({ error: { message: UPSTREAM_ERROR } })
+    if (step === 'silence') socket.write(Buffer.concat([Buffer.from(head()), chunk(ANSWER)]))
+    else if (step === 'html') socket.end(`HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>${UPSTREAM_ERROR}</p>`)
+    else if (step === 'refuse') {
+      socket.end(
+        `HTTP/1.1 400 Bad\r\nContent-Type: application/json\r\nContent-Length: ${error.length}\r\n\r\n${error}`,
+      )
+    } else if (step === 'break') {
+      socket.end(
+        Buffer.concat([Buffer.from(head()), chunk(ANSWER), piece(`data: ${error}\n\n`), Buffer.from(END_OF_BODY)]),
+      )
+    } else socket.end(Buffer.concat([Buffer.from(head()), chunk(ANSWER), ENDING, Buffer.from(END_OF_BODY)]))
+  })
+  settings = `
+log_level: debug
+upstreams:
+  real:
+    dialect: openai
+    base_url: "${upstream.url}/v1"
+    api_key_env: CANARY_KEY
+    headers: { x-canary: { env: CANARY_HEADER } }
+  simulated: { dialect: sandbox, first_token_ms: 0 }
+models:
+  - id: svc/real
+    context_length: 10000
+    pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: real, model: real }]
+  - id: svc/sandbox
+    context_length: 10000
+    pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: simulated, model: any }]
+`
+  server = await start()
+}, LIMIT_MS)
+
+afterAll(async () => {
+  await server.remove()
+  upstream.stop()
+}, LIMIT_MS)
+
+async function start(dataDir?: string): Promise<TestServer> {
+  const started = await startServer({
+    settings,
+    environment: { CANARY_KEY: CREDENTIAL, CANARY_HEADER: HEADER },
+    ...(dataDir === undefined ? {} : { dataDir }),
+  })
+  written.push(started.output, started.errors)
+  return started
+}
+
+/** Sends a body as it is, reads the answer as far as it comes, and keeps what is no answer of a model. */
+async function send(key: string, body: string | object, path = '/chat/completions', signal?: AbortSignal) {
+  try {
+    const response = await fetch(`${server.url}${path}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}` },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal }),
+    })
+    const text = await response.text()
+    shown += JSON.stringify([...response.headers])
+    for (const line of text.split('\n')) if (response.status !== 200 || line.includes('"error"')) shown += `${line}\n`
+    return { status: response.status, text }
+  } catch {
+    return { status: 0, text: '' }
+  }
+}
+
+const messages = [{ role: 'user', content: PROMPT }]
+
+async function goodAndBad(key: string): Promise<void> {
+  for (const stream of [true, false]) {
+    for (const step of ['answer', 'refuse', 'break', 'html'] as const) {
+      script.push(step)
+      const { status, text } = await send(key, { model: 'svc/real', stream, messages })
+      expect(text.includes(ANSWER)).toBe(step === 'answer' || (step === 'break' && stream))
+      expect(status).toBeGreaterThan(0)
+    }
+    await send(key, { model: 'svc/sandbox', stream, messages })
+    await send(key, {
+      model: 'svc/sandbox',
+      stream,
+      messages: [{ role: 'user', content: `[[sandbox x=1]] ${PROMPT}` }],
+    })
+    await send(key, { model: MODEL, stream, messages })
+    await send(FOREIGN_KEY, { model: 'svc/real', stream, messages })
+  }
+  const refused: (string | object)[] = [
+    `{"model": "svc/real", "messages": [{"role": "user", "content": "${PROMPT}`,
+    `${PROMPT}`,
+    { model: 'svc/real', messages: [{ role: PROMPT, content: PROMPT }] },
+    { model: 'svc/real', messages: [{ role: 'user', content: { text: PROMPT } }] },
+    { model: 'svc/real', messages: PROMPT },
+    { model: 'svc/real', messages, temperature: PROMPT },
+    { model: 'svc/real', messages: [{ role: 'user', content: PROMPT.repeat(2_000) }] },
+    // A NUL, which PostgreSQL takes in no text.
+    { model: `svc/\u0000${MODEL}`, messages },
+  ]
+  for (const body of refused) await send(key, body)
+  await send(`${key}x`, { model: 'svc/real', messages })
+  await send(key, {}, '/nowhere')
+}
+
+/** The database fails in every statement that a call makes. */
+async function databaseErrors(key: string): Promise<void> {
+  const database = await openDirectory(server.dataDir)
+  await database.query('alter table api_keys rename to api_keys_away')
+  const { key: unknown } = { key: FOREIGN_KEY }
+  await send(unknown, { model: 'svc/real', messages })
+  await database.query('alter table api_keys_away rename to api_keys')
+  await database.query(`create function canary() returns trigger language plpgsql as
+    $$ begin raise exception using errcode = '23514', message = 'refused, as the test asks'; end $$`)
+  await database.query('create trigger canary before insert on charges for each row execute function canary()')
+  await send(key, { model: 'svc/real', messages })
+  await database.query('drop trigger canary on charges')
+  await database.close()
+}
+
+async function killedInMidAnswer(key: string): Promise<void> {
+  const seen = upstream.requests.length
+  script.push('silence', 'silence')
+  const cut = [true, false].map((stream) => send(key, { model: 'svc/real', stream, messages }))
+  await upstream.requested(seen + 2)
+  await server.kill()
+  await killPostgres(server.dataDir)
+  await Promise.all(cut)
+}
+
+async function hungUp(key: string): Promise<void> {
+  const seen = upstream.requests.length
+  script.push('silence')
+  const leaving = new AbortController()
+  const left = send(key, { model: 'svc/real', stream: true, messages }, '/chat/completions', leaving.signal)
+  await upstream.requested(seen + 1)
+  leaving.abort()
+  await left
+}
+
+async function filesBeneath(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
+}
+
+function expectNone(text: string, secrets: readonly string[], where: string): void {
+  const lower = text.toLowerCase()
+  for (const secret of secrets) {
+    if (lower.includes(secret.toLowerCase())) throw new Error(`'${secret}' is in ${where}: ${around(text, secret)}`)
+  }
+}
+
+function around(text: string, secret: string): string {
+  const at = text.toLowerCase().indexOf(secret.toLowerCase())
+  return JSON.stringify(text.slice(Math.max(0, at - 200), at + 200))
+}
+
+test(
+  'keys, credentials, prompts and answers leave no trace',
+  async () => {
+    const { firstKey } = server
+    const made = await server.command('keys', 'create', '--org', 'default', '--scope', 'full_access')
+    const key = String(made['key'])
+    await goodAndBad(firstKey)
+    await goodAndBad(key)
+    await hungUp(key)
+    await databaseErrors(key)
+    shown += await (await fetch(`${server.adminUrl}/metrics`)).text()
+    shown += await (await fetch(`${server.adminUrl}/ready`)).text()
+    await killedInMidAnswer(key)
+
+    server = await start(server.dataDir)
+    await goodAndBad(key)
+    shown += await (await fetch(`${server.adminUrl}/metrics`)).text()
+    expect(await server.stop()).toBe(0)
+
+    expect(upstream.requests.join('')).toContain(CREDENTIAL)
+    expect(upstream.requests.join('')).toContain(HEADER)
+    expect(shown).toContain('"error"')
+    const keys = [firstKey, key].flatMap((each) => [each, each.slice('svc_live_'.length)])
+    const secrets = [...keys, FOREIGN_KEY, CREDENTIAL, HEADER, PROMPT, ANSWER, UPSTREAM_ERROR]
+    expectNone(shown, secrets, 'what clients and scrapers saw')
+
+    const output = written.map((read) => read()).join('\n')
+    expect(output).toContain('"answered"')
+    // Printed once, by the first start.
+    expect(output.split(firstKey)).toHaveLength(2)
+    const unspoken = [...secrets, MODEL]
+    expectNone(output.replace(firstKey, ''), unspoken, "the server's output")
+
+    let holdsCharges = false
+    for (const file of await filesBeneath(server.dataDir)) {
+      const content = await readFile(file, 'latin1')
+      holdsCharges ||= content.includes('svc/real')
+      expectNone(content, unspoken, file)
+    }
+    // Otherwise the search has looked in the wrong place.
+    expect(holdsCharges).toBe(true)
+  },
+  LIMIT_MS,
+)

@@ -1,0 +1,111 @@
+/** Clients that stop reading: others go on, memory is bounded, and the upstream is held back. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { openDirectory } from '../dataDirectory.ts'
+import { startServer, type TestServer } from '../server.ts'
+import { type EndlessUpstream, startEndlessUpstream } from './endlessUpstream.ts'
+
+const STALLED = 12
+const LIMIT_MS = 60_000
+
+let upstream: EndlessUpstream
+let server: TestServer
+const sockets: Socket[] = []
+
+beforeAll(async () => {
+  upstream = await startEndlessUpstream()
+  server = await startServer({ settings: settingsFor(upstream.url) })
+}, LIMIT_MS)
+
+afterAll(async () => {
+  for (const socket of sockets) socket.destroy()
+  await server.remove()
+  upstream.stop()
+}, LIMIT_MS)
+
+function settingsFor(url: string): string {
+  const pricing = 'pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }'
+  return `
+upstreams:
+  simulated: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
+  endless: { dialect: openai, base_url: "${url}" }
+models:
+  - { id: svc/endless, context_length: 100000000, ${pricing}, targets: [{ upstream: endless, model: any }] }
+  - { id: svc/sandbox, context_length: 100000, ${pricing}, targets: [{ upstream: simulated, model: any }] }
+`
+}
+
+/** Asks for an endless stream and never reads a byte of it. */
+function stall(): Socket {
+  const { hostname, port } = new URL(server.url)
+  const body = JSON.stringify({ model: 'svc/endless', stream: true, messages: [{ role: 'user', content: 'Go on' }] })
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {})
+  socket.pause()
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${server.firstKey}\r\n` +
+      `Content-Length: ${body.length}\r\n\r\n${body}`,
+  )
+  return socket
+}
+
+/** A well-behaved client's whole answer; resolves to the number of its tokens. */
+async function completeOther(): Promise<number> {
+  const response = await fetch(`${server.url}/chat/completions`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${server.firstKey}` },
+    body: JSON.stringify({
+      model: 'svc/sandbox',
+      stream: true,
+      messages: [{ role: 'user', content: '[[sandbox tokens=200]] Tell me.' }],
+    }),
+  })
+  const text = await response.text()
+  expect(text).toEndWith('data: [DONE]\n\n')
+  return Number(/"completion_tokens":(\d+)/.exec(text)?.[1])
+}
+
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(`${server.adminUrl}/metrics`)).text()
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+}
+
+test(
+  'others are served, the upstream is held back, and memory does not grow with what it could send',
+  async () => {
+    for (let warm = 0; warm < 20; warm += 1) await completeOther()
+    const before = await metric('tollgate_resident_memory_bytes')
+    for (let index = 0; index < STALLED; index += 1) sockets.push(stall())
+
+    // Others' answers, one after the other, while the stalled streams fill what they can fill. When ten whole answers
+    // went by and nothing more was taken from the upstream, it is held back.
+    let quiet = 0
+    let answers = 0
+    for (let taken = -1; quiet < 10; answers += 1) {
+      expect(await completeOther()).toBe(200)
+      const now = upstream.open === STALLED ? upstream.writtenBytes : -1
+      quiet = now === taken && now >= 0 ? quiet + 1 : 0
+      taken = now
+    }
+    expect(await metric('tollgate_open_requests')).toBe(STALLED)
+
+    const grown = (await metric('tollgate_resident_memory_bytes')) - before
+    console.log(
+      `${STALLED} stalled clients: ${Math.round(upstream.writtenBytes / 1e6)} MB taken from the upstream (most of it in ` +
+        `the kernel's buffers), ${Math.round(grown / 1e6)} MB more resident, ${answers} answers to others meanwhile`,
+    )
+    expect(grown).toBeLessThan(96e6)
+
+    for (const socket of sockets) socket.destroy()
+    await upstream.abandoned()
+    while ((await metric('tollgate_open_requests')) + (await metric('tollgate_unposted_charges')) > 0);
+    const database = await openDirectory(server.dataDir)
+    const cancelled = await database.query(
+      `select 1 from charges where outcome = 'cancelled' and completion_tokens > 0`,
+    )
+    await database.close()
+    expect(cancelled).toHaveLength(STALLED)
+  },
+  LIMIT_MS,
+)

@@ -1,0 +1,61 @@
+/** Clients that make one call after the other until they are told to end, and say what became of each. */
+
+import { makeCall, type Received } from './caller.ts'
+import type { PlannedCall } from './killPlan.ts'
+import type { Seeded } from './seeded.ts'
+
+export interface SteadyLoad {
+  readonly received: readonly Received[]
+  /** Resolves when `count` more of the answers that come from now on are as `is` says. */
+  more(count: number, is: (received: Received) => boolean): Promise<void>
+  /** Starts no more calls; resolves when the last open one has ended. */
+  end(): Promise<void>
+}
+
+export const isWhole = ({ whole }: Received) => whole
+export const isUnavailable = ({ status, code }: Received) => status === 503 && code === 'upstream_unavailable'
+
+/** So many clients at once, with calls that all would be answered whole; numbered from 1. */
+export function startSteadyLoad(url: string, key: string, clients: number, random: Seeded): SteadyLoad {
+  const received: Received[] = []
+  const waiting = new Set<(received: Received) => void>()
+  let numbers = 0
+  let ended = false
+  const client = async () => {
+    while (!ended) {
+      numbers += 1
+      const call: PlannedCall = {
+        number: numbers,
+        model: random.percent(50) ? 'sandbox' : 'answers',
+        stream: random.percent(50),
+        tokens: random.between(1, 40),
+        hangsUpAfter: null,
+      }
+      const got = await makeCall(url, key, call)
+      received.push(got)
+      for (const tell of [...waiting]) tell(got)
+      // A refusal comes at once: without a turn for others the refused would be all there is.
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+  const clientsDone = Promise.all(Array.from({ length: clients }, client))
+  return {
+    received,
+    more(count, is) {
+      return new Promise((resolve) => {
+        let left = count
+        const tell = (got: Received) => {
+          if (is(got)) left -= 1
+          if (left > 0) return
+          waiting.delete(tell)
+          resolve()
+        }
+        waiting.add(tell)
+      })
+    },
+    async end() {
+      ended = true
+      await clientsDone
+    },
+  }
+}

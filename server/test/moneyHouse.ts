@@ -1,0 +1,177 @@
+/** The money domain over a real database, as many processes of it as a test wants, with faults between the two. */
+
+import { sqlStateOf } from '../src/io/postgres/client.ts'
+import type { Database } from '../src/io/postgres/database.ts'
+import { systemRandom } from '../src/io/random.ts'
+import { uuidV7 } from '../src/kernel/ids.ts'
+import type { Clock } from '../src/kernel/time.ts'
+import type { Money } from '../src/money/admit.ts'
+import type { Charge } from '../src/money/charge.ts'
+import { grantCredit } from '../src/money/grantCredit.ts'
+import { findImbalances, openAccount } from '../src/money/store.ts'
+import { Wallet } from '../src/money/wallet.ts'
+import { Writer } from '../src/money/writer.ts'
+import { createOrganization } from '../src/organizations/create.ts'
+import { type FreshDatabase, freshDatabase } from './postgres.ts'
+import { SILENCE } from './silence.ts'
+
+/** What goes wrong with one statement or transaction: nothing, it never arrives, or its answer is lost. */
+export type Fault = 'none' | 'before' | 'after'
+
+export interface House extends FreshDatabase {
+  /** An organization with an account and so much credit. */
+  organization(microcents: bigint): Promise<string>
+  grant(organizationId: string, microcents: bigint): Promise<void>
+  /** A charge that the database takes. */
+  charge(organizationId: string, costMicrocents: bigint, more?: Partial<Charge>): Charge
+  /** Nothing is lost or made: balance, ledger, charges and allotments agree. */
+  imbalances(): Promise<readonly unknown[]>
+  /** What an organization has spent, by its charges, and how many there are. */
+  spent(organizationId: string): Promise<{ microcents: bigint; charges: number }>
+}
+
+export async function openHouse(clock: Clock): Promise<House> {
+  const fresh = await freshDatabase()
+  const { database } = fresh
+  const random = systemRandom()
+  let made = 0
+  const grant = async (organizationId: string, microcents: bigint) => {
+    const source = `test:${uuidV7(clock.now(), random)}`
+    await grantCredit(database, random, {
+      organizationId,
+      amountMicrocents: microcents,
+      source,
+      note: null,
+      atMs: clock.now(),
+    })
+  }
+  return {
+    ...fresh,
+    grant,
+    async organization(microcents) {
+      made += 1
+      const organization = await createOrganization(
+        { database, clock, randomBytes: random, openAccount },
+        { name: `organization ${made}`, standing: 'established' },
+      )
+      if (!organization.ok) throw new Error(organization.refusal.message)
+      if (microcents > 0n) await grant(organization.value.id, microcents)
+      return organization.value.id
+    },
+    charge: (organizationId, costMicrocents, more = {}) => ({
+      chargeId: uuidV7(clock.now(), random),
+      admittedAtMs: clock.now(),
+      organizationId,
+      keyId: '00000000-0000-4000-8000-000000000001',
+      model: 'svc/test',
+      tier: 'serverless',
+      priceHash: new Uint8Array(32),
+      usage: { promptTokens: 3, cachedPromptTokens: 1, completionTokens: 2 },
+      estimated: false,
+      costMicrocents,
+      target: 'mock/test',
+      outcome: 'completed',
+      ...more,
+    }),
+    imbalances: () => findImbalances(database),
+    async spent(organizationId) {
+      const rows = await database.query<{ spent: bigint; charges: bigint }>(
+        `select coalesce(sum(cost_microcents), 0)::bigint as spent, count(*) as charges
+         from charges where organization_id = $1::uuid`,
+        [organizationId],
+      )
+      return { microcents: rows[0]?.spent ?? 0n, charges: Number(rows[0]?.charges ?? 0n) }
+    },
+  }
+}
+
+/** The money part of one process, as `app.ts` builds it. */
+export interface Till extends Money {
+  readonly wallets: ReadonlyMap<string, Wallet>
+  readonly buried: readonly Charge[]
+  /** Whether it owns its slot. */
+  owns: boolean
+}
+
+export function openTill(database: Database, slot: number, clock: Clock): Till {
+  const wallets = new Map<string, Wallet>()
+  const buried: Charge[] = []
+  const writer = new Writer({
+    database,
+    slot,
+    clock,
+    log: SILENCE,
+    errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') },
+    onBuried: (charge) => buried.push(charge),
+  })
+  const till: Till = {
+    clock,
+    random: systemRandom(),
+    writer,
+    wallets,
+    buried,
+    owns: true,
+    ownsSlot: () => till.owns,
+    waitingCalls: 0,
+    wallet(organizationId) {
+      const wallet = wallets.get(organizationId) ?? new Wallet(organizationId)
+      wallets.set(organizationId, wallet)
+      return wallet
+    },
+    forgetAllotments() {
+      writer.forgetRefills()
+      for (const wallet of wallets.values()) wallet.forgetAllotment()
+    },
+  }
+  return till
+}
+
+/** A database whose every statement and transaction meets the fault that `next` names. */
+export function withFaults(database: Database, next: () => Fault): Database {
+  const meet = async <T>(work: () => Promise<T>): Promise<T> => {
+    const fault = next()
+    if (fault === 'before') throw new Error('the connection was closed')
+    const result = await work()
+    if (fault === 'after') throw new Error('the connection was closed, and nobody knows what became of it')
+    return result
+  }
+  return {
+    query: (text, parameters) => meet(() => database.query(text, parameters)),
+    transaction: (work) => meet(() => database.transaction(work)),
+    close: () => database.close(),
+  }
+}
+
+/** A clock that runs a hundred times as fast as the wall's: for tests of many retries against a real database. */
+export class FastClock implements Clock {
+  private readonly epochMs: number
+  private readonly startedMs = performance.now()
+
+  constructor(epochMs: number) {
+    this.epochMs = epochMs
+  }
+
+  now(): number {
+    return Math.floor(this.epochMs + this.monotonicMs())
+  }
+
+  monotonicMs(): number {
+    return (performance.now() - this.startedMs) * 100
+  }
+
+  after(delayMs: number, callback: () => void): () => void {
+    const timer = setTimeout(callback, delayMs / 100)
+    return () => clearTimeout(timer)
+  }
+}
+
+/** A small seeded generator (mulberry32): numbers in [0, 1). */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
