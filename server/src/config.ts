@@ -34,6 +34,8 @@ export interface Config {
   /** The settings file's stamp from before it was read. */
   readonly stamp: string | null
   readonly settings: Settings
+  /** What this process was started with; engines get the part of it that drivers need. */
+  readonly environment: Environment
 }
 
 /** A configuration to start with, or all that is wrong with it, a line each, for the operator. */
@@ -68,7 +70,10 @@ export async function loadConfig(
   const settings = await loadFirst(source, overrides, reject)
   if (problems.length > 0) return { ok: false, problems }
   const dataDirectory = resolve(workingDirectory, directory)
-  return { ok: true, config: { dataDirectory, host, port, adminPort, databaseUrl, source, stamp, settings } }
+  return {
+    ok: true,
+    config: { dataDirectory, host, port, adminPort, databaseUrl, source, stamp, settings, environment },
+  }
 }
 
 /** Where the installation's data are. */

@@ -1,10 +1,12 @@
 /** The entry: hands the command line to its command, and signals to a running server. */
 
 import { join } from 'node:path'
+import { CommandFailure } from './commands/command.ts'
 import { run } from './commands/run.ts'
 import { type Signals, serve } from './commands/serve.ts'
 import { systemSurroundings } from './commands/system.ts'
 import { systemClock } from './io/clock.ts'
+import { PullFailure } from './upstream/gguf/hub.ts'
 import { pullModel } from './upstream/gguf/pull.ts'
 
 const signals: Signals = {
@@ -18,7 +20,11 @@ const signals: Signals = {
 const surroundings = systemSurroundings({
   serve: (options) => serve(options, surroundings, signals),
   pullModel: ({ dataDirectory, source, onProgress }) =>
-    pullModel({ spec: source, folder: join(dataDirectory, 'models'), clock: systemClock, onProgress }),
+    pullModel({ spec: source, folder: join(dataDirectory, 'models'), clock: systemClock, onProgress }).catch(
+      (error) => {
+        throw error instanceof PullFailure ? new CommandFailure(error.message) : error
+      },
+    ),
 })
 
 // Not process.exit straight away: what was written last must reach a pipe.

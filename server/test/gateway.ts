@@ -5,11 +5,12 @@ import { loadSettings } from '../src/catalog/load.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../src/catalog/settings.ts'
 import { systemClock } from '../src/io/clock.ts'
 import { createLog } from '../src/io/log.ts'
+import { openClient } from '../src/io/postgres/client.ts'
 import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
 import type { Clock } from '../src/kernel/time.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
-import { freshDatabase } from './postgres.ts'
+import { type FreshDatabase, freshDatabase } from './postgres.ts'
 
 export type { TestKey } from './customer.ts'
 
@@ -18,6 +19,8 @@ export interface GatewayOptions {
   readonly settings?: string
   readonly clock?: Clock
   readonly environment?: Readonly<Record<string, string>>
+  /** Another gateway, on whose database this one works too; close this one first. */
+  readonly beside?: { readonly databaseUrl: string }
 }
 
 export interface Gateway {
@@ -40,7 +43,7 @@ export interface Gateway {
 export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const clock = options.clock ?? systemClock
   const random = systemRandom()
-  const { database, url, drop } = await freshDatabase()
+  const { database, url, drop } = await (options.beside ? sharedDatabase(options.beside) : freshDatabase())
   const logs: string[] = []
   const app = await createApp({
     config: {
@@ -52,6 +55,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       source: null,
       stamp: null,
       settings: settingsOf(options),
+      environment: {},
     },
     database,
     databaseUrl: url,
@@ -90,6 +94,11 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       await drop()
     },
   }
+}
+
+async function sharedDatabase({ databaseUrl: url }: { databaseUrl: string }): Promise<FreshDatabase> {
+  const database = openClient(url, { maxConnections: 4, clock: systemClock, applicationName: 'beside' })
+  return { database, url, drop: () => database.close() }
 }
 
 function settingsOf({ settings, environment = {} }: GatewayOptions): Settings {

@@ -93,7 +93,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
 }
 
 /** mkdtemp makes a folder that only we can enter; as root, the database runs as somebody else and would be kept elsewhere. */
-export async function makeDataDirectory(): Promise<string> {
+async function makeDataDirectory(): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
   await chmod(dataDir, 0o711)
   return dataDir

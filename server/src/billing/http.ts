@@ -26,6 +26,6 @@ export function showBalance(database: Queryable): Handle {
       auto_pay_amount_cents: 0,
       burn_cents_per_hour: burnCentsPerHour,
     }
-    return Response.json(body)
+    return new Response(JSON.stringify(body), { headers: { 'Content-Type': 'application/json' } })
   }
 }

@@ -103,7 +103,14 @@ async function stage(credit: bigint, script: (stage: Stage) => Script | Error): 
         dependencies,
         { organizationId: organization, keyId: KEY },
         SERVED,
-        { model: MODEL.id, messages: [{ role: 'user', content: 'hi' }], stream, includeUsage: true, maxTokens, temperature: null },
+        {
+          model: MODEL.id,
+          messages: [{ role: 'user', content: 'hi' }],
+          stream,
+          includeUsage: true,
+          maxTokens,
+          temperature: null,
+        },
         client.signal,
       ),
     balance: () => readBalance(house.database, organization),
@@ -227,7 +234,10 @@ test('calls that come at once never spend more than there is', async () => {
 test('while the database is away calls get 503 and nothing is sent upstream', async () => {
   const here = await stage(1_000_000n, () => WHOLE)
   here.fault = 'before'
-  expect(await here.call()).toMatchObject({ ok: false, refusal: { code: 'upstream_unavailable', retryAfterSeconds: 1 } })
+  expect(await here.call()).toMatchObject({
+    ok: false,
+    refusal: { code: 'upstream_unavailable', retryAfterSeconds: 1 },
+  })
   expect(here.asked()).toBe(0)
   here.fault = 'none'
   await here.expectClean()
@@ -298,12 +308,18 @@ test('an upstream that never answers costs nothing', async () => {
 })
 
 test('an upstream that breaks off: a stream is charged for what it gave, a JSON answer not (C5)', async () => {
-  const here = await stage(1_000_000n, () => [text('one'), text(' two'), new UpstreamFailure('faulty', 'broken', false)])
+  const here = await stage(1_000_000n, () => [
+    text('one'),
+    text(' two'),
+    new UpstreamFailure('faulty', 'broken', false),
+  ])
   expect(await here.call()).toMatchObject({ ok: false, refusal: { code: 'upstream_error' } })
   expect(await here.balance()).toBe(1_000_000n)
   const parts = await partsOf(here.call({ stream: true }))
   expect(parts.at(-1)).toMatchObject({ kind: 'error', refusal: { code: 'upstream_error' } })
-  expect(await outcomeOf(here.organization)).toEqual([{ outcome: 'interrupted', estimated: true, completion_tokens: 2n }])
+  expect(await outcomeOf(here.organization)).toEqual([
+    { outcome: 'interrupted', estimated: true, completion_tokens: 2n },
+  ])
   await here.expectClean()
 })
 
@@ -320,7 +336,9 @@ test('who hangs up before the first token pays nothing, and after it for what wa
   await reply.parts.next()
   await reply.parts.return()
   expect(after.cancelled()).toBe(true)
-  expect(await outcomeOf(after.organization)).toEqual([{ outcome: 'cancelled', estimated: true, completion_tokens: 2n }])
+  expect(await outcomeOf(after.organization)).toEqual([
+    { outcome: 'cancelled', estimated: true, completion_tokens: 2n },
+  ])
   await after.expectClean()
 })
 
@@ -332,5 +350,13 @@ test('a usage reported on the way and not at the end is no total: who hangs up t
   await reply.parts.return()
   expect(await outcomeOf(here.organization)).toEqual([{ outcome: 'cancelled', estimated: true, completion_tokens: 5n }])
   expect(await here.balance()).toBe(1_000_000n - 25n)
+  await here.expectClean()
+})
+
+test('a call that cannot be priced fails, and gives its money back', async () => {
+  const here = await stage(1_000_000n, () => [text('a'), finish(), usage(1, 1, 2)])
+  await expect(here.call()).rejects.toThrow(RangeError)
+  await expect(partsOf(here.call({ stream: true }))).rejects.toThrow(RangeError)
+  expect(await here.balance()).toBe(1_000_000n)
   await here.expectClean()
 })

@@ -226,9 +226,16 @@ class Call {
     }
     const reported = generation.usage
     const estimated = reported === null || generation.isUsageBehind
-    const usage = estimated ? await this.count(generation, reported) : reported
     const { price } = served.tier
-    await settle(dependencies.money, admitted, price, { usage, estimated, target, outcome })
+    let usage: TokenUsage
+    try {
+      usage = estimated ? await this.count(generation, reported) : reported
+      await settle(dependencies.money, admitted, price, { usage, estimated, target, outcome })
+    } catch (error) {
+      // A bug in counting or pricing must not keep the customer's money for ever.
+      admitted.hold.release()
+      throw error
+    }
     return { ...usage, cachedTokens: price.cachedInputMicrocents === null ? null : usage.cachedPromptTokens }
   }
 

@@ -159,7 +159,8 @@ export class Generation {
     this.owed = null
     const covered = await owed.covered
     if (covered === 'extended') return this.keep(owed.event)
-    if (covered === 'unavailable') this.broken = new UpstreamFailure('unavailable', 'no money could be asked for', false)
+    if (covered === 'unavailable')
+      this.broken = new UpstreamFailure('unavailable', 'no money could be asked for', false)
     await this.end(covered === 'short' ? 'cut' : 'interrupted')
     return ''
   }

@@ -15,6 +15,7 @@ import { toHex } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
 import { discover } from '../upstream/discover.ts'
 import { banner } from './banner.ts'
+import { drain } from './drain.ts'
 import { openPort } from './openPort.ts'
 import type { ServeOptions, Surroundings } from './surroundings.ts'
 import { MIGRATIONS_FOLDER } from './system.ts'
@@ -42,6 +43,9 @@ export interface Signals {
   onReload(callback: () => void): void
 }
 
+/** Each file found in the models folder is a process of its own with the whole model in memory. */
+const DISCOVERED_FILES_MAX = 4
+
 /** Runs the gateway until it is stopped; gives the exit code. */
 export async function serve(
   options: ServeOptions,
@@ -65,7 +69,7 @@ export async function serve(
   const servers: HttpServer[] = []
   try {
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    const discovered = await findModels(options, clock)
+    const discovered = await findModels(options, clock, log)
     app = await createApp({
       config,
       database: opened.database,
@@ -100,7 +104,8 @@ export async function serve(
     log.info({ port: open.port, adminPort: admin.port }, 'serving')
     const reason = await stopping.first
     if (reason !== null) log.error({ reason }, 'serving can not go on')
-    await drain(app, servers, config.settings.fixed.drainMs, stopping.second, log, clock)
+    const { drainMs } = config.settings.fixed
+    await drain({ app, server: open, drainMs, second: stopping.second, log, clock })
     return reason === null ? DONE : FAILED
   } finally {
     await Promise.all(servers.map((server) => server.kill()))
@@ -110,11 +115,23 @@ export async function serve(
   }
 }
 
-async function findModels({ config }: ServeOptions, clock: Surroundings['clock']): Promise<readonly Discovered[]> {
+async function findModels(
+  { config }: ServeOptions,
+  clock: Surroundings['clock'],
+  log: Log,
+): Promise<readonly Discovered[]> {
   if (!config.settings.fixed.discovery) return []
   const modelsFolder = join(config.dataDirectory, 'models')
   await mkdir(modelsFolder, { recursive: true })
-  return discover({ clock, skipPorts: [config.port, config.adminPort], modelsFolder, timeoutMs: DISCOVERY_TIMEOUT_MS })
+  const skipPorts = [config.port, config.adminPort]
+  const found = await discover({ clock, skipPorts, modelsFolder, timeoutMs: DISCOVERY_TIMEOUT_MS })
+  const files = found.filter(({ kind }) => kind === 'gguf')
+  const tooMany = new Set<Discovered>(files.slice(DISCOVERED_FILES_MAX))
+  if (tooMany.size > 0) {
+    const advice = `${tooMany.size} files in ${modelsFolder} are left out; name those to be served in a tollgate.yaml`
+    log.warn({ served: DISCOVERED_FILES_MAX, leftOut: tooMany.size }, advice)
+  }
+  return found.filter((each) => !tooMany.has(each))
 }
 
 function openPorts(
@@ -148,26 +165,6 @@ function openPorts(
     void open.kill()
     throw error
   }
-}
-
-/** Lets open calls end, as long as the settings and the operator's patience allow. */
-async function drain(
-  app: App,
-  servers: readonly HttpServer[],
-  drainMs: number,
-  second: Promise<void>,
-  log: Log,
-  clock: Surroundings['clock'],
-): Promise<void> {
-  log.info({}, 'stopping: open calls are allowed to end; a second signal ends them')
-  for (const server of servers.slice(0, 1)) void server.stop()
-  let cancelTimer = () => {}
-  const late = new Promise<'late'>((resolve) => {
-    cancelTimer = clock.after(drainMs, () => resolve('late'))
-  })
-  const outcome = await Promise.race([app.drain().then(() => 'drained'), late, second.then(() => 'second signal')])
-  cancelTimer()
-  if (outcome !== 'drained') log.warn({ outcome }, 'calls that were still open are ended')
 }
 
 /** Collects what asks the server to stop. `first` gives the reason of a failure, or null for a signal. */

@@ -46,7 +46,8 @@ function ordinary(issue: Issue, invalid: ErrorCode): Refusal {
     return refusal('unsupported_parameter', `The parameter '${param}' is not supported here; leave it out.`, { param })
   }
   const param = pathOf(issue.path)
-  const message = issue.message.replace(/^Invalid input: /, '')
+  if (/received undefined$/.test(issue.message)) return refusal(invalid, `'${param}' is required.`, { param })
+  const message = issue.message.replace(/^(Invalid input|Too small|Too big): /, '')
   return refusal(invalid, `'${param}': ${message}.`, { param })
 }
 

@@ -53,7 +53,16 @@ test('the bytes of an id are its own, also where the source uses its buffer agai
 test('only UUIDs in their usual form pass', () => {
   const id = '0190a000-0000-7000-8000-000000000000'
   expect([id, id.toUpperCase()].map(isUuid)).toEqual([true, true])
-  for (const other of ['', 'x', `{${id}}`, `${id}0`, id.replaceAll('-', ''), ` ${id}`, `${id}\n`, id.replace('a', 'g')]) {
+  for (const other of [
+    '',
+    'x',
+    `{${id}}`,
+    `${id}0`,
+    id.replaceAll('-', ''),
+    ` ${id}`,
+    `${id}\n`,
+    id.replace('a', 'g'),
+  ]) {
     expect(isUuid(other)).toBe(false)
   }
 })

@@ -19,7 +19,13 @@ beforeAll(async () => {
 afterAll(() => house.drop())
 
 function ask(till: Till, organizationId: string, whole: bigint, firstStep = whole): Promise<Result<Admitted>> {
-  const call = { organizationId, keyId: organizationId, model: 'svc/test', tier: 'serverless', priceHash: new Uint8Array(32) } as const
+  const call = {
+    organizationId,
+    keyId: organizationId,
+    model: 'svc/test',
+    tier: 'serverless',
+    priceHash: new Uint8Array(32),
+  } as const
   return Promise.resolve(admit(till, call, { wholeMicrocents: whole, firstStepMicrocents: firstStep }))
 }
 
@@ -205,7 +211,11 @@ test('the charge and its instant are born at admission', async () => {
 
 test('without the database nothing new is admitted: 503, soon, and nothing is held', async () => {
   const organization = await house.organization(1_000n)
-  const away = openTill(withFaults(house.database, () => 'before'), 0, new TurnedClock(NOON_MS))
+  const away = openTill(
+    withFaults(house.database, () => 'before'),
+    0,
+    new TurnedClock(NOON_MS),
+  )
   const answer = await ask(away, organization, 10n)
   expect(answer).toMatchObject({ ok: false, refusal: { code: 'upstream_unavailable', retryAfterSeconds: 1 } })
   expect(away.wallet(organization).heldMicrocents).toBe(0n)
@@ -246,7 +256,11 @@ test('a process that got its slot back asks the account before it spends anythin
 test('after 2 s of stalled commits nothing new is admitted, until they get through', async () => {
   const clock = new TurnedClock(NOON_MS)
   let fault: Fault = 'none'
-  const till = openTill(withFaults(house.database, () => fault), 0, clock)
+  const till = openTill(
+    withFaults(house.database, () => fault),
+    0,
+    clock,
+  )
   const organization = await house.organization(100_000n)
   const admitted = await grantedHold(ask(till, organization, 10n))
   fault = 'before'
@@ -265,7 +279,11 @@ test('after 2 s of stalled commits nothing new is admitted, until they get throu
 test('a hold is extended from the allotment at once, from the account when that has run low, and else not', async () => {
   const clock = new TurnedClock(NOON_MS)
   let fault: Fault = 'none'
-  const till = openTill(withFaults(house.database, () => fault), 0, clock)
+  const till = openTill(
+    withFaults(house.database, () => fault),
+    0,
+    clock,
+  )
   const organization = await house.organization(1_000n)
   const wallet = till.wallet(organization)
   const { hold } = await grantedHold(ask(till, organization, 10n))

@@ -22,8 +22,6 @@ export function priceTokens(price: PriceTable, usage: TokenUsage): bigint {
   const cached = BigInt(cachedPromptTokens)
   const uncached = BigInt(promptTokens) - cached
   const total =
-    uncached * price.inputMicrocents +
-    cached * cachedRate +
-    BigInt(completionTokens) * price.outputMicrocents
+    uncached * price.inputMicrocents + cached * cachedRate + BigInt(completionTokens) * price.outputMicrocents
   return divideRoundingUp(total, TOKENS_PER_PRICE)
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
-import { type Fault, FastClock, type House, openHouse, openTill, seeded, withFaults } from '../../test/moneyHouse.ts'
+import { seeded } from '../../test/faults/seeded.ts'
+import { FastClock, type Fault, type House, openHouse, openTill, withFaults } from '../../test/moneyHouse.ts'
 import { DAY_MS, SECOND_MS } from '../kernel/time.ts'
 import { readBalance } from './balance.ts'
 
@@ -43,7 +44,9 @@ test('charges that finish together are posted together, more than one batch of t
     return 'none'
   })
   const { writer, wallet } = openTill(counted, 0, clock)
-  await Promise.all(Array.from({ length: 1_200 }, () => writer.post(house.charge(organization, 7n), wallet(organization))))
+  await Promise.all(
+    Array.from({ length: 1_200 }, () => writer.post(house.charge(organization, 7n), wallet(organization))),
+  )
   expect(await house.spent(organization)).toEqual({ microcents: 8_400n, charges: 1_200 })
   // One for the partition, and three batches.
   expect(statements).toBeLessThanOrEqual(4)
@@ -219,7 +222,7 @@ test('a row that is refused is kept also when the database goes away meanwhile',
   const random = seeded(7)
   const organization = await house.organization(1_000n)
   const till = openTill(
-    withFaults(house.database, () => (random() < 0.5 ? 'none' : random() < 0.5 ? 'before' : 'after')),
+    withFaults(house.database, () => random.pick(['none', 'none', 'before', 'after'])),
     7,
     fast,
   )
@@ -248,7 +251,9 @@ test('several processes may make the same partition at the same time', async () 
   for (let day = 500; day < 510; day += 1) {
     const admittedAtMs = NOON_MS + day * DAY_MS
     await Promise.all(
-      tills.map((till) => till.writer.post(house.charge(organization, 1n, { admittedAtMs }), till.wallet(organization))),
+      tills.map((till) =>
+        till.writer.post(house.charge(organization, 1n, { admittedAtMs }), till.wallet(organization)),
+      ),
     )
   }
   expect(tills.flatMap(({ buried }) => buried)).toEqual([])

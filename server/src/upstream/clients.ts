@@ -11,6 +11,8 @@ export interface UpstreamClientsOptions {
   readonly http: Http
   readonly clock: Clock
   readonly log: Log
+  /** Of this process; engines get the part of it that drivers need. */
+  readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 /** The clients of the upstreams in the settings, each made once and kept while its settings stay the same. */
@@ -52,7 +54,7 @@ export function createUpstreamClients(options: UpstreamClientsOptions): Upstream
   }
 }
 
-function start(settings: UpstreamSettings, { http, clock, log }: UpstreamClientsOptions): Running {
+function start(settings: UpstreamSettings, { http, clock, log, environment }: UpstreamClientsOptions): Running {
   if (settings.dialect === 'sandbox') {
     const { name, ...pace } = settings
     return { upstream: sandboxUpstream({ name, settings: pace, clock }), engine: null }
@@ -67,7 +69,7 @@ function start(settings: UpstreamSettings, { http, clock, log }: UpstreamClients
     }
   }
   const { name, file, sequences, contextTokens } = settings
-  const engine = startGguf({ file, sequences, contextTokens, clock, log })
+  const engine = startGguf({ file, sequences, contextTokens, environment, clock, log })
   return { upstream: engineUpstream(name, engine, http, clock), engine }
 }
 

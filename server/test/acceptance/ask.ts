@@ -45,8 +45,7 @@ async function ask(gateway: Gateway, described: Description, question: Question)
   return answer
 }
 
-/** The headers of a question. */
-export function headersOf({ key, headers }: Pick<Question, 'key' | 'headers'>): Record<string, string> {
+function headersOf({ key, headers }: Pick<Question, 'key' | 'headers'>): Record<string, string> {
   if (key === undefined) return { ...headers }
   return { Authorization: `Bearer ${typeof key === 'string' ? key : key.key}`, ...headers }
 }
@@ -56,8 +55,7 @@ function bodyOf(body: unknown): string | Uint8Array<ArrayBuffer> | ReadableStrea
   return body instanceof Uint8Array ? new Uint8Array(body) : JSON.stringify(body)
 }
 
-/** Reads an answer to its end. */
-export async function readAnswer(response: Response): Promise<Answer> {
+async function readAnswer(response: Response): Promise<Answer> {
   const text = await response.text()
   const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => data)
   return { status: response.status, headers: response.headers, text, json: parse(text), events }

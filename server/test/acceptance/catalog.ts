@@ -14,9 +14,9 @@ models:
     economy:
       pricing: { input_per_1m_tokens_microcents: 499999, output_per_1m_tokens_microcents: 500000 }
       targets: [{ upstream: sandbox, model: sandbox }]
-  - id: svc/plain
+  - id: svc/dear
     context_length: 4096
-    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    pricing: { input_per_1m_tokens_cents: 1000000, output_per_1m_tokens_cents: 1000000 }
     targets: [{ upstream: sandbox, model: sandbox }]
   - id: svc/soon
     status: coming_soon

@@ -71,7 +71,8 @@ export function createDescription(document: Document): Description {
 function findOperation(document: Document, method: string, path: string) {
   // HEAD goes with GET (E9).
   const key = method === 'HEAD' ? 'get' : method.toLowerCase()
-  const bare = path.split('?')[0] ?? ''
+  // The first name only: the rest may be a model's, with any bytes in it.
+  const bare = (path.split('?')[0] ?? '').replace(/^\/[^/]+/, decodeURIComponent)
   for (const [pattern, operations] of Object.entries(document.paths)) {
     const operation = operations[key]
     // The one parameter of a path takes all the rest of it: model ids hold slashes.

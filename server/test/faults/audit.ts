@@ -7,7 +7,7 @@ import type { CountingUpstream } from './countingUpstream.ts'
 import { endsWhole } from './killPlan.ts'
 
 /** As the settings of the kill tests say, for every model. */
-export const PRICE_MICROCENTS = { input: 100_000_000n, output: 200_000_000n }
+const PRICE_MICROCENTS = { input: 100_000_000n, output: 200_000_000n }
 
 interface ChargeRow {
   readonly id: string

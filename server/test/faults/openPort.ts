@@ -1,6 +1,8 @@
 /** A whole gateway in this process behind a real port, so that clients can hang up and stop reading. */
 
+import { systemClock } from '../../src/io/clock.ts'
 import { listen } from '../../src/io/httpServer.ts'
+import type { Clock } from '../../src/kernel/time.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 
 export interface ChargeSeen {
@@ -24,11 +26,11 @@ export interface OpenPort {
   close(): Promise<void>
 }
 
-export const PROMPT = [{ role: 'user', content: 'Hello' }]
+const PROMPT = [{ role: 'user', content: 'Hello' }]
 
 /** One model, `svc/stepped`, at the upstream's address: 1 cent a token in and 2 out. One open request a key. */
-export async function openPort(upstreamUrl: string): Promise<OpenPort> {
-  const gateway = await openGateway({ settings: settingsFor(upstreamUrl) })
+export async function openPort(upstreamUrl: string, clock: Clock = systemClock): Promise<OpenPort> {
+  const gateway = await openGateway({ settings: settingsFor(upstreamUrl), clock })
   let hangUps = 0
   const waiting: (() => void)[] = []
   const server = listen({
@@ -80,7 +82,7 @@ upstreams:
   stepped: { dialect: openai, base_url: "${upstreamUrl}" }
 models:
   - id: svc/stepped
-    context_length: 100000
+    context_length: 100000000
     pricing: { input_per_1m_tokens_cents: 1000000, output_per_1m_tokens_cents: 2000000 }
     targets: [{ upstream: stepped, model: stepped }]
 `

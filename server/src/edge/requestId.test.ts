@@ -1,0 +1,22 @@
+import { expect, test } from 'bun:test'
+import { requestIdOf } from './requestId.ts'
+
+const random = (length: number) => new Uint8Array(length).fill(0xab)
+const GENERATED = 'ab'.repeat(16)
+
+test.each<[string, string | null | undefined, string]>([
+  ['none', null, GENERATED],
+  ['an empty one', '', GENERATED],
+  ['a plain one', 'req-1', 'req-1'],
+  ['every visible character', `!"#$%&'()*+,-./:;<=>?@[\\]^_\`{|}~`, `!"#$%&'()*+,-./:;<=>?@[\\]^_\`{|}~`],
+  ['a space inside', 'my request', 'my request'],
+  ['128 characters', 'x'.repeat(128), 'x'.repeat(128)],
+  ['129 characters', 'x'.repeat(129), GENERATED],
+  ['a tab', 'a\tb', GENERATED],
+  ['a line break', 'a\nSet-Cookie: b', GENERATED],
+  ['a NUL', 'a\0b', GENERATED],
+  ['DEL', 'a\x7f', GENERATED],
+  ['what a header can not hold', 'ключ', GENERATED],
+])('%s', (_name, header, expected) => {
+  expect(requestIdOf(header, random)).toBe(expected)
+})

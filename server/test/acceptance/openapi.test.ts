@@ -1,0 +1,95 @@
+/** `/openapi.json`: valid, complete for what is served, and fit for generating clients from. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { ERROR_CATALOGUE } from '../../src/kernel/errors.ts'
+import { type AskedGateway, openAskedGateway } from './ask.ts'
+
+let gateway: AskedGateway
+beforeAll(async () => {
+  gateway = await openAskedGateway()
+})
+afterAll(() => gateway.close())
+
+const OPERATIONS = {
+  'get /health': 'getHealth',
+  'get /openapi.json': 'getDescription',
+  'get /models': 'listModels',
+  'get /models/{id}': 'retrieveModel',
+  'post /chat/completions': 'createChatCompletion',
+  'get /billing/balance': 'getBalance',
+}
+
+/** E13. */
+const WITHOUT_CONDITION = [
+  'invalid_gpu_type',
+  'disk_unavailable',
+  'disk_exceeds_offering',
+  'model_too_large',
+  'gpu_vram_too_small',
+  'price_changed',
+  'creator_check_unavailable',
+]
+
+test('is valid OpenAPI 3.1', async () => {
+  const validator = new Validator()
+  const result = await validator.validate({ ...gateway.description })
+  expect(result).toEqual({ valid: true })
+  expect(validator.version).toBe('3.1')
+})
+
+test('carries version 1.0.0', () => {
+  expect(gateway.description.info.version).toBe('1.0.0')
+})
+
+test('describes what is served and nothing else, each under a name of its own', () => {
+  const operations = Object.entries(gateway.description.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, { operationId }]) => [`${method} ${path}`, operationId]),
+  )
+  expect(Object.fromEntries(operations)).toEqual(OPERATIONS)
+})
+
+test('enumerates every code, those without a condition too', () => {
+  const { Problem } = gateway.description.components.schemas
+  const codes: string[] = Problem?.['properties'].code.enum
+  expect(codes).toEqual([...new Set(codes)])
+  expect(codes).toEqual(
+    expect.arrayContaining([...Object.keys(ERROR_CATALOGUE), ...WITHOUT_CONDITION, 'operation_failed']),
+  )
+})
+
+test('points nowhere that is not there, and holds nothing unused', () => {
+  const text = JSON.stringify(gateway.description)
+  const used = new Set([...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name ?? ''))
+  expect([...used].sort()).toEqual(Object.keys(gateway.description.components.schemas).sort())
+})
+
+describe('each operation', () => {
+  test.each([
+    ['get /health', [200]],
+    ['get /openapi.json', [200]],
+    ['get /models', [200, 304, 400, 401, 403, 429, 500, 503]],
+    ['get /models/{id}', [200, 304, 400, 401, 403, 404, 429, 500, 503]],
+    ['post /chat/completions', [200, 400, 401, 402, 403, 404, 413, 422, 429, 500, 502, 503, 504]],
+    ['get /billing/balance', [200, 401, 403, 422, 429, 500, 503]],
+  ])('%s has the statuses %j', (name, statuses) => {
+    const [method = '', path = ''] = name.split(' ')
+    const responses = gateway.description.paths[path]?.[method]?.responses ?? {}
+    expect(Object.keys(responses).map(Number)).toEqual(statuses)
+  })
+})
+
+test('is the same bytes each time, and needs no key', async () => {
+  const first = await gateway.ask({ path: '/openapi.json' })
+  const second = await gateway.ask({ path: '/openapi.json' })
+  expect(second.text).toBe(first.text)
+})
+
+test('an unchanged catalog is 304 without a body, as described', async () => {
+  const key = await gateway.customer()
+  for (const path of ['/models', '/models/svc/sandbox']) {
+    const fresh = await gateway.ask({ path, key })
+    const again = await gateway.ask({ path, key, headers: { 'If-None-Match': fresh.headers.get('ETag') ?? '' } })
+    expect([again.status, again.text]).toEqual([304, ''])
+  }
+})

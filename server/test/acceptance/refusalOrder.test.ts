@@ -1,0 +1,108 @@
+/** E1: a request that is wrong in two ways gets the refusal that comes first. Each row is wrong in exactly the two named. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
+import { chat, directed, SETTINGS } from './catalog.ts'
+
+const path = '/chat/completions'
+const ANNOUNCED = { 'Content-Length': '70000' }
+const LARGE = ' '.repeat(70_000)
+/** An address that has presented more unknown keys than it may. */
+const BLOCKED = '192.0.2.60'
+const UNKNOWN_KEY = `svc_live_${'a'.repeat(24)}`
+const BAD_BODY = chat({ temperature: 9 })
+const NO_MODEL = { model: 'svc/x' }
+
+let gateway: AskedGateway
+const keys: Record<string, string> = {}
+
+beforeAll(async () => {
+  gateway = await openAskedGateway({ settings: SETTINGS })
+  const make = async (name: string, options: Parameters<AskedGateway['customer']>[0]) => {
+    const customer = await gateway.customer(options)
+    keys[name] = customer.key
+    return customer
+  }
+  await make('good', {})
+  await make('poor', { cents: 0 })
+  await make('reader', { scopes: 'read_only' })
+  await make('expired reader', { scopes: 'read_only', expiresAtMs: 1 })
+  await make('chat only', { scopes: 'serverless:write' })
+  for (let index = 0; index < 60; index += 1) {
+    await gateway.ask({ path: '/models', key: `svc_live_${`${index}`.padStart(24, '0')}`, address: BLOCKED })
+  }
+  // Two requests stay open, the most that a key may have; a cent is enough for them.
+  const busy = await make('busy', {})
+  const busyAndPoor = await make('busy and poor', { cents: 1 })
+  for (const { key } of [busy, busy, busyAndPoor, busyAndPoor]) {
+    const body = JSON.stringify(directed('silent_after=1', { stream: true, max_tokens: 2 }))
+    const response = await gateway.send(path, { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body })
+    const reader = response.body?.getReader()
+    await reader?.read()
+    leaving.push(async () => reader?.cancel())
+  }
+})
+const leaving: (() => Promise<void>)[] = []
+afterAll(async () => {
+  for (const leave of leaving) await leave()
+  await gateway.close()
+})
+
+type Row = [earlier: string, later: string, question: Omit<Question, 'key'> & { key?: string }, code: string]
+
+const rows: Row[] = [
+  ['404 route', '413 announced', { path: '/chat', body: '', headers: ANNOUNCED }, 'not_found'],
+  ['404 route', '401', { path: '/nothing' }, 'not_found'],
+  ['405', '413 announced', { path, method: 'PUT', headers: ANNOUNCED }, 'method_not_allowed'],
+  ['405', '401', { path, method: 'GET' }, 'method_not_allowed'],
+  ['405', '403', { path: '/billing/balance', method: 'DELETE', key: 'chat only' }, 'method_not_allowed'],
+  ['413 announced', '401', { path, body: '', headers: ANNOUNCED }, 'request_too_large'],
+  ['413 announced', '401 in A', { path: '/webhook-endpoints', body: '', headers: ANNOUNCED }, 'request_too_large'],
+  ['413 announced', '403', { path, body: '', headers: ANNOUNCED, key: 'reader' }, 'request_too_large'],
+  ['413 announced', '429 unknown keys', blocked({ headers: ANNOUNCED, body: '' }), 'request_too_large'],
+  ['401 no key', '429 unknown keys', { path, body: chat(), address: BLOCKED }, 'unauthenticated'],
+  ['401 malformed', '429 unknown keys', { path, body: chat(), address: BLOCKED, key: 'x' }, 'invalid_api_key'],
+  ['401', '403', { path, body: chat(), key: 'expired reader' }, 'invalid_api_key'],
+  ['401', '413 while reading', { path, body: LARGE }, 'unauthenticated'],
+  ['401', 'malformed body', { path, body: '{' }, 'unauthenticated'],
+  ['401', '404 model', { path: '/models/svc/x' }, 'unauthenticated'],
+  ['401', '404 not enabled', { path: '/embeddings', body: {} }, 'unauthenticated'],
+  ['429 unknown keys', '413 while reading', blocked({ body: LARGE }), 'rate_limit_exceeded'],
+  ['429 unknown keys', 'malformed body', blocked({ body: '{' }), 'rate_limit_exceeded'],
+  ['403', '413 while reading', { path, body: LARGE, key: 'reader' }, 'insufficient_scope'],
+  ['403', 'malformed body', { path, body: '{', key: 'reader' }, 'insufficient_scope'],
+  ['403', 'unknown query', { path: '/billing/balance?x=1', key: 'chat only' }, 'insufficient_scope'],
+  ['403', '404 not enabled', { path: '/embeddings', body: {}, key: 'reader' }, 'insufficient_scope'],
+  ['403', '503 not configured', { path: '/billing/subscription/portal', body: {}, key: 'good' }, 'insufficient_scope'],
+  ['413 while reading', 'malformed body', { path, body: `{${LARGE}`, key: 'good' }, 'request_too_large'],
+  ['413 while reading', 'unknown query', { path: `${path}?x=1`, body: LARGE, key: 'good' }, 'request_too_large'],
+  ['malformed body', 'unknown query', { path: `${path}?x=1`, body: '{', key: 'good' }, 'invalid_request'],
+  ['unknown query', '404 model', { path: '/models/svc/x?x=1', key: 'good' }, 'unsupported_parameter'],
+  ['fields', '404 model', { path, body: { ...BAD_BODY, ...NO_MODEL }, key: 'good' }, 'validation_failed'],
+  ['fields', '429 open requests', { path, body: BAD_BODY, key: 'busy' }, 'validation_failed'],
+  ['fields', '402', { path, body: BAD_BODY, key: 'poor' }, 'validation_failed'],
+  ['unsupported', 'out of range', { path, body: { ...BAD_BODY, tools: [] }, key: 'good' }, 'unsupported_parameter'],
+  ['404 model', '429 open requests', { path, body: chat(NO_MODEL), key: 'busy' }, 'model_not_found'],
+  ['404 model', '402', { path, body: chat(NO_MODEL), key: 'poor' }, 'model_not_found'],
+  [
+    '429 open requests',
+    '402',
+    { path, body: chat({ model: 'svc/dear' }), key: 'busy and poor' },
+    'stream_limit_exceeded',
+  ],
+  ['429 open requests', '503', { path, body: directed('fail=unavailable'), key: 'busy' }, 'stream_limit_exceeded'],
+  ['402', '503', { path, body: directed('fail=unavailable'), key: 'poor' }, 'insufficient_balance'],
+  ['402', '504', { path, body: directed('fail=timeout'), key: 'poor' }, 'insufficient_balance'],
+  ['402', '400 of the upstream', { path, body: directed('nonsense'), key: 'poor' }, 'insufficient_balance'],
+]
+
+function blocked(more: Omit<Question, 'path' | 'key'>): Row[2] {
+  return { path, key: UNKNOWN_KEY, address: BLOCKED, ...more }
+}
+
+test.each(rows)('%s before %s', async (_earlier, _later, question, code) => {
+  const key = question.key === undefined ? undefined : (keys[question.key] ?? question.key)
+  const { json } = await gateway.ask({ ...question, key })
+  const body = json as { code?: string; error?: { code?: string } }
+  expect(body.code ?? body.error?.code).toBe(code)
+})
