@@ -1,6 +1,5 @@
 /** Every route, and what a request must bring to each: the table of contents. `edge/pipeline.ts` has the order of checks. */
 
-import { type Handler, Hono } from 'hono'
 import { z } from 'zod'
 import { balance, showBalance } from './billing/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
@@ -20,6 +19,7 @@ import {
   type Requirements,
 } from './edge/pipeline.ts'
 import { requestIdOf } from './edge/requestId.ts'
+import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 
@@ -61,8 +61,7 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
       path: '/models/{id}',
       needs: READ,
       handle: (call) => {
-        // What follows the second name of the path, which may itself be percent-encoded.
-        const rawId = new URL(call.request.url).pathname.split('/').slice(3).join('/')
+        const [rawId = ''] = call.parameters
         return toResponse(models.retrieve(catalog(), rawId, call.query, call.request.headers.get('If-None-Match')))
       },
       describe: {
@@ -180,73 +179,61 @@ const publicRoutes: DescribedRoute[] = [
   },
 ]
 
+/** Answers one request whose route is known. */
+type Serve = ReturnType<typeof pipeline>
+
 /** Builds the function that answers every request of the public port. */
 export function createRouter(
   dependencies: RouteDependencies,
-): (request: Request, connection: Connection) => Response | Promise<Response> {
+): (request: Request, connection: Connection) => Promise<Response> {
   const { edge } = dependencies
-  const app = new Hono<{ Bindings: Connection }>()
-  const allowed = new Map<string, string[]>()
-  // One handler a route and none around it: what all requests pass is in the pipeline, and the router adds no steps.
-  const add = (method: string, path: string, handler: Handler<{ Bindings: Connection }>) => {
-    allowed.set(path, [...(allowed.get(path) ?? []), ...(method === 'GET' ? ['GET', 'HEAD'] : [method])])
-    app.on(method, patternOf(path), handler)
-  }
-
+  const table = new RouteTable<Serve>()
   const served = servedRoutes(dependencies)
   for (const route of [...served, ...routesNotEnabled()]) {
     const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, route.handle)
-    add(route.method, route.path, (context) => serve(context.req.raw, context.req.path, context.env))
+    table.add(route.method, patternOf(route.path), serve)
   }
-  const open = (path: string, body: object) => {
-    const text = JSON.stringify(body)
-    add('GET', path, (context) => {
-      const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
-      return new Response(text, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
-    })
-  }
-  open('/health', { status: 'ok' })
-  open('/openapi.json', describeService([...publicRoutes, ...served]))
+  table.add('GET', '/v1/health', publicPage(edge, { status: 'ok' }))
+  table.add('GET', '/v1/openapi.json', publicPage(edge, describeService([...publicRoutes, ...served])))
 
-  const methodsAt = methodsByPath(allowed)
-  app.notFound((context) => {
-    const { path } = context.req
-    const requestId = requestIdOf(context.req.header('X-Request-Id'), edge.random)
-    const methods = methodsAt(path)
-    if (methods !== null) {
-      const refused = refusal('method_not_allowed', `This path takes ${methods}.`)
-      return refusalResponse(refused, envelopeOf(path), requestId, { Allow: methods })
-    }
-    return envelopeOf(path) === 'B'
-      ? refusalResponse(NO_SUCH_PATH, 'B', requestId)
-      : unknownPathResponse(NO_SUCH_PATH, requestId)
-  })
+  const answer = async (request: Request, connection: Connection): Promise<Response> => {
+    const { path, query } = splitUrl(request.url)
+    const found = table.find(path)
+    const serve = found?.methods.get(request.method)
+    if (found && serve) return serve(request, { ...found, query }, connection)
+    const requestId = requestIdOf(request.headers.get('X-Request-Id'), edge.random)
+    return found === null ? noSuchPath(path, requestId) : methodNotAllowed(found, requestId)
+  }
   return (request, connection) =>
-    request.method === 'HEAD'
-      ? answerHead(request, async (asGet) => app.fetch(asGet, connection))
-      : app.fetch(request, connection)
+    request.method === 'HEAD' ? answerHead(request, (asGet) => answer(asGet, connection)) : answer(request, connection)
 }
 
-const NO_SUCH_PATH = refusal(
-  'not_found',
-  'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.',
-)
-
-/** Tells the methods of a path that some route has, for `Allow`; null where none has it. */
-function methodsByPath(allowed: ReadonlyMap<string, readonly string[]>): (path: string) => string | null {
-  const table = [...allowed].map(([path, methods]) => ({
-    matches: new RegExp(
-      `^${patternOf(path).replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+').replace('*', '[^]+')}$`,
-    ),
-    methods: methods.join(', '),
-  }))
-  return (path) => table.find(({ matches }) => matches.test(path))?.methods ?? null
+/** A page that needs no key and never changes. */
+function publicPage({ random }: PipelineDependencies, body: object): Serve {
+  const text = JSON.stringify(body)
+  return async (request) => {
+    const requestId = requestIdOf(request.headers.get('X-Request-Id'), random)
+    return new Response(text, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
+  }
 }
 
-/** A path of the description as the router's pattern. Model ids hold slashes, so they take the rest of the path. */
+function noSuchPath(path: string, requestId: string): Response {
+  const refused = refusal(
+    'not_found',
+    'There is nothing at this path. Every path begins with /v1; see /v1/openapi.json.',
+  )
+  return envelopeOf(path) === 'B' ? refusalResponse(refused, 'B', requestId) : unknownPathResponse(refused, requestId)
+}
+
+function methodNotAllowed({ path, methods }: Endpoint<Serve>, requestId: string): Response {
+  const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  const refused = refusal('method_not_allowed', `This path takes ${allow}.`)
+  return refusalResponse(refused, envelopeOf(path), requestId, { Allow: allow })
+}
+
+/** A path of the description in the table. Model ids hold slashes, so they take the rest of the path. */
 function patternOf(path: string): string {
-  if (path === '/models/{id}') return '/v1/models/*'
-  return `/v1${path.replaceAll(/\{(\w+)\}/g, ':$1')}`
+  return `/v1${path === '/models/{id}' ? '/models/{id...}' : path}`
 }
 
 function toResponse(answer: ReturnType<CatalogEndpoints['list']>) {

@@ -129,12 +129,10 @@ export function chatCompletions(dependencies: ChatDependencies, openRequests: Op
     }
     let streaming = false
     try {
-      const gone = new AbortController()
-      // It may have left while its key was looked up; no event tells of that again.
-      if (call.request.signal.aborted) gone.abort()
-      else call.request.signal.addEventListener('abort', () => gone.abort(), { once: true })
       const caller = { organizationId: call.key.organizationId, keyId: call.key.id }
-      const answered = await complete(dependencies, caller, found.value, request, gone.signal)
+      const gone = request.stream ? goneWith(call.request.signal) : null
+      const signal = gone?.signal ?? call.request.signal
+      const answered = await complete(dependencies, caller, found.value, request, signal)
       if (!answered.ok) return answered.refusal
       const reply = answered.value
       if (reply.kind === 'whole') {
@@ -142,12 +140,25 @@ export function chatCompletions(dependencies: ChatDependencies, openRequests: Op
       }
       streaming = true
       const toWire = partWriter(reply, request.includeUsage)
-      const stream = eventStream(reply.parts, toWire, { clock: dependencies.clock, gone, onEnd: end })
+      const stream = eventStream(reply.parts, toWire, {
+        clock: dependencies.clock,
+        gone: gone ?? goneWith(signal),
+        onEnd: end,
+      })
       return new Response(stream, { headers: headersOf(call, 'text/event-stream') })
     } finally {
       if (!streaming) end()
     }
   }
+}
+
+/** Aborted with the connection, and by a stream that notices first that its client is gone. */
+function goneWith(connection: AbortSignal): AbortController {
+  const gone = new AbortController()
+  // It may have left while its key was looked up; no event tells of that again.
+  if (connection.aborted) gone.abort()
+  else connection.addEventListener('abort', () => gone.abort(), { once: true })
+  return gone
 }
 
 /** An unknown model on a stream is told as the stream's only event, with status 200 (C2). */

@@ -7,6 +7,7 @@ import type { AuthenticatedKey } from '../keys/authenticate.ts'
 import { parseScopes } from '../keys/scopes.ts'
 import { createLifecycle } from './lifecycle.ts'
 import { type Handle, type PipelineDependencies, pipeline, type Requirements } from './pipeline.ts'
+import { splitUrl } from './router.ts'
 
 const scopes = parseScopes('full_access')
 if (!scopes.ok) throw new Error('full_access is no scope')
@@ -30,7 +31,11 @@ function open(handle: Handle, needs: Requirements = { permission: 'any' }) {
   }
   const serve = pipeline(dependencies, 'GET /x', needs, handle)
   const ask = (path: string, init: RequestInit = {}) =>
-    serve(new Request(`http://gateway.test${path}`, init), path, connection)
+    serve(
+      new Request(`http://gateway.test${path}`, init),
+      { ...splitUrl(`http://gateway.test${path}`), parameters: [] },
+      connection,
+    )
   return { ask, lifecycle, logged }
 }
 

@@ -23,11 +23,19 @@ export interface Connection {
   withoutIdleTimeout(): void
 }
 
+/** What a request's URL asks for, nothing of it decoded. */
+export interface RequestTarget {
+  readonly path: string
+  readonly query: string
+  readonly parameters: readonly string[]
+}
+
 /** A request that may be handled. */
 export interface Call {
   readonly request: Request
   readonly requestId: string
-  readonly path: string
+  /** The parts of the path that stand for parameters, still percent-encoded. */
+  readonly parameters: readonly string[]
   readonly query: URLSearchParams
   readonly key: AuthenticatedKey
   /** The parsed JSON body; undefined where the route takes none. */
@@ -77,7 +85,8 @@ const TWO_HOSTS = refusal('invalid_request', 'The request has two Host headers; 
 export function pipeline(dependencies: PipelineDependencies, name: string, needs: Requirements, handle: Handle) {
   const { clock, log, random, lifecycle } = dependencies
 
-  return async (request: Request, path: string, connection: Connection): Promise<Response> => {
+  return async (request: Request, target: RequestTarget, connection: Connection): Promise<Response> => {
+    const { path, parameters } = target
     const startedAt = clock.monotonicMs()
     const envelope = envelopeOf(path)
     const requestId = requestIdOf(request.headers.get('X-Request-Id'), random)
@@ -90,8 +99,10 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
     }
     let response: Response
     try {
-      const prepared = await prepare(dependencies, needs, request, connection, envelope)
-      const answer = isRefusal(prepared) ? prepared : await handle({ request, requestId, path, holdOpen, ...prepared })
+      const prepared = await prepare(dependencies, needs, request, target.query, connection, envelope)
+      const answer = isRefusal(prepared)
+        ? prepared
+        : await handle({ request, requestId, parameters, holdOpen, ...prepared })
       response = answer instanceof Response ? answer : refusalResponse(answer, envelope, requestId)
     } catch (error) {
       response = refusalResponse(explain(dependencies, error, name, requestId), envelope, requestId)
@@ -110,6 +121,7 @@ async function prepare(
   dependencies: PipelineDependencies,
   needs: Requirements,
   request: Request,
+  queryText: string,
   connection: Connection,
   envelope: Envelope,
 ): Promise<Pick<Call, 'key' | 'body' | 'query'> | Refusal> {
@@ -139,7 +151,7 @@ async function prepare(
     if (!parsed.ok) return inEnvelope(parsed.refusal, envelope)
     body = parsed.value
   }
-  const query = queryOf(request.url)
+  const query = queryText === '' ? NO_QUERY : new URLSearchParams(queryText)
   const unknown = refuseUnknownQuery(query, needs.query ?? [], envelope)
   return unknown ?? { key, body, query }
 }
@@ -161,11 +173,6 @@ function inEnvelope(refused: Refusal, envelope: Envelope): Refusal {
 }
 
 const NO_QUERY = new URLSearchParams()
-
-function queryOf(url: string): URLSearchParams {
-  const start = url.indexOf('?')
-  return start < 0 ? NO_QUERY : new URLSearchParams(url.slice(start))
-}
 
 function refuseUnknownQuery(query: URLSearchParams, known: readonly string[], envelope: Envelope): Refusal | null {
   for (const name of query.keys()) {

@@ -65,7 +65,7 @@ export class Attempt implements ChatEvents {
   async begin(): Promise<void> {
     const { connectMs, firstByteMs } = this.options.deadlines
     if (this.target.upstream.canConnect === undefined) this.phase = 'waiting'
-    this.dueIn(this.phase === 'connecting' ? connectMs / 2 : firstByteMs, this.startedMs)
+    this.dueIn(this.phase === 'connecting' ? Math.min(connectMs / 2, firstByteMs) : firstByteMs, this.startedMs)
     const first = await this.guard(this.start())
     if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty', false))
     this.phase = 'answering'
@@ -149,10 +149,14 @@ export class Attempt implements ChatEvents {
   private readonly onDue = (): void => {
     const { clock, wholeDueMs, deadlines } = this.options
     if (clock.monotonicMs() >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
-    else if (this.phase === 'connecting') this.probe()
-    else if (this.phase === 'waiting') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)
+    else if (this.phase === 'connecting' && !this.isPast(deadlines.firstByteMs)) this.probe()
+    else if (this.phase !== 'answering') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)
     else if (this.pending !== null) this.expire(`silent for ${deadlines.silenceMs} ms`, false)
     else this.watchdog.due(wholeDueMs)
+  }
+
+  private isPast(delayMs: number): boolean {
+    return this.options.clock.monotonicMs() - this.startedMs >= delayMs
   }
 
   /**
