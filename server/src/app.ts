@@ -10,7 +10,7 @@ import { createOpenRequests } from './edge/openRequests.ts'
 import type { Connection } from './edge/pipeline.ts'
 import { createHttp } from './io/http.ts'
 import { createMetrics } from './io/metrics.ts'
-import { isConnectionFailure, sqlStateOf } from './io/postgres/client.ts'
+import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
 import type { RandomBytes } from './kernel/ids.ts'
@@ -99,7 +99,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     slot: slot.number,
     clock,
     log,
-    errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') },
+    errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
     onPosted: metrics.posted,
     onBuried: metrics.buried,
   })

@@ -1,6 +1,6 @@
 /** The money domain over a real database, as many processes of it as a test wants, with faults between the two. */
 
-import { sqlStateOf } from '../src/io/postgres/client.ts'
+import { isPartitionMissing, sqlStateOf } from '../src/io/postgres/client.ts'
 import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
 import { uuidV7 } from '../src/kernel/ids.ts'
@@ -101,7 +101,7 @@ export function openTill(database: Database, slot: number, clock: Clock): Till {
     slot,
     clock,
     log: SILENCE,
-    errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') },
+    errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
     onBuried: (charge) => buried.push(charge),
   })
   const till: Till = {

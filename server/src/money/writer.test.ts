@@ -296,3 +296,17 @@ test('drain waits for every charge, those that come while it waits too', async (
   expect(await house.spent(organization)).toEqual({ microcents: 2n, charges: 2 })
   await writer.drain()
 })
+
+test('a charge whose day has lost its partition since the last one is posted, not buried', async () => {
+  const turned = new TurnedClock(Date.UTC(2031, 5, 1))
+  const organization = await house.organization(1_000n)
+  const { writer, wallet, buried } = openTill(house.database, 9, turned)
+  await writer.post(house.charge(organization, 1n, { admittedAtMs: turned.now() }), wallet(organization))
+  await house.database.query('drop table charges_20310601')
+  await turnUntil(
+    turned,
+    writer.post(house.charge(organization, 2n, { admittedAtMs: turned.now() }), wallet(organization)),
+  )
+  expect(buried).toEqual([])
+  expect(await house.spent(organization)).toEqual({ microcents: 2n, charges: 1 })
+})

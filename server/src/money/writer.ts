@@ -168,6 +168,8 @@ export class Writer {
         return
       } catch (error) {
         if (errors.isRefusedData(error)) return this.halve(batch, error)
+        // A partition that was there may have been dropped since: retention takes whole days.
+        this.partitions.clear()
         log.warn({ err: error, charges: batch.length }, 'charges not posted yet; trying again')
         this.rejectRefills(error)
         await sleep(clock, delayMs)

@@ -140,6 +140,11 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof error.errno === 'string' && /^[0-9A-Z]{5}$/.test(error.errno) ? error.errno : null
 }
 
+/** True when a row found no partition to go into. It has the SQLSTATE of a check violation, and names no constraint. */
+export function isPartitionMissing(error: unknown): boolean {
+  return error instanceof Bun.SQL.PostgresError && sqlStateOf(error) === '23514' && !error.constraint
+}
+
 /** SQLSTATEs with which a server says that it takes no more from this connection, or takes no connection now. */
 const GOING_AWAY = new Set(['57P01', '57P02', '57P03', '57P05', '53300'])
 
