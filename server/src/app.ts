@@ -74,7 +74,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   await slot.reclaim()
   await preparePartitions(database, clock.now())
 
-  const clients = createUpstreamClients({ http: createHttp(clock), clock, log, environment: config.environment })
+  const clients = createUpstreamClients({ http: createHttp(clock), clock, log, environment: config.environment() })
   const catalog = await startLiveCatalog({
     clock,
     log,
