@@ -130,6 +130,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       onAnswered: metrics.answered,
     },
     openRequests: createOpenRequests(fixed.openRequestsPerKey),
+    clock,
     catalog: () => catalog.current(),
     chat: {
       clock,

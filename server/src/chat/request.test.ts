@@ -1,13 +1,13 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Model, tierOf } from '../catalog/model.ts'
-import type { PriceTable } from '../catalog/price.ts'
+import type { FlatTokenPrice } from '../catalog/price.ts'
 import { priceTokens } from '../money/pricing.ts'
 import type { ChatMessage } from '../upstream/spec.ts'
 import { countPrompt } from './count.ts'
 import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, STEP_TOKENS, worstCase } from './request.ts'
 
-const PRICE: PriceTable = { inputMicrocents: 3n, outputMicrocents: 7n, cachedInputMicrocents: 1n }
+const PRICE: FlatTokenPrice = { kind: 'tokens', inputMicrocents: 3n, outputMicrocents: 7n, cachedInputMicrocents: 1n }
 
 const MODEL: Model = {
   id: 'svc/test',
