@@ -15,7 +15,7 @@ const amount = fc.bigInt({ min: 0n, max: PRICE_MAX_MICROCENTS })
 const unitAmount = fc.bigInt({ min: 0n, max: UNIT_PRICE_MAX_MICROCENTS })
 
 /** A cached rate is a discount. */
-export const anyRate: fc.Arbitrary<TokenRate> = fc
+const anyRate: fc.Arbitrary<TokenRate> = fc
   .record({ inputMicrocents: amount, outputMicrocents: amount, cachedShare: fc.option(fc.bigInt(0n, 1_000n)) })
   .map(({ cachedShare, ...rate }) => ({
     ...rate,
@@ -23,7 +23,7 @@ export const anyRate: fc.Arbitrary<TokenRate> = fc
   }))
 
 /** One to four windows, in the order of their starts, that share no minute; the last may wrap midnight. */
-export const anyWindows: fc.Arbitrary<readonly PeakWindow[]> = fc
+const anyWindows: fc.Arbitrary<readonly PeakWindow[]> = fc
   .uniqueArray(fc.nat({ max: MINUTES_PER_DAY - 1 }), { minLength: 2, maxLength: 8 })
   .map((minutes) => {
     const sorted = minutes.toSorted((one, other) => one - other)
