@@ -4,6 +4,7 @@ import type { Discovered } from './catalog/discovered.ts'
 import { type Catalog, type Served, tiersOf } from './catalog/model.ts'
 import { priceToJson } from './catalog/price.ts'
 import { type LiveCatalog, startLiveCatalog } from './catalog/watch.ts'
+import { createTokenCounter } from './chat/tokenCounter.ts'
 import type { Config } from './config.ts'
 import { createLifecycle } from './edge/lifecycle.ts'
 import { createOpenRequests } from './edge/openRequests.ts'
@@ -74,7 +75,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   await slot.reclaim()
   await preparePartitions(database, clock.now())
 
-  const clients = createUpstreamClients({ http: createHttp(clock), clock, log, environment: config.environment })
+  const clients = createUpstreamClients({ http: createHttp(clock), clock, log, environment: config.environment() })
   const catalog = await startLiveCatalog({
     clock,
     log,
@@ -117,6 +118,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     onConfirmed: authenticator.onConfirmed,
   })
 
+  const tokenCounter = createTokenCounter(log)
   const handle = createRouter({
     edge: {
       clock,
@@ -138,6 +140,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       money,
       catalog: () => catalog.current(),
       targets: (served) => targetsOf(served, catalog.current(), clients.clientFor),
+      tokenCounter,
       onFirstToken: metrics.firstToken,
     },
     database,
@@ -172,7 +175,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     async close() {
       stopWorkers()
       catalog.close()
-      await Promise.all([clients.close(), listener.close(), slot.release()])
+      await Promise.all([clients.close(), listener.close(), slot.release(), tokenCounter.close()])
     },
   }
 }

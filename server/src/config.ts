@@ -34,8 +34,8 @@ export interface Config {
   /** The settings file's stamp from before it was read. */
   readonly stamp: string | null
   readonly settings: Settings
-  /** What this process was started with; engines get the part of it that drivers need. */
-  readonly environment: Environment
+  /** What this process was started with; engines get the part of it that drivers need. A function: no dump shows it. */
+  readonly environment: () => Environment
 }
 
 /** A configuration to start with, or all that is wrong with it, a line each, for the operator. */
@@ -72,7 +72,17 @@ export async function loadConfig(
   const dataDirectory = resolve(workingDirectory, directory)
   return {
     ok: true,
-    config: { dataDirectory, host, port, adminPort, databaseUrl, source, stamp, settings, environment },
+    config: {
+      dataDirectory,
+      host,
+      port,
+      adminPort,
+      databaseUrl,
+      source,
+      stamp,
+      settings,
+      environment: () => environment,
+    },
   }
 }
 

@@ -55,7 +55,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       source: null,
       stamp: null,
       settings: settingsOf(options),
-      environment: {},
+      environment: () => ({}),
     },
     database,
     databaseUrl: url,

@@ -124,7 +124,7 @@ async function firstLine(
 }
 
 /** Runs one operator command; throws with its stderr when it fails. */
-export async function runCommand(words: readonly string[]): Promise<Record<string, unknown>> {
+async function runCommand(words: readonly string[]): Promise<Record<string, unknown>> {
   const child = spawn(COMMAND, [...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, DATABASE_URL: '' },
@@ -143,7 +143,7 @@ export async function runCommand(words: readonly string[]): Promise<Record<strin
 }
 
 /** The embedded PostgreSQL of a killed gateway runs on; this ends it at once. Its process id is the file's first line. */
-export async function stopLeftBehind(dataDir: string): Promise<void> {
+async function stopLeftBehind(dataDir: string): Promise<void> {
   const pid = await readFile(join(dataDir, 'postgres/cluster/postmaster.pid'), 'utf8').then(
     (text) => Number(text.split('\n')[0]),
     () => null,

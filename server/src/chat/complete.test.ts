@@ -10,6 +10,7 @@ import { SECOND_MS } from '../kernel/time.ts'
 import { readBalance } from '../money/balance.ts'
 import { type ChatEvent, type Upstream, UpstreamFailure } from '../upstream/spec.ts'
 import { type ChatDependencies, type ChatReply, complete, type StreamedPart } from './complete.ts'
+import { countText } from './tokens.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 /** A token costs a micro-cent, of prompt and answer alike. */
@@ -95,6 +96,11 @@ async function stage(credit: bigint, script: (stage: Stage) => Script | Error): 
     money: till,
     catalog: () => createCatalog([MODEL], [], DEFAULT_DEADLINES),
     targets: () => [{ upstream, model: 'test' }],
+    // In this thread, so that a turned clock does not run ahead of it.
+    tokenCounter: {
+      count: async (texts) => texts.reduce((sum, text) => sum + countText(text), 0),
+      close: async () => {},
+    },
   }
   const made: Stage = {
     till,

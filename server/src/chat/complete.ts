@@ -12,9 +12,9 @@ import type { ChatTarget } from '../routing/attempt.ts'
 import { openChat } from '../routing/open.ts'
 import { toRefusal } from '../routing/refusal.ts'
 import { type ChatCall, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
-import { countPrompt, countText } from './count.ts'
 import { Generation } from './generation.ts'
 import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, worstCase } from './request.ts'
+import { countPrompt, type TokenCounter } from './tokenCounter.ts'
 
 /** A streamed call that has brought nothing for this long is answered all the same, so that proxies keep it open. */
 const REPLY_LATEST_MS = 15 * SECOND_MS
@@ -36,6 +36,7 @@ export interface ChatDependencies {
   readonly catalog: () => Catalog
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
+  readonly tokenCounter: TokenCounter
   readonly onFirstToken?: (milliseconds: number) => void
 }
 
@@ -244,11 +245,12 @@ class Call {
 
   /** What the upstream did not report, or reported on its way and not at the end (C4). */
   private async count(generation: Generation, reported: TokenUsage | null): Promise<TokenUsage> {
-    const completionTokens = (await countText(generation.text)) + (await countText(generation.reasoning))
+    const counter = this.dependencies.tokenCounter
+    const completionTokens = await counter.count([generation.text, generation.reasoning])
     if (reported !== null) {
       return { ...reported, completionTokens: Math.max(reported.completionTokens, completionTokens) }
     }
-    const promptTokens = await countPrompt(this.request.messages)
+    const promptTokens = await countPrompt(counter, this.request.messages)
     return { promptTokens, cachedPromptTokens: 0, completionTokens }
   }
 

@@ -1,5 +1,5 @@
 import packageJson from '../../package.json' with { type: 'json' }
-import { isConnectionFailure } from '../io/postgres/client.ts'
+import { isConnectionFailure, sqlStateOf } from '../io/postgres/client.ts'
 import { Refused } from '../kernel/errors.ts'
 import { type Command, CommandFailure, type CommandResult, UsageFailure } from './command.ts'
 import { COMMANDS } from './commands.ts'
@@ -64,6 +64,11 @@ function explain(error: unknown, command: Command): Explained {
   if (isConnectionFailure(error)) {
     const problem = `the database can't be reached (${message}): check that it runs and that DATABASE_URL names it`
     return { code: 'database_unreachable', problems: [problem], exitCode: FAILED }
+  }
+  // Who may not log in, has no such database, or may not make tables in it.
+  if (/^(28|3D000|42501)/.test(sqlStateOf(error) ?? '')) {
+    const problem = `the database refuses: ${message}; check the user, the password and the database in DATABASE_URL`
+    return { code: 'database_refused', problems: [problem], exitCode: FAILED }
   }
   const unusable = describeUnusable(error)
   if (unusable !== null) return { code: 'failed', problems: [unusable], exitCode: FAILED }

@@ -1,16 +1,19 @@
 /** The `ai` SDK with `@ai-sdk/openai-compatible` as they come from npm, with nothing but base URL and key changed. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, RetryError, streamText } from 'ai'
 import type { TestKey } from '../customer.ts'
 import { type ChargeRow, costOf, type House, openHouse } from './house.ts'
 
+// The clients wait before they try again, and an engine takes a while to start on a busy machine.
+setDefaultTimeout(60_000)
+
 let house: House
 
 beforeAll(async () => {
   house = await openHouse({ gguf: true })
-}, 60_000)
+})
 afterAll(() => house?.close())
 
 const modelsOf = ({ key }: Pick<TestKey, 'key'>) =>

@@ -1,16 +1,19 @@
 /** The official `openai` client as it comes from npm, with nothing but its base URL and key changed. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI, { APIError, AuthenticationError, BadRequestError, NotFoundError, RateLimitError } from 'openai'
 import type { TestKey } from '../customer.ts'
 import { costOf, type House, openHouse } from './house.ts'
+
+// The clients wait before they try again, and an engine takes a while to start on a busy machine.
+setDefaultTimeout(60_000)
 
 let house: House
 let callsMade = 0
 
 beforeAll(async () => {
   house = await openHouse()
-}, 60_000)
+})
 afterAll(() => house?.close())
 
 function clientOf({ key }: Pick<TestKey, 'key'>, more: object = {}): OpenAI {
@@ -23,10 +26,10 @@ function clientOf({ key }: Pick<TestKey, 'key'>, more: object = {}): OpenAI {
   return new OpenAI({ baseURL: house.server.url, apiKey: key, fetch: counted, ...more })
 }
 
-const ask = (model: string, more: object = {}) => ({
+const ask = <More extends object = object>(model: string, more?: More) => ({
   model,
   messages: [{ role: 'user' as const, content: 'Count for me please' }],
-  ...more,
+  ...(more as More),
 })
 
 /** Reads a stream to its end. */

@@ -11,9 +11,9 @@ import { startServer, type TestServer } from '../server.ts'
 import { writeTinyGguf } from '../tinyGguf.ts'
 
 /** Micro-cents per million tokens: odd, so that a rounding at the wrong place shows. */
-export const PRICE = { input: 123_456_789_013n, cached: 45_678_901_237n, output: 234_567_890_129n }
-/** What the GGUF models may use for prompt and answer. */
-export const GGUF_CONTEXT_TOKENS = 2_048
+const PRICE = { input: 123_456_789_013n, cached: 45_678_901_237n, output: 234_567_890_129n }
+/** What every model may use for prompt and answer. */
+export const CONTEXT_TOKENS = 2_048
 
 /** A row of `charges`, as far as the tests look at it. */
 export interface ChargeRow {
@@ -47,17 +47,22 @@ export function costOf(usage: { prompt: bigint; completion: bigint; cached?: big
   return (sum + 999_999n) / 1_000_000n
 }
 
+/** GGUF models: `solo` answers one call at a time, `shared` three. */
+const ENGINES = ['solo', 'shared'] as const
+
 export interface HouseOptions {
+  /** Whether to run them too. */
   readonly gguf?: boolean
 }
 
 /** Starts it. Call `close` in `afterAll`. */
 export async function openHouse({ gguf = false }: HouseOptions = {}): Promise<House> {
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
-  const file = join(folder, 'tiny.gguf')
-  if (gguf) writeTinyGguf(file, { contextTokens: GGUF_CONTEXT_TOKENS })
+  if (gguf) {
+    for (const name of ENGINES) writeTinyGguf(join(folder, `${name}.gguf`), { contextTokens: CONTEXT_TOKENS })
+  }
   const upstream = await startUpstream()
-  const server = await startServer({ settings: settingsFor(upstream.port, gguf ? file : null) })
+  const server = await startServer({ settings: settingsFor(upstream.port, gguf ? folder : null) })
   const database = await openDirectory(server.dataDir)
   const house: House = {
     server,
@@ -92,7 +97,8 @@ export async function openHouse({ gguf = false }: HouseOptions = {}): Promise<Ho
 
 async function startUpstream(): Promise<{ process: ChildProcess; port: number }> {
   const program = join(import.meta.dirname, 'openaiServer.ts')
-  const child = spawn(process.execPath, [program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  // Its input is ours, and it ends with it: whatever becomes of a test, nothing is left behind.
+  const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] })
   const port = await new Promise<number>((resolve, reject) => {
     child.stdout.once('data', (data) => resolve(Number(String(data))))
     child.once('exit', (code) => reject(new Error(`the upstream ended with ${code}`)))
@@ -127,12 +133,11 @@ function settingsFor(upstreamPort: number, gguf: string | null): string {
   const model = (id: string, upstream: string, name: string, more = '') => `
   - id: svc/${id}
     aliases: [${id}]
-    context_length: 8192
-    max_output_tokens: ${GGUF_CONTEXT_TOKENS}
+    context_length: ${CONTEXT_TOKENS}
     pricing: { ${price.join(', ')} }
     targets: [{ upstream: ${upstream}, model: ${name} }]${more}`
   const engine = (name: string, sequences: number) => `
-  ${name}: { dialect: gguf, file: ${gguf}, sequences: ${sequences}, context_tokens: ${GGUF_CONTEXT_TOKENS} }`
+  ${name}: { dialect: gguf, file: ${gguf}/${name}.gguf, sequences: ${sequences}, context_tokens: ${CONTEXT_TOKENS} }`
   return `
 open_requests_per_key: 4
 upstreams:

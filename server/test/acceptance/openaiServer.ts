@@ -1,6 +1,7 @@
 /**
  * A small, honest model server that speaks OpenAI's wire format, as a process of its own. It says the numbers from 1 up,
- * a word a token, until `max_tokens` or 20. The model's name chooses how it behaves. Prints its port, then serves.
+ * a word a token, until `max_tokens` or 20. The model's name chooses how it behaves. Prints its port, then serves
+ * until its input ends.
  *
  *     bun server/test/acceptance/openaiServer.ts
  *
@@ -34,10 +35,20 @@ function answer(asked: Asked): Response {
     if (busyCalls === 1) return refuse(429, 'busy')
   }
   const events = asked.model === 'endless' ? endless() : finite(asked)
-  return new Response(ReadableStream.from(events), { headers: { 'Content-Type': 'text/event-stream' } })
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      const { done, value } = await events.next()
+      if (done) controller.close()
+      else controller.enqueue(value)
+    },
+    async cancel() {
+      await events.return(undefined)
+    },
+  })
+  return new Response(body, { headers: { 'Content-Type': 'text/event-stream' } })
 }
 
-async function* finite(asked: Asked): AsyncGenerator<Uint8Array> {
+async function* finite(asked: Asked): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   const words = Math.min(WORDS, asked.max_tokens ?? WORDS)
   yield chunk({ role: 'assistant', content: '' }, null)
   for (let word = 1; word <= words; word += 1) yield chunk({ content: `${word} ` }, null)
@@ -46,7 +57,7 @@ async function* finite(asked: Asked): AsyncGenerator<Uint8Array> {
   yield event('[DONE]')
 }
 
-async function* endless(): AsyncGenerator<Uint8Array> {
+async function* endless(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   openStreams += 1
   try {
     for (let word = 1; ; word += 1) {
@@ -58,7 +69,7 @@ async function* endless(): AsyncGenerator<Uint8Array> {
   }
 }
 
-function usage({ messages }: Asked, completionTokens: number): Uint8Array {
+function usage({ messages }: Asked, completionTokens: number): Uint8Array<ArrayBuffer> {
   const promptTokens = messages.reduce((sum, { content }) => sum + content.split(' ').length, 0)
   return event(
     JSON.stringify({
@@ -76,11 +87,11 @@ function usage({ messages }: Asked, completionTokens: number): Uint8Array {
 
 const HEAD = { id: 'upstream', object: 'chat.completion.chunk', created: 1, model: 'whatever-the-upstream-calls-it' }
 
-function chunk(delta: object, finishReason: string | null): Uint8Array {
+function chunk(delta: object, finishReason: string | null): Uint8Array<ArrayBuffer> {
   return event(JSON.stringify({ ...HEAD, choices: [{ index: 0, delta, finish_reason: finishReason }] }))
 }
 
-function event(data: string): Uint8Array {
+function event(data: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(`data: ${data}\n\n`)
 }
 
@@ -98,3 +109,4 @@ const server = Bun.serve({
   },
 })
 console.log(server.port)
+process.stdin.on('end', () => process.exit()).resume()

@@ -11,13 +11,15 @@ const runner = await startKillRunner()
 let failed = 0
 let answers = 0
 let cutShort = 0
+let late = 0
 for (let seed = first; seed < first + Number(values.seeds); seed += 1) {
   const result = await runner.run(seed)
   answers += result.whole
   cutShort += result.cutShort
+  if (!result.struck) late += 1
   console.log(
     `seed ${seed}: ${JSON.stringify(result.fault)}, ${result.whole} whole answers, ${result.cutShort} cut short, ` +
-      `${result.charges} charges`,
+      `${result.charges} charges${result.struck ? '' : '; the fault came after the last call'}`,
   )
   if (result.problems.length === 0) continue
   failed += 1
@@ -25,5 +27,7 @@ for (let seed = first; seed < first + Number(values.seeds); seed += 1) {
   console.log(`  again: ${replayOf(seed)}`)
 }
 await runner.close()
-console.log(`${values.seeds} seeds, ${failed} failed; ${answers} whole answers, ${cutShort} cut short`)
+console.log(
+  `${values.seeds} seeds, ${failed} failed; ${answers} whole answers, ${cutShort} cut short; ${late} faults came late`,
+)
 process.exit(failed === 0 ? 0 : 1)

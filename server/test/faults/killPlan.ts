@@ -75,7 +75,7 @@ function faultOf(random: Seeded, seed: number): Fault {
     case 2:
       return { kind: 'both', databaseFirst: random.percent(50) }
     default:
-      // A run sends some thousands of times, of which the start takes some hundred.
-      return { kind: 'send', nth: random.between(100, 3_000) }
+      // The thread that serves sends some 750 times in a run, of which the start takes some 100.
+      return { kind: 'send', nth: random.between(100, 600) }
   }
 }

@@ -162,7 +162,7 @@ async function killedInMidAnswer(key: string): Promise<void> {
   const seen = upstream.requests.length
   script.push('silence', 'silence')
   const cut = [true, false].map((stream) => send(key, { model: 'svc/real', stream, messages }))
-  await upstream.requested(seen + 2)
+  await reached(seen + 2, ...cut)
   await server.kill()
   await killPostgres(server.dataDir)
   await Promise.all(cut)
@@ -173,9 +173,18 @@ async function hungUp(key: string): Promise<void> {
   script.push('silence')
   const leaving = new AbortController()
   const left = send(key, { model: 'svc/real', stream: true, messages }, '/chat/completions', leaving.signal)
-  await upstream.requested(seen + 1)
+  await reached(seen + 1, left)
   leaving.abort()
   await left
+}
+
+/** Waits until the upstream has seen so many requests. Throws when a call ends before, which then says why. */
+async function reached(count: number, ...calls: Promise<{ status: number; text: string }>[]): Promise<void> {
+  const ended = calls.map(async (call) => {
+    const { status, text } = await call
+    throw new Error(`a call that was to stay open ended with ${status}: ${text}`)
+  })
+  await Promise.race([upstream.requested(count), ...ended])
 }
 
 async function filesBeneath(folder: string): Promise<string[]> {

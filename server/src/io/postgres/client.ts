@@ -140,9 +140,12 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof error.errno === 'string' && /^[0-9A-Z]{5}$/.test(error.errno) ? error.errno : null
 }
 
-/** True when a row found no partition to go into. It has the SQLSTATE of a check violation, and names no constraint. */
+/**
+ * True when a row found no partition to go into. The SQLSTATE is that of any violated check and the message may be
+ * translated; the function of the server that reports it is its own.
+ */
 export function isPartitionMissing(error: unknown): boolean {
-  return error instanceof Bun.SQL.PostgresError && sqlStateOf(error) === '23514' && !error.constraint
+  return error instanceof Bun.SQL.PostgresError && error.routine === 'ExecFindPartition'
 }
 
 /** SQLSTATEs with which a server says that it takes no more from this connection, or takes no connection now. */

@@ -1,0 +1,103 @@
+/**
+ * The official `openai` client for Python, unchanged but for base URL and key. Installed by pip into a virtual
+ * environment under node_modules/.cache, once; where Python or the package registry is missing, the test is skipped and
+ * says why.
+ */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { costOf, type House, openHouse } from './house.ts'
+
+setDefaultTimeout(60_000)
+
+const VERSION = '3.52.0'
+const CACHE = join(import.meta.dirname, '../../../node_modules/.cache')
+
+/** Python with the client, or why there is none. */
+async function installClient(): Promise<{ python: string } | { problem: string }> {
+  const folder = join(CACHE, `python-openai-${VERSION}`)
+  const python = join(folder, 'bin/python')
+  const complete = join(folder, 'complete')
+  if (existsSync(complete)) return { python }
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(CACHE, { recursive: true })
+  const steps = [
+    ['python3', '-m', 'venv', folder],
+    [python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--retries', '1', `openai==${VERSION}`],
+  ]
+  for (const step of steps) {
+    const { code, stderr } = await run(step)
+    if (code !== 0) return { problem: `${step.join(' ')}: ${stderr.trim().split('\n').at(-1)}` }
+  }
+  await writeFile(complete, '')
+  return { python }
+}
+
+async function run(command: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  if (Bun.which(command[0] ?? '') === null) return { code: 127, stdout: '', stderr: 'not found' }
+  const child = Bun.spawn([...command], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, stdout, stderr }
+}
+
+const installed = await installClient()
+if ('problem' in installed) console.warn(`skipped, the Python client can't be installed: ${installed.problem}`)
+const withPython = test.skipIf('problem' in installed)
+
+let house: House
+
+beforeAll(async () => {
+  house = await openHouse()
+})
+afterAll(() => house?.close())
+
+interface Answer {
+  readonly text: string
+  readonly finish: string
+  readonly usage: {
+    readonly prompt_tokens: number
+    readonly completion_tokens: number
+    readonly prompt_tokens_details: { readonly cached_tokens: number }
+  }
+  readonly request_id?: string
+}
+
+withPython('answers, charges, the catalog and every class of error, as Python sees them', async () => {
+  if ('problem' in installed) return
+  const key = await house.customer()
+  const program = join(import.meta.dirname, 'openaiClient.py')
+  const { code, stdout, stderr } = await run([installed.python, program, house.server.url, key.key])
+  expect([code, stderr]).toEqual([0, ''])
+  const seen = JSON.parse(stdout)
+
+  const answers: Answer[] = seen.answers
+  const rows = await house.charges(key)
+  expect(rows).toHaveLength(answers.length)
+  for (const [index, { usage, finish, text }] of answers.entries()) {
+    expect(finish).toBe('stop')
+    // The streamed answer is the whole one in pieces.
+    expect(text).toBe(answers[index - (index % 2)]?.text ?? '')
+    expect(rows[index]).toMatchObject({
+      prompt: BigInt(usage.prompt_tokens),
+      completion: BigInt(usage.completion_tokens),
+      cached: BigInt(usage.prompt_tokens_details.cached_tokens),
+      estimated: false,
+      outcome: 'completed',
+    })
+    expect(rows[index]?.cost).toBe(costOf(rows[index] ?? { prompt: 0n, completion: 0n }))
+  }
+  expect(answers[0]?.request_id).toMatch(/^[0-9a-f]{32}$/)
+  expect(seen.models).toContain('svc/sandbox')
+  expect(seen.retrieved).toBe('svc/sandbox')
+  expect(seen.wrong_key).toEqual(['AuthenticationError', 401, 'invalid_api_key', null])
+  expect(seen.unknown_model).toEqual(['NotFoundError', 404, 'model_not_found', 'model'])
+  expect(seen.unknown_model_streamed).toEqual(['APIError', null, 'model_not_found', 'model'])
+  expect(seen.tools).toEqual(['BadRequestError', 400, 'unsupported_parameter', 'tools'])
+  expect(seen.down).toEqual(['InternalServerError', 503, 'upstream_unavailable', null])
+})

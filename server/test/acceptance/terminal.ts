@@ -1,0 +1,72 @@
+/** The command `tollgate` as it is typed in a terminal: its words in, its output and exit code out. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { join } from 'node:path'
+
+const COMMAND = join(import.meta.dirname, '../../bin/tollgate')
+
+export interface TerminalOptions {
+  readonly environment?: Readonly<Record<string, string>>
+  /** Where it is typed; the data directory is `.tollgate` there unless a flag says otherwise. */
+  readonly folder: string
+}
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** A command that goes on. */
+export interface Typed {
+  readonly process: ChildProcess
+  readonly ended: Promise<Ended>
+  /** Resolves to all of stdout once `text` stands there; rejects when the command ends before. */
+  shows(text: string): Promise<string>
+}
+
+/** Types a command. Discovery is off, and no database but the embedded one, unless the environment says so. */
+export function typeCommand(words: readonly string[], { environment = {}, folder }: TerminalOptions): Typed {
+  return run(COMMAND, words, folder, { TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '', ...environment })
+}
+
+/** Pastes a text into a shell and waits for its end. */
+export function paste(text: string, folder: string): Promise<Ended> {
+  return run('sh', ['-c', text], folder, {}).ended
+}
+
+function run(program: string, words: readonly string[], folder: string, more: Record<string, string>): Typed {
+  const child = spawn(program, words, {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...more },
+  })
+  let stdout = ''
+  let stderr = ''
+  const waiting = new Set<() => void>()
+  child.stdout.on('data', (data) => {
+    stdout += data
+    for (const look of waiting) look()
+  })
+  child.stderr.on('data', (data) => {
+    stderr += data
+  })
+  const ended = new Promise<Ended>((resolve) => {
+    child.once('close', (code) => resolve({ code, stdout, stderr }))
+  })
+  return {
+    process: child,
+    ended,
+    shows: (text) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          if (!stdout.includes(text)) return
+          waiting.delete(look)
+          resolve(stdout)
+        }
+        waiting.add(look)
+        look()
+        void ended.then(({ code }) => reject(new Error(`it ended with ${code} and never said "${text}": ${stderr}`)))
+      }),
+  }
+}
