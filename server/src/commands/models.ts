@@ -50,7 +50,7 @@ function toJson(model: Model) {
     modality,
     status,
     aliases,
-    context_length: contextTokens,
+    context_length: contextTokens === 0 ? null : contextTokens,
     serverless: tier(serverless),
     economy: economy === null ? null : tier(economy),
   }
