@@ -132,6 +132,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       onAnswered: metrics.answered,
     },
     openRequests: createOpenRequests(fixed.openRequestsPerKey),
+    clock,
     catalog: () => catalog.current(),
     chat: {
       clock,

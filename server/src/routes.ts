@@ -22,10 +22,12 @@ import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
+import type { Clock } from './kernel/time.ts'
 
 export interface RouteDependencies {
   readonly edge: PipelineDependencies
   readonly openRequests: OpenRequests
+  readonly clock: Clock
   readonly catalog: () => Catalog
   readonly chat: ChatDependencies
   readonly database: Queryable
@@ -38,8 +40,8 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ catalog, chat, openRequests, database }: RouteDependencies): Route[] {
-  const models = createCatalogEndpoints()
+function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDependencies): Route[] {
+  const models = createCatalogEndpoints(clock)
   return [
     {
       method: 'GET',

@@ -29,7 +29,7 @@ async function call(till: Till, organizationId: string, random: Seeded, tally: T
   const admitted = await admit(
     till,
     { organizationId, keyId: KEY, model: 'svc/test', tier: 'serverless', priceHash: new Uint8Array(32) },
-    { wholeMicrocents: whole, firstStepMicrocents: first },
+    () => ({ wholeMicrocents: whole, firstStepMicrocents: first }),
   )
   if (!admitted.ok) {
     if (admitted.refusal.code === 'insufficient_balance') tally.refused += 1

@@ -1,11 +1,12 @@
 import { BRAND } from '../kernel/brand.ts'
 import { CHAT_PARAMETERS, type Model, tierOf } from './model.ts'
-import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
+import { type FlatTokenPrice, MICROCENTS_PER_CENT } from './price.ts'
 import type { Offer } from './settings.ts'
 import { SANDBOX_DEFAULTS, type SandboxUpstreamSettings } from './upstream.ts'
 
-function wholeCents(input: bigint, output: bigint): PriceTable {
+function wholeCents(input: bigint, output: bigint): FlatTokenPrice {
   return {
+    kind: 'tokens',
     inputMicrocents: input * MICROCENTS_PER_CENT,
     outputMicrocents: output * MICROCENTS_PER_CENT,
     cachedInputMicrocents: null,

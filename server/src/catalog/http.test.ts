@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
+import { TurnedClock } from '../../test/clock.ts'
 import type { Refusal } from '../kernel/errors.ts'
 import type { Result } from '../kernel/result.ts'
+import { HOUR_MS, MINUTE_MS } from '../kernel/time.ts'
 import { catalogOf } from './assemble.ts'
 import { sandboxOffer } from './builtin.ts'
 import { type CatalogAnswer, createCatalogEndpoints } from './http.ts'
@@ -22,7 +24,7 @@ const FULL: Model = {
   planCovered: true,
   serverless: tierOf(
     'serverless',
-    { inputMicrocents: 1_500_000n, outputMicrocents: 499_999n, cachedInputMicrocents: 499_999n },
+    { kind: 'tokens', inputMicrocents: 1_500_000n, outputMicrocents: 499_999n, cachedInputMicrocents: 499_999n },
     [],
   ),
 }
@@ -40,7 +42,8 @@ const EMBEDDER: Model = {
 const CATALOG = createCatalog([SANDBOX, FULL, EMBEDDER], [], DEFAULT_DEADLINES)
 
 const query = (text = '') => new URLSearchParams(text)
-const endpoints = createCatalogEndpoints()
+const clock = new TurnedClock()
+const endpoints = createCatalogEndpoints(clock)
 
 function answerOf(result: Result<CatalogAnswer>): CatalogAnswer {
   if (!result.ok) throw new Error(result.refusal.message)
@@ -155,7 +158,8 @@ test('an answer that the client has already is 304 without a body', () => {
 })
 
 test('the tag comes from the content: the same in every process, another for every change', () => {
-  const etagOf = (catalog: Catalog) => answerOf(createCatalogEndpoints().list(catalog, query(), null)).headers['ETag']
+  const etagOf = (catalog: Catalog) =>
+    answerOf(createCatalogEndpoints(clock).list(catalog, query(), null)).headers['ETag']
   expect(etagOf(catalogOf(DEFAULT_SETTINGS, [], null))).toBe(etagOf(catalogOf(DEFAULT_SETTINGS, [], null)))
   const renamed = createCatalog([{ ...SANDBOX, author: 'x' }, FULL, EMBEDDER], [], DEFAULT_DEADLINES)
   expect(etagOf(renamed)).not.toBe(etagOf(CATALOG))
@@ -166,4 +170,78 @@ test('the bytes are made once for a catalog, and anew for the next', () => {
   expect(answerOf(endpoints.list(CATALOG, query(), null)).bytes).toBe(first)
   const next = createCatalog([FULL], [], DEFAULT_DEADLINES)
   expect(bodyOf(endpoints.list(next, query(), null)).data).toHaveLength(1)
+})
+
+const TIMED: Model = {
+  ...SANDBOX,
+  id: 'svc/timed',
+  aliases: [],
+  serverless: tierOf(
+    'serverless',
+    {
+      kind: 'tokens_by_time',
+      peak: { inputMicrocents: 2_000_000n, outputMicrocents: 4_000_000n, cachedInputMicrocents: null },
+      offPeak: { inputMicrocents: 1_000_000n, outputMicrocents: 3_000_000n, cachedInputMicrocents: null },
+      peakWindows: [{ startMinute: 480, endMinute: 1_440 }],
+    },
+    [],
+  ),
+  economy: tierOf(
+    'economy',
+    {
+      kind: 'tokens_by_time',
+      peak: { inputMicrocents: 20_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null },
+      offPeak: { inputMicrocents: 10_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null },
+      peakWindows: [{ startMinute: 1_380, endMinute: 60 }],
+    },
+    [],
+  ),
+}
+
+test('listings turn at the edges of peak windows, bytes and tag, and turn back the next day', async () => {
+  const day = new TurnedClock(Date.UTC(2030, 0, 15))
+  const timed = createCatalogEndpoints(day)
+  const catalog = createCatalog([SANDBOX, TIMED], [], DEFAULT_DEADLINES)
+  const seen = () => {
+    const list = answerOf(timed.list(catalog, query(), null))
+    const plain = answerOf(timed.retrieve(catalog, 'svc/sandbox', query(), null))
+    const pricing = (id: string) => bodyOf(timed.retrieve(catalog, id, query(), null)).pricing
+    return {
+      tag: list.headers['ETag'],
+      plainTag: plain.headers['ETag'],
+      listed: bodyOf(timed.list(catalog, query(), null)).data[1].pricing.period,
+      serverless: [pricing('svc/timed').period, pricing('svc/timed').input_per_1m_tokens_cents],
+      economy: [pricing('svc/timed:economy').period, pricing('svc/timed:economy').input_per_1m_tokens_cents],
+    }
+  }
+  const midnight = seen()
+  expect(midnight).toMatchObject({ listed: 'off_peak', serverless: ['off_peak', 1], economy: ['peak', 20] })
+  await day.turn(HOUR_MS)
+  expect(seen()).toMatchObject({ listed: 'off_peak', serverless: ['off_peak', 1], economy: ['off_peak', 10] })
+  await day.turn(7 * HOUR_MS - 1)
+  const before = seen()
+  expect(before.listed).toBe('off_peak')
+  expect(answerOf(timed.list(catalog, query(), before.tag ?? '')).status).toBe(304)
+  await day.turn(1)
+  const after = seen()
+  expect(after).toMatchObject({ listed: 'peak', serverless: ['peak', 2], economy: ['off_peak', 10] })
+  expect(after.tag).not.toBe(before.tag)
+  expect(after.plainTag).toBe(before.plainTag)
+  expect(answerOf(timed.list(catalog, query(), before.tag ?? '')).status).toBe(200)
+  await day.turn(15 * HOUR_MS)
+  expect(seen()).toMatchObject({ listed: 'peak', serverless: ['peak', 2], economy: ['peak', 20] })
+  await day.turn(HOUR_MS)
+  expect(seen()).toEqual(midnight)
+})
+
+test('between two edges the bytes are made once', async () => {
+  const day = new TurnedClock(Date.UTC(2030, 0, 15, 8))
+  const timed = createCatalogEndpoints(day)
+  const catalog = createCatalog([TIMED], [], DEFAULT_DEADLINES)
+  const bytes = () => answerOf(timed.list(catalog, query(), null)).bytes
+  const first = bytes()
+  await day.turn(15 * HOUR_MS - MINUTE_MS)
+  expect(bytes()).toBe(first)
+  await day.turn(MINUTE_MS)
+  expect(bytes()).not.toBe(first)
 })

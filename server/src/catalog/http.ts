@@ -1,5 +1,6 @@
 import { refusal } from '../kernel/errors.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
+import type { Clock } from '../kernel/time.ts'
 import { type Catalog, lookUp, MODALITIES, type Modality, quoteName } from './model.ts'
 import { type Page, type Pages, pagesOf } from './pages.ts'
 
@@ -18,8 +19,11 @@ export interface CatalogEndpoints {
   retrieve(catalog: Catalog, rawId: string, query: URLSearchParams, ifNoneMatch: string | null): Result<CatalogAnswer>
 }
 
-/** The endpoints of the catalog. They keep the pages of the catalog that was asked for last. */
-export function createCatalogEndpoints(): CatalogEndpoints {
+/**
+ * The endpoints of the catalog. They keep the pages of the catalog that was asked for last. Prices by time of day are
+ * shown as of the clock's instant.
+ */
+export function createCatalogEndpoints(clock: Clock): CatalogEndpoints {
   let made: { readonly catalog: Catalog; readonly pages: Pages } | null = null
   const pagesFor = (catalog: Catalog): Pages => {
     if (made?.catalog !== catalog) made = { catalog, pages: pagesOf(catalog) }
@@ -28,14 +32,14 @@ export function createCatalogEndpoints(): CatalogEndpoints {
   return {
     list: (catalog, query, ifNoneMatch) => {
       const modality = readModality(query)
-      return modality.ok ? ok(answer(pagesFor(catalog).list(modality.value), ifNoneMatch)) : modality
+      return modality.ok ? ok(answer(pagesFor(catalog).list(modality.value, clock.now()), ifNoneMatch)) : modality
     },
     retrieve: (catalog, rawId, query, ifNoneMatch) => {
       const unknown = unknownParameter(query, [])
       if (unknown !== null) return unknown
       const id = decoded(rawId)
       const served = lookUp(catalog, id ?? rawId)
-      if (served.ok) return ok(answer(pagesFor(catalog).model(served.value), ifNoneMatch))
+      if (served.ok) return ok(answer(pagesFor(catalog).model(served.value, clock.now()), ifNoneMatch))
       // There is no field to blame: the id is part of the path.
       return refused(refusal(served.refusal.code, served.refusal.message))
     },

@@ -27,7 +27,7 @@ const ModelShape = closed(
     aliases: z.array(z.string()).max(LIST_MAX).default([]),
     owned_by: label.optional(),
     author: label.optional(),
-    context_length: whole(1, TOKENS_MAX),
+    context_length: whole(1, TOKENS_MAX).optional(),
     max_output_tokens: whole(1, TOKENS_MAX).optional(),
     created: whole(0, 100_000_000_000).optional(),
     fine_tunable: z.boolean().default(false),
@@ -70,6 +70,7 @@ export function loadModel(value: unknown, path: Path, context: ModelContext, rep
   const serverless = loadTier('serverless', read, read, path, context, report)
   const economy = read.economy && loadTier('economy', read.economy, read, [...path, 'economy'], context, report)
   if (serverless === null || economy === null || checks.includes(false)) return null
+  const contextTokens = read.context_length ?? 0
   return {
     id: read.id,
     modality: read.modality,
@@ -77,8 +78,8 @@ export function loadModel(value: unknown, path: Path, context: ModelContext, rep
     aliases: read.aliases,
     ownedBy: read.owned_by ?? context.ownedBy,
     author: read.author ?? null,
-    contextTokens: read.context_length,
-    maxOutputTokens: read.modality === 'embedding' ? 0 : (read.max_output_tokens ?? read.context_length),
+    contextTokens,
+    maxOutputTokens: read.modality === 'chat' ? (read.max_output_tokens ?? contextTokens) : 0,
     createdSeconds: read.created ?? null,
     fineTunable: read.fine_tunable,
     fineTuneBaseModel: read.fine_tune_base_model ?? null,
@@ -100,7 +101,7 @@ function loadTier(
   report: Report,
 ): Tier | null {
   const price = toPriceTable(tier.pricing, model.modality, [...path, 'pricing'], report)
-  const needs = { active: model.status === 'active', contextTokens: model.context_length }
+  const needs = { active: model.status === 'active', contextTokens: model.context_length ?? 0 }
   const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
   return price === null || targets === null ? null : tierOf(name, price, targets)
 }
@@ -126,18 +127,26 @@ function checkNames(read: ModelInput, path: Path, report: Report): boolean {
 }
 
 function checkModality(read: ModelInput, path: Path, report: Report): boolean {
-  if (read.modality === 'chat') return true
-  if (read.modality === 'embedding') {
-    if (read.max_output_tokens !== undefined) {
-      report([...path, 'max_output_tokens'], 'an embedding model puts out no tokens: remove it')
-      return false
-    }
-    if (read.status !== 'active') return true
-    report([...path, 'modality'], "no endpoint charges embedding models yet: set 'status: coming_soon' to list it")
-    return false
+  const { modality } = read
+  let sound = true
+  const reject = (key: string, reason: string) => {
+    report([...path, key], reason)
+    sound = false
   }
-  report([...path, 'modality'], `no endpoint charges ${read.modality} models yet: remove this model`)
-  return false
+  // Holds are computed from it (docs/decisions/0005).
+  if (read.context_length === undefined && (modality === 'chat' || modality === 'embedding')) {
+    reject('context_length', 'is missing: it must be a whole number')
+  }
+  if (modality === 'chat') return sound
+  const a = modality === 'video' ? 'a' : 'an'
+  if (read.max_output_tokens !== undefined) {
+    reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
+  }
+  if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
+  if (read.status === 'active') {
+    reject('modality', `no endpoint charges ${modality} models yet: set 'status: coming_soon' to list it`)
+  }
+  return sound
 }
 
 function checkFineTuning(read: ModelInput, path: Path, report: Report): boolean {
@@ -153,7 +162,7 @@ function checkFineTuning(read: ModelInput, path: Path, report: Report): boolean 
 function checkFigures(read: ModelInput, path: Path, report: Report): boolean {
   const output = read.max_output_tokens
   const thousandths = read.usage_factor * 1_000
-  if (output !== undefined && output > read.context_length) {
+  if (output !== undefined && read.context_length !== undefined && output > read.context_length) {
     report([...path, 'max_output_tokens'], `must be at most the context_length, ${read.context_length}`)
   } else if (Math.abs(thousandths - Math.round(thousandths)) > 1e-6) {
     report([...path, 'usage_factor'], 'takes at most three decimals')

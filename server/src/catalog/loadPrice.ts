@@ -1,125 +1,188 @@
 import { z } from 'zod'
 import type { Path, Report } from './document.ts'
+import { amountOf, cents, microcents } from './loadAmount.ts'
+import { loadPeakWindows, PeakWindowsShape } from './loadPeak.ts'
 import type { Modality } from './model.ts'
-import { centsRoundedHalfUp, MICROCENTS_PER_CENT, PRICE_MAX_MICROCENTS, type PriceTable } from './price.ts'
-import { closed, wholeNumber } from './shape.ts'
+import {
+  type ImagePrice,
+  PRICE_MAX_MICROCENTS,
+  type PriceTable,
+  type TokenPrice,
+  type TokenRate,
+  UNIT_PRICE_MAX_MICROCENTS,
+  type VideoPrice,
+} from './price.ts'
+import { closed } from './shape.ts'
 
-const MICROCENTS_MAX = Number(PRICE_MAX_MICROCENTS)
-const CENTS_MAX = MICROCENTS_MAX / Number(MICROCENTS_PER_CENT)
+const tokenCents = cents(PRICE_MAX_MICROCENTS)
+const tokenMicrocents = microcents(PRICE_MAX_MICROCENTS)
+const unitCents = cents(UNIT_PRICE_MAX_MICROCENTS)
+const unitMicrocents = microcents(UNIT_PRICE_MAX_MICROCENTS)
 
-const NEGATIVE = 'must not be negative: a price below zero would pay the caller'
-
-const cents = wholeNumber(
-  'must be a whole number of cents: for a fraction of a cent use the key that ends in _microcents (1 cent = 1000000)',
-)
-  .min(0, NEGATIVE)
-  .max(CENTS_MAX)
-  .optional()
-const microcents = wholeNumber('must be a whole number of micro-cents (1 cent = 1000000)')
-  .min(0, NEGATIVE)
-  .max(MICROCENTS_MAX)
-  .optional()
-
-/** Keys that no endpoint charges by, and whose they are. Removed one by one as the endpoints come. */
-const NOT_YET_CHARGED: Readonly<Record<string, string>> = {
-  per_image_cents: 'image',
-  per_image_microcents: 'image',
-  per_mpxl_microcents: 'megapixel',
-  per_video_microcents: 'video',
-  per_video_second_cents: 'second of video',
-  per_video_second_microcents: 'second of video',
-  peak: 'time of day',
-  off_peak: 'time of day',
-  peak_windows_utc: 'time of day',
+const RATE = {
+  input_per_1m_tokens_cents: tokenCents,
+  input_per_1m_tokens_microcents: tokenMicrocents,
+  output_per_1m_tokens_cents: tokenCents,
+  output_per_1m_tokens_microcents: tokenMicrocents,
+  cached_input_per_1m_tokens_cents: tokenCents,
+  cached_input_per_1m_tokens_microcents: tokenMicrocents,
+}
+const TIMED = { peak: closed(RATE).optional(), off_peak: closed(RATE).optional() }
+const IMAGE = { per_image_cents: unitCents, per_image_microcents: unitMicrocents, per_mpxl_microcents: unitMicrocents }
+const VIDEO = {
+  per_video_second_cents: unitCents,
+  per_video_second_microcents: unitMicrocents,
+  per_video_microcents: unitMicrocents,
 }
 
 /** `pricing` as it stands in the file: the keys of the interface's Pricing, and the exact form of each. */
 export const PricingShape = closed(
   {
     currency: z.literal('usd').optional(),
-    input_per_1m_tokens_cents: cents,
-    input_per_1m_tokens_microcents: microcents,
-    output_per_1m_tokens_cents: cents,
-    output_per_1m_tokens_microcents: microcents,
-    cached_input_per_1m_tokens_cents: cents,
-    cached_input_per_1m_tokens_microcents: microcents,
-    per_image_cents: cents,
-    per_image_microcents: microcents,
-    per_mpxl_microcents: microcents,
-    per_video_microcents: microcents,
-    per_video_second_cents: cents,
-    per_video_second_microcents: microcents,
-    peak: z.unknown().optional(),
-    off_peak: z.unknown().optional(),
-    peak_windows_utc: z.unknown().optional(),
+    ...RATE,
+    ...TIMED,
+    peak_windows_utc: PeakWindowsShape.optional(),
+    ...IMAGE,
+    ...VIDEO,
   },
   { period: "'period' is worked out from the time of day: remove it" },
 )
 
-export type PricingInput = z.infer<typeof PricingShape>
+type PricingInput = z.infer<typeof PricingShape>
+type Key = keyof PricingInput
 
-type TokenClass = 'input' | 'output' | 'cached_input'
+const RATE_KEYS = Object.keys(RATE) as (keyof typeof RATE)[]
+const TIMED_KEYS = ['peak', 'off_peak', 'peak_windows_utc'] as const
+const IMAGE_KEYS = Object.keys(IMAGE) as (keyof typeof IMAGE)[]
+const VIDEO_KEYS = Object.keys(VIDEO) as (keyof typeof VIDEO)[]
 
 /** The price a file sets, or null where something was reported. */
 export function toPriceTable(pricing: PricingInput, modality: Modality, path: Path, report: Report): PriceTable | null {
-  const soundForm = checkForm(pricing, path, report)
-  const input = amountOf(pricing, 'input', path, report)
-  const output = amountOf(pricing, 'output', path, report)
-  const cached = amountOf(pricing, 'cached_input', path, report)
-  if (input === 'refused' || output === 'refused' || cached === 'refused' || !soundForm) return null
-  if (input === null && output === null) {
-    report(path, `has no billable price: set ${wanted(modality)}`)
-    return null
-  }
-  if (input === null || (output === null && modality !== 'embedding')) {
-    const missing = input === null ? 'input' : 'output'
-    report(
-      path,
-      `has no ${missing} price: set ${missing}_per_1m_tokens_cents or ${missing}_per_1m_tokens_microcents (0 if it is free)`,
-    )
-    return null
-  }
-  if (output !== null && modality === 'embedding') {
-    report(path, 'has an output price, and an embedding model puts out no tokens: remove it')
-    return null
-  }
-  if (cached !== null && cached > input) {
-    report(path, 'has a cached rate above the input rate: it is a discount, so lower it or remove it')
-    return null
-  }
-  return { inputMicrocents: input, outputMicrocents: output ?? 0n, cachedInputMicrocents: cached }
+  const sound = checkKeys(pricing, modality, path, report)
+  const price = readPrice(pricing, modality, path, report)
+  return sound ? price : null
 }
 
-function wanted(modality: Modality): string {
-  return modality === 'embedding'
-    ? 'input_per_1m_tokens_cents'
-    : 'input_per_1m_tokens_cents and output_per_1m_tokens_cents (or the exact …_microcents of each)'
+function readPrice(pricing: PricingInput, modality: Modality, path: Path, report: Report): PriceTable | null {
+  switch (modality) {
+    case 'image':
+      return toImagePrice(pricing, path, report)
+    case 'video':
+      return toVideoPrice(pricing, path, report)
+    default:
+      return toTokenPrice(pricing, modality, path, report)
+  }
 }
 
-function checkForm(pricing: PricingInput, path: Path, report: Report): boolean {
-  const image = pricing.per_image_cents !== undefined || pricing.per_image_microcents !== undefined
-  if (image && pricing.per_mpxl_microcents !== undefined) {
-    report([...path, 'per_mpxl_microcents'], 'stands beside a price per image: a model has one or the other', 'key')
-  }
+/** Each price belongs to the models that are charged by it, and there is one way to charge a model. */
+function checkKeys(pricing: PricingInput, modality: Modality, path: Path, report: Report): boolean {
   let sound = true
-  for (const [key, unit] of Object.entries(NOT_YET_CHARGED)) {
-    if (!Object.hasOwn(pricing, key) || pricing[key as keyof PricingInput] === undefined) continue
-    report([...path, key], `no endpoint charges by ${unit} yet: remove it, and price the model by tokens`, 'key')
-    sound = false
+  const refuse = (keys: readonly Key[], reason: string) => {
+    for (const key of keys) {
+      if (pricing[key] === undefined) continue
+      report([...path, key], reason, 'key')
+      sound = false
+    }
+  }
+  const foreign = (owner: string) => `is for ${owner}, and this is not one: remove it`
+  if (modality !== 'image') refuse(IMAGE_KEYS, foreign('an image model'))
+  if (modality !== 'video') refuse(VIDEO_KEYS, foreign('a video model'))
+  if (modality === 'image' || modality === 'video') {
+    refuse([...RATE_KEYS, ...TIMED_KEYS], foreign('a model that is charged by tokens'))
+  }
+  if (pricing.per_image_cents !== undefined || pricing.per_image_microcents !== undefined) {
+    refuse(['per_mpxl_microcents'], 'stands beside a price per image: a model has one or the other')
+  }
+  if (isTimed(pricing)) {
+    refuse(RATE_KEYS, "stands beside peak windows: put it under 'peak' and 'off_peak', or remove the windows")
   }
   return sound
 }
 
-function amountOf(pricing: PricingInput, tokens: TokenClass, path: Path, report: Report): bigint | null | 'refused' {
-  const rounded = pricing[`${tokens}_per_1m_tokens_cents`]
-  const exact = pricing[`${tokens}_per_1m_tokens_microcents`]
-  if (exact === undefined) return rounded === undefined ? null : BigInt(rounded) * MICROCENTS_PER_CENT
-  const shown = centsRoundedHalfUp(BigInt(exact))
-  if (rounded === undefined || shown === BigInt(rounded)) return BigInt(exact)
-  const key = `${tokens}_per_1m_tokens_cents`
-  report(
-    [...path, key],
-    `disagrees with ${tokens}_per_1m_tokens_microcents, which is ${shown} cents: remove one of them`,
-  )
-  return 'refused'
+function isTimed(pricing: PricingInput): boolean {
+  return TIMED_KEYS.some((key) => pricing[key] !== undefined)
+}
+
+function toTokenPrice(
+  pricing: PricingInput,
+  modality: 'chat' | 'embedding',
+  path: Path,
+  report: Report,
+): TokenPrice | null {
+  if (!isTimed(pricing)) {
+    const rate = toRate(pricing, modality, path, report)
+    return rate === null ? null : { kind: 'tokens', ...rate }
+  }
+  const { peak, off_peak: offPeak, peak_windows_utc: given } = pricing
+  for (const key of TIMED_KEYS) {
+    if (pricing[key] !== undefined) continue
+    report(path, `has no '${key}': a price by time of day has ${TIMED_KEYS.join(', ')}, all three`)
+  }
+  const read = {
+    peak: peak && toRate(peak, modality, [...path, 'peak'], report),
+    offPeak: offPeak && toRate(offPeak, modality, [...path, 'off_peak'], report),
+    peakWindows: given && loadPeakWindows(given, [...path, 'peak_windows_utc'], report),
+  }
+  if (!(read.peak && read.offPeak && read.peakWindows)) return null
+  return { kind: 'tokens_by_time', peak: read.peak, offPeak: read.offPeak, peakWindows: read.peakWindows }
+}
+
+function toRate(
+  section: Pick<PricingInput, keyof typeof RATE>,
+  modality: 'chat' | 'embedding',
+  path: Path,
+  report: Report,
+): TokenRate | null {
+  const input = amountOf(section, 'input_per_1m_tokens', path, report)
+  const output = amountOf(section, 'output_per_1m_tokens', path, report)
+  const cached = amountOf(section, 'cached_input_per_1m_tokens', path, report)
+  if (input === 'refused' || output === 'refused' || cached === 'refused') return null
+  const refuse = (reason: string) => {
+    report(path, reason)
+    return null
+  }
+  if (input === null && output === null) {
+    const wanted =
+      modality === 'embedding'
+        ? 'input_per_1m_tokens_cents'
+        : 'input_per_1m_tokens_cents and output_per_1m_tokens_cents (or the exact …_microcents of each)'
+    return refuse(`has no billable price: set ${wanted}`)
+  }
+  if (input === null || (output === null && modality !== 'embedding')) {
+    const key = `${input === null ? 'input' : 'output'}_per_1m_tokens`
+    return refuse(`has no ${key.split('_')[0]} price: set ${key}_cents or ${key}_microcents (0 if it is free)`)
+  }
+  if (output !== null && modality === 'embedding') {
+    return refuse('has an output price, and an embedding model puts out no tokens: remove it')
+  }
+  if (cached !== null && cached > input) {
+    return refuse('has a cached rate above the input rate: it is a discount, so lower it or remove it')
+  }
+  return { inputMicrocents: input, outputMicrocents: output ?? 0n, cachedInputMicrocents: cached }
+}
+
+function toImagePrice(pricing: PricingInput, path: Path, report: Report): ImagePrice | null {
+  const perImage = amountOf(pricing, 'per_image', path, report)
+  if (perImage === 'refused') return null
+  if (perImage !== null) return { kind: 'image', perImageMicrocents: perImage }
+  const perMegapixel = pricing.per_mpxl_microcents
+  if (perMegapixel !== undefined) return { kind: 'megapixel', perMegapixelMicrocents: BigInt(perMegapixel) }
+  report(path, 'has no billable price: set per_image_cents, per_image_microcents or per_mpxl_microcents')
+  return null
+}
+
+function toVideoPrice(pricing: PricingInput, path: Path, report: Report): VideoPrice | null {
+  const perSecond = amountOf(pricing, 'per_video_second', path, report)
+  if (perSecond === 'refused') return null
+  if (perSecond === null) {
+    const aside = pricing.per_video_microcents === undefined ? '' : ' (per_video_microcents is for display only)'
+    report(path, `has no billable price: set per_video_second_cents or per_video_second_microcents${aside}`)
+    return null
+  }
+  const perVideo = pricing.per_video_microcents
+  return {
+    kind: 'video_second',
+    perSecondMicrocents: perSecond,
+    perVideoMicrocents: perVideo === undefined ? null : BigInt(perVideo),
+  }
 }

@@ -63,7 +63,7 @@ export interface Model {
   readonly aliases: readonly string[]
   readonly ownedBy: string
   readonly author: string | null
-  /** Prompt and answer together, in tokens. */
+  /** Prompt and answer together, in tokens; 0 where it is not known, which only models not charged by tokens may leave out. */
   readonly contextTokens: number
   /** The most tokens one answer may have; at most `contextTokens`; 0 for models that put out no tokens. */
   readonly maxOutputTokens: number

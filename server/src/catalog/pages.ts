@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { Catalog, Modality, Served } from './model.ts'
+import { type Catalog, type Modality, type Served, tiersOf } from './model.ts'
+import { minuteOfDay } from './peak.ts'
 import { toWire } from './wire.ts'
 
 /** JSON that is ready to be sent, and its name. */
@@ -9,24 +10,59 @@ export interface Page {
   readonly etag: string
 }
 
-/** The pages of one catalog, each made when it is first asked for. */
+/** The pages of one catalog at an instant, each made when it is first asked for. */
 export interface Pages {
-  list(modality: Modality | null): Page
-  model(served: Served): Page
+  list(modality: Modality | null, instantMs: number): Page
+  model(served: Served, instantMs: number): Page
 }
 
-/** As many pages as there are tiers, at most: `served` always comes from the catalog, never from the client. */
+/**
+ * As many pages as there are tiers and modalities, at most: `served` always comes from the catalog, never from the
+ * client. They are made anew where an edge of some model's peak windows lies between two instants that are asked for.
+ */
 export function pagesOf(catalog: Catalog): Pages {
+  const edges = edgesOf(catalog)
   const lists = new Map<Modality | null, Page>()
   const models = new Map<Served['tier'], Page>()
-  return {
-    list: (modality) =>
-      remembered(lists, modality, () => {
-        const listed = catalog.models.filter((model) => modality === null || model.modality === modality)
-        return { object: 'list', data: listed.map((model) => toWire(model, model.serverless)) }
-      }),
-    model: ({ model, tier }) => remembered(models, tier, () => toWire(model, tier)),
+  let made = -1
+  const turnTo = (instantMs: number) => {
+    const stretch = stretchOf(edges, instantMs)
+    if (stretch === made) return
+    made = stretch
+    lists.clear()
+    models.clear()
   }
+  return {
+    list(modality, instantMs) {
+      turnTo(instantMs)
+      return remembered(lists, modality, () => {
+        const listed = catalog.models.filter((model) => modality === null || model.modality === modality)
+        return { object: 'list', data: listed.map((model) => toWire(model, model.serverless, instantMs)) }
+      })
+    },
+    model({ model, tier }, instantMs) {
+      turnTo(instantMs)
+      return remembered(models, tier, () => toWire(model, tier, instantMs))
+    },
+  }
+}
+
+/** The minutes of the day at which some price changes. */
+function edgesOf(catalog: Catalog): readonly number[] {
+  const edges = tiersOf(catalog).flatMap(({ price }) =>
+    price.kind === 'tokens_by_time'
+      ? price.peakWindows.flatMap(({ startMinute, endMinute }) => [startMinute, endMinute])
+      : [],
+  )
+  return [...new Set(edges)]
+}
+
+/** Which stretch of the day between two edges an instant is in; the same on every day. */
+function stretchOf(edges: readonly number[], instantMs: number): number {
+  const minute = minuteOfDay(instantMs)
+  let passed = 0
+  for (const edge of edges) if (edge <= minute) passed += 1
+  return passed
 }
 
 function remembered<Key>(pages: Map<Key, Page>, key: Key, content: () => object): Page {

@@ -23,7 +23,7 @@ const PeakWindowSchema = z
   })
   .meta({ id: 'PeakWindow' })
 
-const PricingSchema = z
+export const PricingSchema = z
   .object({
     currency: z.string().optional(),
     input_per_1m_tokens_cents: amount.optional(),
@@ -45,7 +45,11 @@ const PricingSchema = z
     peak_windows_utc: z.array(PeakWindowSchema).optional(),
     period: z.enum(['peak', 'off_peak']).optional(),
   })
-  .meta({ id: 'Pricing', description: 'US cents, rounded half up for display; charges are exact.' })
+  .meta({
+    id: 'Pricing',
+    description:
+      'US cents, rounded half up for display; charges are exact. Where the price depends on the time of day (UTC), the flat rates and `period` are those of the instant of the response, and a request is charged at the rate in effect when it arrives.',
+  })
 
 const ParameterDescriptorSchema = z
   .object({

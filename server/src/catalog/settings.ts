@@ -54,6 +54,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   logLevel: 'info',
   discovery: true,
   discoveredPrice: {
+    kind: 'tokens',
     inputMicrocents: 10n * MICROCENTS_PER_CENT,
     outputMicrocents: 30n * MICROCENTS_PER_CENT,
     cachedInputMicrocents: null,

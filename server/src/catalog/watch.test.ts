@@ -91,7 +91,10 @@ class World {
   }
 }
 
-const centsOf = (catalog: Catalog) => Number((catalog.models[0]?.serverless.price.inputMicrocents ?? -1n) / 1_000_000n)
+function centsOf(catalog: Catalog): number {
+  const price = catalog.models[0]?.serverless.price
+  return price?.kind === 'tokens' ? Number(price.inputMicrocents / 1_000_000n) : -1
+}
 
 test('a good change takes effect when the file stands still, and a call keeps what it resolved', async () => {
   const world = new World(file(1))

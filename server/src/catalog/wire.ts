@@ -1,14 +1,5 @@
 import type { Modality, Model, ModelStatus, ParameterDescriptor, Tier } from './model.ts'
-import { displayedPrice, type PriceTable } from './price.ts'
-
-/** A `pricing` object of the interface, as far as models are priced by tokens. */
-interface WirePricing {
-  currency: string
-  input_per_1m_tokens_cents: number
-  output_per_1m_tokens_cents?: number
-  cached_input_per_1m_tokens_cents?: number
-  cached_input_per_1m_tokens_microcents?: number
-}
+import { pricingToWire, type WirePricing } from './wirePricing.ts'
 
 /** A `Model` of the interface. What is not known is left out. */
 export interface WireModel {
@@ -20,7 +11,7 @@ export interface WireModel {
   pricing: WirePricing
   aliases: readonly string[]
   category: Modality
-  context_length: number
+  context_length?: number
   supported_parameters: readonly string[]
   author?: string
   created?: number
@@ -30,18 +21,18 @@ export interface WireModel {
   plan_covered?: true
 }
 
-/** A model as clients see it, with the pricing of one of its tiers (M3). */
-export function toWire(model: Model, tier: Tier): WireModel {
+/** A model as clients see it at an instant, with the pricing of one of its tiers (M3). */
+export function toWire(model: Model, tier: Tier, instantMs: number): WireModel {
   return {
     id: model.id,
     object: 'model',
     owned_by: model.ownedBy,
     modality: model.modality,
     status: model.status,
-    pricing: pricingToWire(tier.price, model.modality),
+    pricing: pricingToWire(tier.price, model.modality, instantMs),
     aliases: model.aliases,
     category: model.modality,
-    context_length: model.contextTokens,
+    ...(model.contextTokens > 0 && { context_length: model.contextTokens }),
     supported_parameters: model.supportedParameters,
     ...(model.author !== null && { author: model.author }),
     ...(model.createdSeconds !== null && { created: model.createdSeconds }),
@@ -49,18 +40,5 @@ export function toWire(model: Model, tier: Tier): WireModel {
     ...(model.fineTunable && model.fineTuneBaseModel !== null && { fine_tune_base_model: model.fineTuneBaseModel }),
     ...(model.parameters.length > 0 && { parameters: model.parameters }),
     ...(model.planCovered && { plan_covered: true as const }),
-  }
-}
-
-function pricingToWire(price: PriceTable, modality: Modality): WirePricing {
-  const shown = displayedPrice(price)
-  return {
-    currency: 'usd',
-    input_per_1m_tokens_cents: Number(shown.inputCents),
-    ...(modality !== 'embedding' && { output_per_1m_tokens_cents: Number(shown.outputCents) }),
-    ...(shown.cachedInputCents !== null && { cached_input_per_1m_tokens_cents: Number(shown.cachedInputCents) }),
-    ...(shown.cachedInputMicrocents !== null && {
-      cached_input_per_1m_tokens_microcents: Number(shown.cachedInputMicrocents),
-    }),
   }
 }

@@ -4,6 +4,7 @@ import { type Fault, type House, openHouse, openTill, type Till, withFaults } fr
 import { finish, scriptedAnswer, text, usage } from '../../test/scriptedAnswer.ts'
 import { SILENCE } from '../../test/silence.ts'
 import { createCatalog, type Model, type Served, tierOf } from '../catalog/model.ts'
+import type { FlatTokenPrice } from '../catalog/price.ts'
 import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
 import { SECOND_MS } from '../kernel/time.ts'
 import { readBalance } from '../money/balance.ts'
@@ -13,7 +14,12 @@ import { countText } from './tokens.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 /** A token costs a micro-cent, of prompt and answer alike. */
-const PRICE = { inputMicrocents: 1_000_000n, outputMicrocents: 1_000_000n, cachedInputMicrocents: null }
+const PRICE: FlatTokenPrice = {
+  kind: 'tokens',
+  inputMicrocents: 1_000_000n,
+  outputMicrocents: 1_000_000n,
+  cachedInputMicrocents: null,
+}
 const TIER = tierOf('serverless', PRICE, [{ upstream: 'mock', model: 'test' }])
 const MODEL: Model = {
   id: 'svc/test',

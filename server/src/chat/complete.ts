@@ -1,6 +1,7 @@
 /** The story of one chat call: admit, call the upstream, settle, reply. Nobody else branches on how it goes. */
 
 import type { Catalog, Served } from '../catalog/model.ts'
+import { rateAt, type TokenRate } from '../catalog/price.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
@@ -97,7 +98,7 @@ export async function complete(
   const passed = admit(
     dependencies.money,
     { ...caller, model: served.model.id, tier: served.tier.name, priceHash: served.tier.priceHash },
-    worstCase(served.tier.price, promptTokens, outputTokens),
+    (admittedAtMs) => worstCase(rateAt(served.tier.price, admittedAtMs), promptTokens, outputTokens),
   )
   const admission = passed instanceof Promise ? await passed : passed
   if (!admission.ok) return admission
@@ -123,6 +124,8 @@ class Call {
   private readonly served: Served
   private readonly request: ChatRequest
   private readonly admitted: Admitted
+  /** Frozen at admission, however long the call goes on. */
+  private readonly rate: TokenRate
   private readonly bounds: { readonly promptTokens: number; readonly outputTokens: number }
   private readonly signal: AbortSignal
 
@@ -141,6 +144,7 @@ class Call {
     this.bounds = bounds
     this.signal = signal
     const { chargeId, admittedAtMs } = admitted.admission
+    this.rate = rateAt(served.tier.price, admittedAtMs)
     this.heading = {
       id: `chatcmpl-${chargeId.replaceAll('-', '')}`,
       createdSeconds: Math.floor(admittedAtMs / SECOND_MS),
@@ -165,7 +169,7 @@ class Call {
         money,
         wallet,
         hold: admitted.hold,
-        price: served.tier.price,
+        price: this.rate,
         outputIsLimited: request.maxTokens !== null,
         contextTokens: served.model.contextTokens,
       }
@@ -219,7 +223,7 @@ class Call {
 
   /** Charges what there is to charge; null when no token was generated and so nothing is charged. */
   private async settle({ generation, target }: Running): Promise<ShownUsage | null> {
-    const { dependencies, admitted, served } = this
+    const { dependencies, admitted, rate } = this
     const outcome = generation.outcome ?? 'cancelled'
     if (outcome !== 'completed' && !generation.hasTokens) {
       admitted.hold.release()
@@ -227,17 +231,16 @@ class Call {
     }
     const reported = generation.usage
     const estimated = reported === null || generation.isUsageBehind
-    const { price } = served.tier
     let usage: TokenUsage
     try {
       usage = estimated ? await this.count(generation, reported) : reported
-      await settle(dependencies.money, admitted, price, { usage, estimated, target, outcome })
+      await settle(dependencies.money, admitted, rate, { usage, estimated, target, outcome })
     } catch (error) {
       // A bug in counting or pricing must not keep the customer's money for ever.
       admitted.hold.release()
       throw error
     }
-    return { ...usage, cachedTokens: price.cachedInputMicrocents === null ? null : usage.cachedPromptTokens }
+    return { ...usage, cachedTokens: rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens }
   }
 
   /** What the upstream did not report, or reported on its way and not at the end (C4). */

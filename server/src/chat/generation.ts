@@ -1,4 +1,4 @@
-import type { PriceTable } from '../catalog/price.ts'
+import type { TokenRate } from '../catalog/price.ts'
 import { type Extension, extendHold, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
 import type { Hold, Wallet } from '../money/wallet.ts'
@@ -25,7 +25,8 @@ export interface Budget {
   readonly money: Money
   readonly wallet: Wallet
   readonly hold: Hold
-  readonly price: PriceTable
+  /** The rate in force when the call was admitted. */
+  readonly price: TokenRate
   readonly promptTokens: number
   readonly outputTokens: number
   /** True when the upstream was told `outputTokens`, so that a hold of the whole worst case needs no watching. */

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SILENCE } from '../../test/silence.ts'
 import { type Model, tierOf } from '../catalog/model.ts'
-import type { PriceTable } from '../catalog/price.ts'
+import type { FlatTokenPrice } from '../catalog/price.ts'
 import { priceTokens } from '../money/pricing.ts'
 import type { ChatMessage } from '../upstream/spec.ts'
 import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, STEP_TOKENS, worstCase } from './request.ts'
@@ -11,7 +11,7 @@ import { countPrompt, createTokenCounter } from './tokenCounter.ts'
 const counter = createTokenCounter(SILENCE)
 afterAll(() => counter.close())
 
-const PRICE: PriceTable = { inputMicrocents: 3n, outputMicrocents: 7n, cachedInputMicrocents: 1n }
+const PRICE: FlatTokenPrice = { kind: 'tokens', inputMicrocents: 3n, outputMicrocents: 7n, cachedInputMicrocents: 1n }
 
 const MODEL: Model = {
   id: 'svc/test',

@@ -1,5 +1,5 @@
 import type { Model } from '../catalog/model.ts'
-import type { PriceTable } from '../catalog/price.ts'
+import type { TokenRate } from '../catalog/price.ts'
 import type { Worst } from '../money/gates.ts'
 import { priceTokens } from '../money/pricing.ts'
 import type { ChatMessage } from '../upstream/spec.ts'
@@ -40,14 +40,14 @@ export function outputTokensAtMost(request: ChatRequest, model: Model): number {
 }
 
 /** What a prompt and so many output tokens cost, no part of the prompt being cached. Micro-cents. */
-export function costAtMost(price: PriceTable, promptTokens: number, completionTokens: number): bigint {
-  return priceTokens(price, { promptTokens, cachedPromptTokens: 0, completionTokens })
+export function costAtMost(rate: TokenRate, promptTokens: number, completionTokens: number): bigint {
+  return priceTokens(rate, { promptTokens, cachedPromptTokens: 0, completionTokens })
 }
 
 /** What a request can come to, for the gates. */
-export function worstCase(price: PriceTable, promptTokens: number, outputTokens: number): Worst {
+export function worstCase(rate: TokenRate, promptTokens: number, outputTokens: number): Worst {
   return {
-    wholeMicrocents: costAtMost(price, promptTokens, outputTokens),
-    firstStepMicrocents: costAtMost(price, promptTokens, Math.min(STEP_TOKENS, outputTokens)),
+    wholeMicrocents: costAtMost(rate, promptTokens, outputTokens),
+    firstStepMicrocents: costAtMost(rate, promptTokens, Math.min(STEP_TOKENS, outputTokens)),
   }
 }

@@ -2,6 +2,7 @@ import { relative } from 'node:path'
 import type { Model, Tier } from '../catalog/model.ts'
 import { ECONOMY_SUFFIX } from '../catalog/model.ts'
 import { MICROCENTS_PER_CENT } from '../catalog/price.ts'
+import { priceCells } from './prices.ts'
 
 export interface BannerFacts {
   readonly host: string
@@ -70,7 +71,8 @@ function rowsOf({ id, status, author, serverless, economy }: Model): Row[] {
   // What an author says after a colon is for the catalog.
   const notes = [status === 'active' ? '' : status, author?.split(':')[0] ?? ''].filter((note) => note !== '')
   const row = (name: string, { price }: Tier, note: string): Row => {
-    return { name, input: cents(price.inputMicrocents), output: cents(price.outputMicrocents), note }
+    const { input, output } = priceCells(price, cents, (microcents) => `${cents(microcents)} cents`)
+    return { name, input, output, note }
   }
   const first = row(id, serverless, notes.join(', '))
   return economy === null ? [first] : [first, row(`${id}${ECONOMY_SUFFIX}`, economy, '')]

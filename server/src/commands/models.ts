@@ -1,7 +1,10 @@
 import { catalogOf } from '../catalog/assemble.ts'
 import type { Model, Tier } from '../catalog/model.ts'
+import { printTimeOfDay } from '../catalog/peak.ts'
+import type { PriceTable, TokenRate } from '../catalog/price.ts'
 import type { Command } from './command.ts'
 import { configOf } from './environment.ts'
+import { priceCells } from './prices.ts'
 import { table } from './table.ts'
 import { printUsd } from './usd.ts'
 
@@ -31,34 +34,55 @@ export const listModelsCommand: Command = {
 
 function rowsOf(model: Model): string[][] {
   const shared = [model.modality, model.status, model.aliases.join(', ') || '-']
-  const row = (id: string, tier: Tier) => [
-    id,
-    ...shared,
-    printUsd(tier.price.inputMicrocents),
-    tier.price.cachedInputMicrocents === null ? '-' : printUsd(tier.price.cachedInputMicrocents),
-    printUsd(tier.price.outputMicrocents),
-    targetsOf(tier).join(', ') || '-',
-  ]
+  const row = (id: string, tier: Tier) => {
+    const { input, cachedInput, output } = priceCells(tier.price, printUsd, (microcents) => `$${printUsd(microcents)}`)
+    return [id, ...shared, input, cachedInput, output, targetsOf(tier).join(', ') || '-']
+  }
   const serverless = row(model.id, model.serverless)
   return model.economy === null ? [serverless] : [serverless, row(`${model.id}:economy`, model.economy)]
 }
 
 function toJson(model: Model) {
-  const tier = ({ price, ...rest }: Tier) => ({
-    input_usd_per_1m_tokens: printUsd(price.inputMicrocents),
-    cached_input_usd_per_1m_tokens: price.cachedInputMicrocents === null ? null : printUsd(price.cachedInputMicrocents),
-    output_usd_per_1m_tokens: printUsd(price.outputMicrocents),
-    targets: targetsOf(rest),
-  })
+  const tier = ({ price, ...rest }: Tier) => ({ ...priceToJson(price), targets: targetsOf(rest) })
   const { id, modality, status, aliases, contextTokens, serverless, economy } = model
   return {
     id,
     modality,
     status,
     aliases,
-    context_length: contextTokens,
+    context_length: contextTokens === 0 ? null : contextTokens,
     serverless: tier(serverless),
     economy: economy === null ? null : tier(economy),
+  }
+}
+
+function priceToJson(price: PriceTable) {
+  switch (price.kind) {
+    case 'tokens':
+      return rateToJson(price)
+    case 'tokens_by_time':
+      return {
+        peak: rateToJson(price.peak),
+        off_peak: rateToJson(price.offPeak),
+        peak_windows_utc: price.peakWindows.map(({ startMinute, endMinute }) => ({
+          start: printTimeOfDay(startMinute),
+          end: printTimeOfDay(endMinute),
+        })),
+      }
+    case 'image':
+      return { usd_per_image: printUsd(price.perImageMicrocents) }
+    case 'megapixel':
+      return { usd_per_megapixel: printUsd(price.perMegapixelMicrocents) }
+    case 'video_second':
+      return { usd_per_video_second: printUsd(price.perSecondMicrocents) }
+  }
+}
+
+function rateToJson({ inputMicrocents, cachedInputMicrocents, outputMicrocents }: TokenRate) {
+  return {
+    input_usd_per_1m_tokens: printUsd(inputMicrocents),
+    cached_input_usd_per_1m_tokens: cachedInputMicrocents === null ? null : printUsd(cachedInputMicrocents),
+    output_usd_per_1m_tokens: printUsd(outputMicrocents),
   }
 }
 

@@ -26,7 +26,7 @@ function ask(till: Till, organizationId: string, whole: bigint, firstStep = whol
     tier: 'serverless',
     priceHash: new Uint8Array(32),
   } as const
-  return Promise.resolve(admit(till, call, { wholeMicrocents: whole, firstStepMicrocents: firstStep }))
+  return Promise.resolve(admit(till, call, () => ({ wholeMicrocents: whole, firstStepMicrocents: firstStep })))
 }
 
 async function grantedHold(asked: Promise<Result<Admitted>>): Promise<Admitted> {

@@ -53,18 +53,20 @@ const INSUFFICIENT = refusal(
 
 /**
  * Admits a paid call: passes the money gates and sets the hold aside. Answers at once from the allotment in memory in
- * nearly every case; asks the database only when the allotment has run low.
+ * nearly every case; asks the database only when the allotment has run low. `worstAt` is what the call may come to at the
+ * rate of the instant of admission, which is settled here.
  */
 export function admit(
   money: Money,
   call: Omit<Admission, 'chargeId' | 'admittedAtMs'>,
-  worst: Worst,
+  worstAt: (admittedAtMs: number) => Worst,
 ): Result<Admitted> | Promise<Result<Admitted>> {
   if (!money.ownsSlot() || money.writer.oldestAgeMs > STALLED_MS || money.writer.backlog >= BACKLOG_LIMIT) {
     return refused(UNAVAILABLE)
   }
   const admittedAtMs = money.clock.now()
   const admission: Admission = { ...call, chargeId: uuidV7(admittedAtMs, money.random), admittedAtMs }
+  const worst = worstAt(admittedAtMs)
   const wallet = money.wallet(call.organizationId)
   const spendable = wallet.spendableMicrocents
   if (spendable >= worst.wholeMicrocents) {

@@ -1,4 +1,4 @@
-import type { PriceTable } from '../catalog/price.ts'
+import type { TokenRate } from '../catalog/price.ts'
 import type { TokenUsage } from '../upstream/spec.ts'
 import type { Admitted, Money } from './admit.ts'
 import type { Outcome } from './charge.ts'
@@ -15,17 +15,12 @@ export interface Delivered {
 }
 
 /**
- * Charges a call and ends its hold. The money leaves the wallet at once; the promise resolves when the charge is durable,
+ * Charges a call at `rate`, the one in force when it was admitted, and ends its hold. The money leaves the wallet at once; the promise resolves when the charge is durable,
  * however long the database takes: an answer that waits for it must not leave before. Returns the cost in micro-cents.
  * Throws when the call's hold has ended before: a call is charged once.
  */
-export async function settle(
-  money: Money,
-  admitted: Admitted,
-  price: PriceTable,
-  delivered: Delivered,
-): Promise<bigint> {
-  const costMicrocents = priceTokens(price, delivered.usage)
+export async function settle(money: Money, admitted: Admitted, rate: TokenRate, delivered: Delivered): Promise<bigint> {
+  const costMicrocents = priceTokens(rate, delivered.usage)
   admitted.hold.spend(costMicrocents)
   const wallet = money.wallet(admitted.admission.organizationId)
   await money.writer.post({ ...admitted.admission, ...delivered, costMicrocents }, wallet)

@@ -11,7 +11,7 @@ export interface SteppedCall {
   /** One chunk of reasoning. */
   thinks(text: string): void
   /** The finish reason, the usage and `[DONE]`: the whole rest of an answer. */
-  ends(usage: { prompt: number; completion: number }): void
+  ends(usage: { prompt: number; completion: number; cached?: number }): void
   /** Resolves when the gateway has closed the connection. */
   readonly cancelled: Promise<void>
   readonly socket: Socket
@@ -51,6 +51,8 @@ export async function startSteppedUpstream(): Promise<SteppedUpstream> {
 }
 
 function stepped(socket: Socket): SteppedCall {
+  // A connection that is kept serves any number of calls, each of which may want to know of its end.
+  socket.setMaxListeners(0)
   let begun = false
   const begins = () => {
     if (!begun) socket.write(head())
@@ -66,8 +68,8 @@ function stepped(socket: Socket): SteppedCall {
     begins,
     says: (text, more) => sends(chunk({ content: text }, null, more)),
     thinks: (text) => sends(chunk({ reasoning_content: text }, null)),
-    ends({ prompt, completion }) {
-      sends(`${chunk({}, 'stop', { usage: toUsage(prompt, completion) })}data: [DONE]\n\n`)
+    ends({ prompt, completion, cached }) {
+      sends(`${chunk({}, 'stop', { usage: toUsage(prompt, completion, cached) })}data: [DONE]\n\n`)
       socket.write(END_OF_BODY)
     },
     cancelled: new Promise((resolve) => socket.once('close', () => resolve())),
@@ -76,6 +78,7 @@ function stepped(socket: Socket): SteppedCall {
 }
 
 /** Usage as it stands in a chunk. */
-export function toUsage(prompt: number, completion: number): object {
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+export function toUsage(prompt: number, completion: number, cached?: number): object {
+  const details = cached === undefined ? {} : { prompt_tokens_details: { cached_tokens: cached } }
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion, ...details }
 }
