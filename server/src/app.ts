@@ -140,10 +140,20 @@ export async function createApp(options: AppOptions): Promise<App> {
       onFirstToken: metrics.firstToken,
     },
     database,
+    clock,
   })
 
   for (const settings of catalog.current().upstreams.values()) clients.clientFor(settings)
-  const stopWorkers = startWorkers({ database, clock, log, slot, catalog, clients })
+  const stopWorkers = startWorkers({
+    database,
+    clock,
+    log,
+    slot,
+    catalog,
+    clients,
+    retentionDays: fixed.retentionDays,
+    onDisagreements: metrics.disagreed,
+  })
 
   return {
     catalog,

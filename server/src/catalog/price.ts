@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { z } from 'zod'
 
 /** A cent in micro-cents, the unit of all money inside (1e-6 cent). */
 export const MICROCENTS_PER_CENT = 1_000_000n
@@ -57,4 +58,25 @@ export function priceToJson(price: PriceTable): string {
 /** SHA-256 of {@link priceToJson}, 32 bytes: the name of the price version. */
 export function priceHash(price: PriceTable): Uint8Array {
   return new Uint8Array(createHash('sha256').update(priceToJson(price)).digest())
+}
+
+const storedAmount = z.int().min(0).transform(BigInt)
+const StoredPrice = z.object({
+  kind: z.literal('tokens'),
+  input_per_1m_tokens_microcents: storedAmount,
+  output_per_1m_tokens_microcents: storedAmount,
+  cached_input_per_1m_tokens_microcents: storedAmount.nullable(),
+})
+
+/**
+ * Reads a stored price version, in whatever spelling the database gives its JSON back: the inverse of
+ * {@link priceToJson}. Throws on anything else.
+ */
+export function priceFromJson(json: string): PriceTable {
+  const stored = StoredPrice.parse(JSON.parse(json))
+  return {
+    inputMicrocents: stored.input_per_1m_tokens_microcents,
+    outputMicrocents: stored.output_per_1m_tokens_microcents,
+    cachedInputMicrocents: stored.cached_input_per_1m_tokens_microcents,
+  }
 }
