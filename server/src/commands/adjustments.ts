@@ -12,7 +12,13 @@ export const createAdjustmentCommand: Command = {
   summary: "Correct an organization's balance by hand, up or down",
   options: [
     { name: 'org', value: 'NAME', summary: 'whose balance', required: true },
-    { name: 'usd', value: 'AMOUNT', summary: 'US dollars; below 0 to take some away', required: true },
+    {
+      name: 'usd',
+      value: 'AMOUNT',
+      summary: 'US dollars; below 0 to take some away',
+      required: true,
+      mayBeNegative: true,
+    },
     { name: 'note', value: 'TEXT', summary: 'why; kept with the entry in the ledger', required: true },
   ],
   examples: ['tollgate adjustments create --org acme --usd -5.00 --note "credited twice on 2031-07-02"'],
