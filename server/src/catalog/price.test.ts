@@ -6,6 +6,7 @@ import {
   displayedPrice,
   PRICE_MAX_MICROCENTS,
   type PriceTable,
+  priceFromJson,
   priceHash,
   priceToJson,
 } from './price.ts'
@@ -84,4 +85,13 @@ test('the version of a stored price never changes', () => {
     '{"cached_input_per_1m_tokens_microcents":null,"currency":"usd","input_per_1m_tokens_microcents":100000000,"kind":"tokens","output_per_1m_tokens_microcents":200000000}'
   expect(priceToJson(table)).toBe(json)
   expect(hex(priceHash(table))).toBe(createHash('sha256').update(json).digest('hex'))
+})
+
+test('a stored price version is read back as it was, in whatever spelling the database gives it', () => {
+  for (const cachedInputMicrocents of [null, 0n, 7n]) {
+    const price = { inputMicrocents: PRICE_MAX_MICROCENTS, outputMicrocents: 3n, cachedInputMicrocents }
+    const spelled = JSON.stringify(JSON.parse(priceToJson(price)), null, 2)
+    expect(priceFromJson(spelled)).toEqual(price)
+  }
+  expect(() => priceFromJson('{"kind":"tokens"}')).toThrow()
 })

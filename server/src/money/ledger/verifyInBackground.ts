@@ -31,7 +31,7 @@ export interface BackgroundDependencies {
  * Verifies all accounts and one day that is over and was not gone through yet, if there is one; among many processes each
  * day falls to one. Called once a minute, that is every day once, and after an upgrade one day of the past a minute.
  * Charges that come to a day after that are seen in the accounts and, one by one, by `tollgate ledger verify`. Gives the
- * day, or null when none was due.
+ * day, or null when none was due. Rejects when the process stops on the way.
  */
 export async function verifyNextDay(dependencies: BackgroundDependencies): Promise<string | null> {
   const { database, clock, log, onDisagreements, isStopping } = dependencies
@@ -45,12 +45,13 @@ export async function verifyNextDay(dependencies: BackgroundDependencies): Promi
     found += 1
     if (found <= LOGGED_MOST) log.error({ day, disagreement: disagreementToJson(disagreement) }, 'the books disagree')
   }
-  const verifying = { database, pause: () => sleep(clock, PAUSE_MS) }
+  const pause = async () => {
+    await sleep(clock, PAUSE_MS)
+    if (isStopping()) throw new Error(`the process stops; the verification of ${day} is left to another time`)
+  }
+  const verifying = { database, pause }
   for (const check of [verifyAccounts(verifying), verifyDay(verifying, day)]) {
-    for await (const disagreement of check) {
-      if (isStopping()) return null
-      note(disagreement)
-    }
+    for await (const disagreement of check) note(disagreement)
   }
   await noteVerified(database, day, found, clock.now())
   if (found > 0) {
