@@ -147,7 +147,16 @@ export async function createApp(options: AppOptions): Promise<App> {
   })
 
   for (const settings of catalog.current().upstreams.values()) clients.clientFor(settings)
-  const stopWorkers = startWorkers({ database, clock, log, slot, catalog, clients })
+  const stopWorkers = startWorkers({
+    database,
+    clock,
+    log,
+    slot,
+    catalog,
+    clients,
+    retentionDays: fixed.retentionDays,
+    onDisagreements: metrics.disagreed,
+  })
 
   return {
     catalog,

@@ -23,6 +23,7 @@ import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 import type { Clock } from './kernel/time.ts'
+import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
 
 export interface RouteDependencies {
   readonly edge: PipelineDependencies
@@ -113,6 +114,21 @@ function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDep
         responses: { 200: { description: 'The balance.', content: { 'application/json': balance } } },
       },
     },
+    {
+      method: 'GET',
+      path: '/usage',
+      needs: { permission: 'billing:read', query: USAGE_PARAMETERS },
+      handle: showUsage({ database, clock }),
+      describe: {
+        operationId: 'listUsage',
+        summary: 'What was charged, in buckets of time',
+        description:
+          'Buckets are UTC, weeks begin on Monday, empty ones are left out. A call belongs to the instant at which it was ' +
+          'admitted.',
+        requestParams: { query: usageQuery },
+        responses: { 200: { description: 'A page of buckets.', content: { 'application/json': usagePage } } },
+      },
+    },
   ]
 }
 
@@ -144,7 +160,6 @@ function routesNotEnabled(): Route[] {
     off('POST', '/webhook-endpoints', { permission: 'webhooks:write' }),
     off('DELETE', '/webhook-endpoints/{id}', { permission: 'webhooks:write' }),
     off('GET', '/operations/{id}', { permission: 'any' }),
-    off('GET', '/usage', { ...billingRead, query: ['bucket', 'group_by', 'start', 'end', 'cursor', 'limit'] }),
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
     off('GET', '/billing/deposits/{id}', billingRead, noDeposits),

@@ -4,6 +4,8 @@ import type { LiveCatalog } from './catalog/watch.ts'
 import type { Database } from './io/postgres/database.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
+import { dropOldDays } from './money/ledger/dropDays.ts'
+import { verifyNextDay } from './money/ledger/verifyInBackground.ts'
 import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
@@ -15,6 +17,10 @@ export interface WorkerDependencies {
   readonly slot: Slot
   readonly catalog: LiveCatalog
   readonly clients: UpstreamClients
+  /** Days for which single charges are kept; null: for ever. */
+  readonly retentionDays: number | null
+  /** Called when the verification of the books has found something. */
+  readonly onDisagreements: (count: number) => void
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -27,22 +33,38 @@ export async function preparePartitions(database: Database, nowMs: number): Prom
   }
 }
 
-/** Starts the once-a-minute round; the result stops it. A step that fails is logged and met again in the next round. */
+type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<unknown>]
+
+/** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
-  const { database, clock, log, slot, catalog, clients } = dependencies
-  const steps: readonly (readonly [string, () => Promise<void>])[] = [
+  const { database, clock, log, slot, catalog, clients, retentionDays, onDisagreements } = dependencies
+  const stopHousekeeping = startRound(clock, log, [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
     ['upstream clients', () => clients.keepOnly(catalog.current().upstreams.values())],
-  ]
+  ])
+  const retention: Step[] =
+    retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
+  const stopBooks = startRound(clock, log, [
+    ['verification', (isStopping) => verifyNextDay({ database, clock, log, onDisagreements, isStopping })],
+    ...retention,
+  ])
+  return () => {
+    stopHousekeeping()
+    stopBooks()
+  }
+}
+
+/** A round once a minute. A step that fails is logged and met again in the next one. */
+function startRound(clock: Clock, log: Log, steps: readonly Step[]): () => void {
   let stopped = false
   let cancel = () => {}
   const round = async () => {
     for (const [step, run] of steps) {
       if (stopped) return
-      await run().catch((error: unknown) =>
-        log.warn({ err: error, step }, 'housekeeping failed; tried again in a minute'),
-      )
+      await run(() => stopped).catch((error: unknown) => {
+        if (!stopped) log.warn({ err: error, step }, 'housekeeping failed; tried again in a minute')
+      })
     }
     if (!stopped) arm()
   }

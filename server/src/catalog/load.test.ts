@@ -68,6 +68,7 @@ test('an empty file, or one of comments, means the defaults', () => {
     expect(settings.models).toBeNull()
     expect(settings.fixed).toMatchObject({ discovery: false, drainMs: 600_000, bodyLimitBytes: 8_388_608 })
     expect(settings.fixed.openRequestsPerKey).toBe(100)
+    expect(settings.fixed.retentionDays).toBeNull()
   }
 })
 
@@ -144,6 +145,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'deadlines: { whole_seconds: 1, connect_seconds: 2 }',
     /deadlines.connect_seconds: must be at most whole_seconds, 1/,
   ],
+  ['a retention too short', 'retention_days: 6', /retention_days: must be at least 7/],
   ['a limit of nothing', 'body_limit_bytes: 0', /body_limit_bytes: must be at least 1024/],
   ['upstreams as a list', 'upstreams: [a]', /upstreams: must be a section/],
   ['models as a section', 'models: {a: 1}', /models: must be a list/],

@@ -27,6 +27,9 @@ export type LoadedSettings =
 const MODELS_MAX = 2_000
 const UPSTREAMS_MAX = 500
 
+/** A charge that is tried again after a commit of unknown outcome must find itself: it waits for minutes, never for days. */
+const RETENTION_DAYS_LEAST = 7
+
 const DAY_SECONDS = 86_400
 const deadline = seconds(0.001, DAY_SECONDS).optional()
 
@@ -39,6 +42,7 @@ const FileShape = closed(
     drain_seconds: seconds(0, DAY_SECONDS).optional(),
     body_limit_bytes: whole(1_024, 256 * 1024 * 1024).optional(),
     open_requests_per_key: whole(1, 1_000_000).optional(),
+    retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
     owned_by: label.optional(),
     deadlines: closed({
       connect_seconds: deadline,
@@ -165,6 +169,7 @@ function loadFixed(read: FileInput, report: Report): Settings['fixed'] {
     drainMs: read.drain_seconds === undefined ? defaults.drainMs : Math.round(read.drain_seconds * 1_000),
     bodyLimitBytes: read.body_limit_bytes ?? defaults.bodyLimitBytes,
     openRequestsPerKey: read.open_requests_per_key ?? defaults.openRequestsPerKey,
+    retentionDays: read.retention_days ?? defaults.retentionDays,
   }
 }
 

@@ -21,6 +21,8 @@ export interface FixedSettings {
   readonly bodyLimitBytes: number
   /** Inference requests open at once on one key (K4). */
   readonly openRequestsPerKey: number
+  /** Days for which single charges are kept; null: for ever. */
+  readonly retentionDays: number | null
 }
 
 const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
@@ -31,6 +33,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   drainMs: 'drain_seconds',
   bodyLimitBytes: 'body_limit_bytes',
   openRequestsPerKey: 'open_requests_per_key',
+  retentionDays: 'retention_days',
 }
 
 /** Which settings that only a restart changes differ, by their names in the file. */
@@ -63,6 +66,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   drainMs: 600_000,
   bodyLimitBytes: 8 * 1024 * 1024,
   openRequestsPerKey: 100,
+  retentionDays: null,
 }
 
 export const DEFAULT_SETTINGS: Settings = {

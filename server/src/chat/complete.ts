@@ -60,8 +60,14 @@ export interface ShownUsage extends TokenUsage {
 
 export type StreamedPart =
   | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'end'; readonly finishReason: FinishReason; readonly usage: ShownUsage }
-  | { readonly kind: 'error'; readonly refusal: Refusal }
+  | {
+      readonly kind: 'end'
+      readonly finishReason: FinishReason
+      readonly usage: ShownUsage
+      readonly costMicrocents: bigint
+    }
+  /** The cost is null when nothing was charged. */
+  | { readonly kind: 'error'; readonly refusal: Refusal; readonly costMicrocents: bigint | null }
 
 export type ChatReply =
   | (Heading & {
@@ -69,8 +75,15 @@ export type ChatReply =
       readonly text: string
       readonly finishReason: FinishReason
       readonly usage: ShownUsage
+      readonly costMicrocents: bigint
     })
   | (Heading & { readonly kind: 'streamed'; readonly parts: AsyncGenerator<StreamedPart, void> })
+
+/** What was charged for, and how much. */
+interface Settled {
+  readonly usage: ShownUsage
+  readonly costMicrocents: bigint
+}
 
 /** A call under way: admitted, and its upstream answering. */
 interface Running {
@@ -195,26 +208,28 @@ class Call {
       this.admitted.hold.release()
       return refused(this.explain(generation.failure))
     }
-    const usage = await this.settle(started.value)
-    if (usage === null) return refused(generation.outcome === 'cut' ? INSUFFICIENT_FROM_THE_START : CLIENT_GONE)
+    const settled = await this.settle(started.value)
+    if (settled === null) return refused(generation.outcome === 'cut' ? INSUFFICIENT_FROM_THE_START : CLIENT_GONE)
     const { text, finishReason } = generation
-    return ok({ ...this.heading, kind: 'whole', text, finishReason, usage })
+    return ok({ ...this.heading, kind: 'whole', text, finishReason, ...settled })
   }
 
   /** The answer in pieces; its last part leaves after the charge is durable (C3). */
   async *replyStreamed(starting: Promise<Result<Running>>): AsyncGenerator<StreamedPart, void> {
     const started = await starting
     if (!started.ok) {
-      yield { kind: 'error', refusal: started.refusal }
+      yield { kind: 'error', refusal: started.refusal, costMicrocents: null }
       return
     }
     const { generation, first } = started.value
     try {
       for (let text = first; text !== null; text = await generation.next()) yield { kind: 'text', text }
-      const usage = await this.settle(started.value)
-      if (generation.outcome === 'cut') yield { kind: 'error', refusal: INSUFFICIENT_MID_CALL }
-      else if (generation.outcome === 'interrupted') yield { kind: 'error', refusal: this.explain(generation.failure) }
-      else if (usage !== null) yield { kind: 'end', finishReason: generation.finishReason, usage }
+      const settled = await this.settle(started.value)
+      const costMicrocents = settled?.costMicrocents ?? null
+      if (generation.outcome === 'cut') yield { kind: 'error', refusal: INSUFFICIENT_MID_CALL, costMicrocents }
+      else if (generation.outcome === 'interrupted') {
+        yield { kind: 'error', refusal: this.explain(generation.failure), costMicrocents }
+      } else if (settled !== null) yield { kind: 'end', finishReason: generation.finishReason, ...settled }
     } finally {
       await generation.stop()
       if (this.admitted.hold.isOpen) await this.settle(started.value)
@@ -222,7 +237,7 @@ class Call {
   }
 
   /** Charges what there is to charge; null when no token was generated and so nothing is charged. */
-  private async settle({ generation, target }: Running): Promise<ShownUsage | null> {
+  private async settle({ generation, target }: Running): Promise<Settled | null> {
     const { dependencies, admitted, rate } = this
     const outcome = generation.outcome ?? 'cancelled'
     if (outcome !== 'completed' && !generation.hasTokens) {
@@ -232,15 +247,17 @@ class Call {
     const reported = generation.usage
     const estimated = reported === null || generation.isUsageBehind
     let usage: TokenUsage
+    let costMicrocents: bigint
     try {
       usage = estimated ? await this.count(generation, reported) : reported
-      await settle(dependencies.money, admitted, rate, { usage, estimated, target, outcome })
+      costMicrocents = await settle(dependencies.money, admitted, rate, { usage, estimated, target, outcome })
     } catch (error) {
       // A bug in counting or pricing must not keep the customer's money for ever.
       admitted.hold.release()
       throw error
     }
-    return { ...usage, cachedTokens: rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens }
+    const cachedTokens = rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens
+    return { usage: { ...usage, cachedTokens }, costMicrocents }
   }
 
   /** What the upstream did not report, or reported on its way and not at the end (C4). */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { lookUpForCall } from '../catalog/model.ts'
+import { COST_HEADER, costComment } from '../edge/cost.ts'
 import { errorEvent } from '../edge/envelopes.ts'
 import { eventStream } from '../edge/eventStream.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
@@ -136,7 +137,9 @@ export function chatCompletions(dependencies: ChatDependencies, openRequests: Op
       if (!answered.ok) return answered.refusal
       const reply = answered.value
       if (reply.kind === 'whole') {
-        return new Response(completionToWire(reply), { headers: headersOf(call, 'application/json') })
+        const headers = headersOf(call, 'application/json')
+        headers[COST_HEADER] = `${reply.costMicrocents}`
+        return new Response(completionToWire(reply), { headers })
       }
       streaming = true
       const toWire = partWriter(reply, request.includeUsage)
@@ -177,7 +180,7 @@ function headersOf(call: Call, contentType: string): Record<string, string> {
   return headers
 }
 
-/** Turns the parts of a streamed answer into its events, `[DONE]` after the last. */
+/** Turns the parts of a streamed answer into its events; after the last what it cost, and `[DONE]`. */
 function partWriter(
   reply: Extract<ChatReply, { kind: 'streamed' }>,
   includeUsage: boolean,
@@ -185,9 +188,13 @@ function partWriter(
   const write = chunkWriter(reply, includeUsage)
   let opening = write.first()
   return (part) => {
-    if (part.kind === 'error') return errorEvent(part.refusal) + DONE
+    if (part.kind === 'error') {
+      const cost = part.costMicrocents === null ? '' : costComment(part.costMicrocents)
+      return errorEvent(part.refusal) + cost + DONE
+    }
     const before = opening
     opening = ''
-    return before + (part.kind === 'text' ? write.text(part.text) : write.end(part) + DONE)
+    if (part.kind === 'text') return before + write.text(part.text)
+    return before + write.end(part) + costComment(part.costMicrocents) + DONE
   }
 }

@@ -9,6 +9,8 @@ export interface OptionSpec {
   readonly value: string | null
   readonly summary: string
   readonly required?: true
+  /** `-5` after it is its value, and not an option. */
+  readonly mayBeNegative?: true
   /** For the help. What applies it, after the environment, is config.ts. */
   readonly preset?: string
 }

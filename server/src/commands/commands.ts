@@ -1,11 +1,14 @@
+import { createAdjustmentCommand } from './adjustments.ts'
 import type { Command } from './command.ts'
 import { checkConfigCommand } from './config.ts'
 import { grantCreditsCommand } from './credits.ts'
 import { createKeyCommand, listKeysCommand, revokeKeyCommand } from './keys.ts'
+import { verifyLedgerCommand } from './ledger.ts'
 import { migrateCommand } from './migrate.ts'
 import { listModelsCommand } from './models.ts'
 import { createOrganizationCommand, listOrganizationsCommand } from './organizations.ts'
 import { pullModelCommand } from './pullModel.ts'
+import { createRefundCommand } from './refunds.ts'
 import { serveCommand } from './serveCommand.ts'
 
 /** Every command, in the order of the help. */
@@ -18,6 +21,9 @@ export const COMMANDS: readonly Command[] = [
   listKeysCommand,
   revokeKeyCommand,
   grantCreditsCommand,
+  createRefundCommand,
+  createAdjustmentCommand,
+  verifyLedgerCommand,
   checkConfigCommand,
   listModelsCommand,
   pullModelCommand,

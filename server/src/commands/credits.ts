@@ -3,10 +3,8 @@ import { grantCredit } from '../money/grantCredit.ts'
 import { findOrganizationByName } from '../organizations/find.ts'
 import { type Command, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
+import { noteOf } from './note.ts'
 import { parseUsd, printUsd } from './usd.ts'
-
-/** A note is for people who read the ledger, not for documents. */
-const NOTE_CHARACTERS_MAX = 500
 
 /** `tollgate credits grant --org NAME --usd 50 [--note TEXT]` */
 export const grantCreditsCommand: Command = {
@@ -26,10 +24,7 @@ export const grantCreditsCommand: Command = {
         `--usd "${typed}" is not an amount: use dollars above 0 and up to 1000000000, with at most 8 decimals, such as 12.50`,
       )
     }
-    const note = invocation.text('note') ?? null
-    if (note !== null && note.length > NOTE_CHARACTERS_MAX) {
-      throw new UsageFailure(`--note is too long: use at most ${NOTE_CHARACTERS_MAX} characters`)
-    }
+    const note = noteOf(invocation)
     return await withDatabase(invocation, surroundings, async (database) => {
       const { clock, randomBytes } = surroundings
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))

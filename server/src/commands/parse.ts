@@ -91,7 +91,8 @@ function problemOf(
   if (option.value === null) return token.value === undefined ? undefined : `${token.rawName} takes no value`
   if (token.value === undefined || token.value === '') return `${token.rawName} needs a value: ${option.value}`
   // "--org --scope read_only": the value was forgotten.
-  if (token.inlineValue === false && token.value.startsWith('-')) {
+  const isNegative = option.mayBeNegative === true && /^-[0-9]/.test(token.value)
+  if (token.inlineValue === false && token.value.startsWith('-') && !isNegative) {
     return `${token.rawName} needs a value: ${option.value} (one that begins with a dash is written ${token.rawName}=${token.value})`
   }
   return undefined

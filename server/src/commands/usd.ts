@@ -17,6 +17,12 @@ export function parseUsd(text: string): bigint | undefined {
   return microcents > 0n && microcents <= DOLLARS_MAX * MICROCENTS_PER_DOLLAR ? microcents : undefined
 }
 
+/** The same with a sign before it: `-5.00`, `+5`, `-$0.25`. */
+export function parseSignedUsd(text: string): bigint | undefined {
+  const size = parseUsd(text.replace(/^[+-]/, ''))
+  return size !== undefined && text.startsWith('-') ? -size : size
+}
+
 /** Prints micro-cents as dollars exactly, with at least two decimals: `50.00`, `-0.00000001`. */
 export function printUsd(microcents: bigint): string {
   const size = microcents < 0n ? -microcents : microcents

@@ -22,6 +22,8 @@ export interface Metrics {
   tokens(model: string, promptTokens: number, completionTokens: number): void
   posted(charges: number, milliseconds: number): void
   buried(): void
+  /** The verification of the books has found so many disagreements. */
+  disagreed(count: number): void
   text(): Promise<string>
   readonly contentType: string
 }
@@ -83,6 +85,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     help: 'Charges that the database refused and that an operator must look at. Alert on any increase.',
     registers,
   })
+  const disagreements = new Counter({
+    name: 'tollgate_ledger_disagreements_total',
+    help: 'Disagreements that the daily verification of the books has found. Alert on any increase.',
+    registers,
+  })
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -112,6 +119,7 @@ export function createMetrics(gauges: Gauges): Metrics {
       commits.observe(milliseconds / 1_000)
     },
     buried: () => dead.inc(),
+    disagreed: (count) => disagreements.inc(count),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

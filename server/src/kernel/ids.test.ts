@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import { isUuid, toHex, uuidV7 } from './ids.ts'
+import { instantOfUuid, isUuid, toHex, uuidV7 } from './ids.ts'
 
 const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const instant = fc.nat({ max: 253_402_300_799_999 })
@@ -73,4 +73,13 @@ test('hex is lower-case and keeps every byte', () => {
       expect(toHex(bytes)).toBe(Buffer.from(bytes).toString('hex'))
     }),
   )
+})
+
+test('the instant of a version 7 UUID can be read from it, and of no other text', () => {
+  const random = (length: number) => new Uint8Array(length).fill(255)
+  for (const epochMs of [0, 1, Date.UTC(2031, 4, 5, 6, 7, 8, 9), 2 ** 48 - 1]) {
+    expect(instantOfUuid(uuidV7(epochMs, random))).toBe(epochMs)
+  }
+  expect(instantOfUuid('00000000-0000-4000-8000-000000000000')).toBeNull()
+  expect(instantOfUuid('nonsense')).toBeNull()
 })

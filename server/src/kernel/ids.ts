@@ -26,3 +26,9 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
+
+/** The instant that a version 7 UUID was made at, in milliseconds since the epoch; null for any other text. */
+export function instantOfUuid(text: string): number | null {
+  if (!isUuid(text) || text[14] !== '7') return null
+  return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16)
+}

@@ -305,3 +305,18 @@ export async function readServerStart(db: Queryable): Promise<number> {
   const rows = await db.query<{ started_at: Date }>('select pg_postmaster_start_time() as started_at')
   return rows[0]?.started_at.getTime() ?? 0
 }
+
+/** What a charge came to and whom it was charged to; null when there is none of this id, or its day was dropped. */
+export async function findCharge(
+  db: Queryable,
+  chargeId: string,
+  admittedAtMs: number,
+): Promise<{ organizationId: string; costMicrocents: bigint } | null> {
+  const rows = await db.query<{ organization_id: string; cost: bigint }>(
+    `select organization_id, cost_microcents as cost from charges
+     where admitted_at = $1::timestamptz and id = $2::uuid`,
+    [toTimestamp(admittedAtMs), chargeId],
+  )
+  const row = rows[0]
+  return row === undefined ? null : { organizationId: row.organization_id, costMicrocents: row.cost }
+}

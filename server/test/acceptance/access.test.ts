@@ -28,7 +28,7 @@ const endpoints: Endpoint[] = [
   ['POST', '/webhook-endpoints', 'webhooks:write', 'not_found'],
   ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'not_found'],
   ['GET', `/operations/${UUID}`, 'any', 'not_found'],
-  ['GET', '/usage', 'billing:read', 'not_found'],
+  ['GET', '/usage', 'billing:read', 'served'],
   ['GET', '/billing/deposits', 'billing:read', 'not-found'],
   ['POST', '/billing/deposits/crypto', 'billing:write', 'not-found'],
   ['GET', '/billing/deposits/d1', 'billing:read', 'not-found'],

@@ -177,7 +177,7 @@ describe('X-Request-Id', () => {
   const places: [string, string][] = [
     ['a success', '/models'],
     ['a refusal of B', '/models/x'],
-    ['a refusal of A', '/usage'],
+    ['a refusal of A', '/billing/deposits'],
     ['an unknown path', '/x'],
     ['health', '/health'],
     ['the description', '/openapi.json'],

@@ -45,6 +45,7 @@ const envelopeA: [string, Row][] = [
   ['an expired key', { path: balance, key: 'expired', status: 401, code: 'invalid_api_key' }],
   ['scope', { path: balance, key: 'chat only', status: 403, code: 'insufficient_scope', says: /'billing' at 'read'/ }],
   ['no such resource', { path: `/operations/${UUID}`, key: 'good', status: 404, code: 'not_found' }],
+  ['a cursor', { path: '/usage?cursor=x', key: 'good', status: 422, code: 'validation_failed', says: /'cursor'/ }],
   ['query', { path: `${balance}?at=now`, key: 'good', status: 422, code: 'validation_failed', says: /'at'/ }],
   [
     'unknown keys without end',
@@ -193,7 +194,6 @@ const LATER: [string, string][] = [
   ['A 402 quota_exceeded', 'caps and new accounts'],
   ['A 429 rate_limited by the rate of a key', 'rate limits'],
   ['A 500 operation_failed', 'operations'],
-  ['A 422 validation_failed for an invalid cursor', 'webhooks and usage'],
   ['A 400 validation-error, unsupported-chain-asset, invalid-request', 'deposits'],
   ['A 403 org-frozen', 'deposits'],
   ['A 404 deposit-not-found', 'deposits'],

@@ -14,6 +14,7 @@ afterAll(() => gateway.close())
 const OPERATIONS = {
   'get /health': 'getHealth',
   'get /openapi.json': 'getDescription',
+  'get /usage': 'listUsage',
   'get /models': 'listModels',
   'get /models/{id}': 'retrieveModel',
   'post /chat/completions': 'createChatCompletion',

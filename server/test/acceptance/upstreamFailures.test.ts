@@ -204,7 +204,9 @@ test('an upstream that dies after its first words were passed on: the rest of th
   for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) {
     rest += Buffer.from(next.value).toString()
   }
-  expect(rest).toMatch(/^data: \{"error":\{[^\n]*"code":"upstream_error"[^\n]*\n\ndata: \[DONE\]\n\n$/)
+  expect(rest).toMatch(
+    /^data: \{"error":\{[^\n]*"code":"upstream_error"[^\n]*\n\n: svc-cost-microcents=\d+\n\ndata: \[DONE\]\n\n$/,
+  )
 })
 
 test('an answer that is whole has our id and model, and nothing of the upstream beside its text', async () => {

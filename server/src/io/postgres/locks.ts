@@ -12,4 +12,6 @@ export const LOCK_CLASS = {
   ownership: 7_403,
   /** Held by a gateway process for as long as it lives; the second key is its slot. */
   slot: 7_404,
+  /** Held, for one transaction at a time, by who drops charges that are past their retention. */
+  retention: 7_405,
 } as const

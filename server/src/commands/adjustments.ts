@@ -1,0 +1,53 @@
+import { uuidV7 } from '../kernel/ids.ts'
+import { adjustBalance } from '../money/adjust.ts'
+import { findOrganizationByName } from '../organizations/find.ts'
+import { type Command, UsageFailure } from './command.ts'
+import { orThrow, withDatabase } from './environment.ts'
+import { noteOf } from './note.ts'
+import { parseSignedUsd, printUsd } from './usd.ts'
+
+/** `tollgate adjustments create --org NAME --usd -5.00 --note TEXT` */
+export const createAdjustmentCommand: Command = {
+  words: ['adjustments', 'create'],
+  summary: "Correct an organization's balance by hand, up or down",
+  options: [
+    { name: 'org', value: 'NAME', summary: 'whose balance', required: true },
+    {
+      name: 'usd',
+      value: 'AMOUNT',
+      summary: 'US dollars; below 0 to take some away',
+      required: true,
+      mayBeNegative: true,
+    },
+    { name: 'note', value: 'TEXT', summary: 'why; kept with the entry in the ledger', required: true },
+  ],
+  examples: ['tollgate adjustments create --org acme --usd -5.00 --note "credited twice on 2031-07-02"'],
+  run: async (invocation, surroundings) => {
+    const typed = invocation.required('usd')
+    const amountMicrocents = parseSignedUsd(typed)
+    if (amountMicrocents === undefined) {
+      throw new UsageFailure(
+        `--usd "${typed}" is not an amount: use dollars other than 0 and up to 1000000000, with at most 8 decimals, such as -5.00`,
+      )
+    }
+    const note = noteOf(invocation) ?? ''
+    return await withDatabase(invocation, surroundings, async (database) => {
+      const { clock, randomBytes } = surroundings
+      const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
+      const atMs = clock.now()
+      const source = `adjustment:${uuidV7(atMs, randomBytes)}`
+      await adjustBalance(database, randomBytes, {
+        organizationId: organization.id,
+        amountMicrocents,
+        source,
+        note,
+        atMs,
+      })
+      const amountUsd = printUsd(amountMicrocents)
+      return {
+        json: { org: organization.name, amount_usd: amountUsd, source, note },
+        text: `Adjusted the balance of "${organization.name}" by $${amountUsd} (${source}).\n`,
+      }
+    })
+  },
+}

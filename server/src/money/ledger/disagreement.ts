@@ -1,0 +1,96 @@
+/** What the verification of the books can find. Amounts are micro-cents, instants milliseconds since the epoch. */
+
+import { toTimestamp } from '../../kernel/time.ts'
+
+/** Requests, prompt, cached and completion tokens, micro-cents. */
+export type Figures = readonly [bigint, bigint, bigint, bigint, bigint]
+
+export type Disagreement =
+  /** Σ ledger entries − Σ charges is not what the account and its allotments keep. */
+  | { readonly kind: 'balance'; readonly organizationId: string; readonly booked: bigint; readonly kept: bigint }
+  /** What the account says is allotted is not what its allotments were granted. */
+  | { readonly kind: 'allotted'; readonly organizationId: string; readonly allotted: bigint; readonly granted: bigint }
+  /** A charge is not what its usage costs at its price version. */
+  | {
+      readonly kind: 'cost'
+      readonly organizationId: string
+      readonly chargeId: string
+      readonly charged: bigint
+      readonly recomputed: bigint
+    }
+  /** A charge cites a price that is not stored, or is not the one of its name. */
+  | {
+      readonly kind: 'price'
+      readonly organizationId: string
+      readonly chargeId: string
+      readonly priceHash: string
+      readonly problem: 'missing' | 'altered'
+    }
+  /** The charges of an hour are not what its rollups say. */
+  | {
+      readonly kind: 'rollup'
+      readonly organizationId: string
+      readonly hourMs: number
+      readonly model: string
+      readonly tier: string
+      readonly keyId: string
+      readonly charged: Figures | null
+      readonly rolledUp: Figures | null
+    }
+  /** A day's sum is not that of its hours. */
+  | {
+      readonly kind: 'day'
+      readonly organizationId: string
+      readonly day: string
+      readonly hours: bigint
+      readonly days: bigint
+    }
+  /** The ledger entries that stand for a dropped day are not what its rollups say. */
+  | {
+      readonly kind: 'dropped'
+      readonly organizationId: string
+      readonly day: string
+      readonly kept: bigint
+      readonly rolledUp: bigint
+    }
+
+/** One line for the operator. */
+export function describe(found: Disagreement): string {
+  const who = `organization ${found.organizationId}`
+  switch (found.kind) {
+    case 'balance':
+      return `${who}: the ledger less all charges comes to ${found.booked} micro-cents, the account keeps ${found.kept}`
+    case 'allotted':
+      return `${who}: the account has ${found.allotted} micro-cents allotted, its allotments were granted ${found.granted}`
+    case 'cost':
+      return `${who}: charge ${found.chargeId} is ${found.charged} micro-cents, its usage costs ${found.recomputed}`
+    case 'price':
+      return `${who}: charge ${found.chargeId} cites the price ${found.priceHash}, which is ${
+        found.problem === 'missing' ? 'not stored' : 'stored with other figures'
+      }`
+    case 'rollup':
+      return (
+        `${who}: ${toTimestamp(found.hourMs)}, ${found.model} (${found.tier}), key ${found.keyId}: ` +
+        `charges have ${figures(found.charged)}; rollups ${figures(found.rolledUp)}`
+      )
+    case 'day':
+      return `${who}: the hours of ${found.day} come to ${found.hours} micro-cents, or requests differ; the day says ${found.days}`
+    case 'dropped':
+      return `${who}: the ledger keeps ${found.kept} micro-cents for the dropped day ${found.day}, its rollups say ${found.rolledUp}`
+  }
+}
+
+function figures(read: Figures | null): string {
+  if (read === null) return 'nothing'
+  const [requests, prompt, cached, completion, cost] = read
+  return `${requests} requests, ${prompt}+${completion} tokens (${cached} cached), ${cost} micro-cents`
+}
+
+/** For machines: amounts as digits in strings, since they may pass what a JSON number holds exactly. */
+export function disagreementToJson(found: Disagreement): object {
+  return JSON.parse(
+    JSON.stringify({ ...found, message: describe(found) }, (_, value) =>
+      typeof value === 'bigint' ? value.toString() : value,
+    ),
+  )
+}

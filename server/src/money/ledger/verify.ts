@@ -1,0 +1,137 @@
+/**
+ * The verification of the books. Each function looks at a piece, in pages, and yields what disagrees as it finds it: the
+ * memory it takes does not grow with the books. Together they hold the balance identity: accounts against the sums of
+ * their days, days against hours, hours against charges, and each charge against its usage and price.
+ */
+
+import { type PriceTable, priceFromJson, priceHash, rateAt } from '../../catalog/price.ts'
+import type { Queryable } from '../../io/postgres/database.ts'
+import { toHex } from '../../kernel/ids.ts'
+import { DAY_MS, HOUR_MS } from '../../kernel/time.ts'
+import { priceTokens } from '../pricing.ts'
+import type { Disagreement } from './disagreement.ts'
+import {
+  type ChargeRow,
+  compareDay,
+  compareDroppedDay,
+  compareHour,
+  readAccountBooks,
+  readCharges,
+  readPriceVersion,
+  timesDropped,
+} from './store.ts'
+
+/** Rows a page: a few milliseconds of the database, about a megabyte here. */
+const CHARGES_PAGE = 5_000
+const ACCOUNTS_PAGE = 200
+
+/** Of one hour or day. A fault in the code makes thousands alike, and the first few tell all. */
+const DIFFERENCES_MOST = 100
+
+/** Price versions kept while charges are gone through. */
+const PRICES_MOST = 10_000
+
+const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
+
+export interface VerifyDependencies {
+  readonly database: Queryable
+  /** Called between pages, so that one may wait there and leave the database to others. */
+  readonly pause: () => Promise<void>
+}
+
+/** What ledger entries for the charges of a dropped day are called; the organization's id follows. */
+export function droppedSourcePrefix(day: string): string {
+  return `charges:${day}:`
+}
+
+/** Every account: the balance identity, and that allotments add up. Each page of accounts is one snapshot. */
+export async function* verifyAccounts({ database, pause }: VerifyDependencies): AsyncGenerator<Disagreement, void> {
+  for (let after = LOWEST_UUID; ; ) {
+    const page = await readAccountBooks(database, after, ACCOUNTS_PAGE)
+    for (const { organizationId, booked, kept, allotted, granted } of page) {
+      if (booked !== kept) yield { kind: 'balance', organizationId, booked, kept }
+      if (allotted !== granted) yield { kind: 'allotted', organizationId, allotted, granted }
+    }
+    const last = page.at(-1)
+    if (last === undefined || page.length < ACCOUNTS_PAGE) return
+    after = last.organizationId
+    await pause()
+  }
+}
+
+/** One UTC day (`YYYY-MM-DD`): its charges, its rollups, its sums, and where it was dropped the ledger entries for it. */
+export async function* verifyDay(dependencies: VerifyDependencies, day: string): AsyncGenerator<Disagreement, void> {
+  const { database, pause } = dependencies
+  const dayMs = Date.parse(`${day}T00:00:00Z`)
+  yield* verifyCharges(dependencies, dayMs, dayMs + DAY_MS)
+  for (const { organizationId, hours, days } of await compareDay(database, dayMs, DIFFERENCES_MOST)) {
+    yield { kind: 'day', organizationId, day, hours, days }
+  }
+  const times = await timesDropped(database, day)
+  if (times > 0) {
+    const source = droppedSourcePrefix(day)
+    for (const found of await compareDroppedDay(database, dayMs, source, times, DIFFERENCES_MOST)) {
+      yield { kind: 'dropped', day, ...found }
+    }
+    return
+  }
+  for (let hourMs = dayMs; hourMs < dayMs + DAY_MS; hourMs += HOUR_MS) {
+    for (const found of await compareHour(database, hourMs, DIFFERENCES_MOST)) {
+      yield { kind: 'rollup', hourMs, ...found }
+    }
+    await pause()
+  }
+}
+
+/** Every charge admitted in a window: what its usage costs at the price that it cites. */
+async function* verifyCharges(
+  { database, pause }: VerifyDependencies,
+  startMs: number,
+  endMs: number,
+): AsyncGenerator<Disagreement, void> {
+  const prices = new Map<string, PriceTable | 'missing' | 'altered'>()
+  for (let from = { admittedAtMs: startMs, id: LOWEST_UUID }; ; ) {
+    const page = await readCharges(database, from, endMs, CHARGES_PAGE)
+    for (const charge of page) {
+      let price = prices.get(charge.priceHash)
+      if (price === undefined) {
+        if (prices.size >= PRICES_MOST) prices.clear()
+        price = await readPrice(database, charge.priceHash)
+        prices.set(charge.priceHash, price)
+      }
+      const found = checkCharge(charge, price)
+      if (found !== null) yield found
+    }
+    const last = page.at(-1)
+    if (last === undefined || page.length < CHARGES_PAGE) return
+    from = last
+    await pause()
+  }
+}
+
+/** A price version by its name, which is the hash of its figures: it can't have been changed where they agree. */
+async function readPrice(database: Queryable, hash: string): Promise<PriceTable | 'missing' | 'altered'> {
+  const json = await readPriceVersion(database, hash)
+  if (json === null) return 'missing'
+  try {
+    const price = priceFromJson(json)
+    return toHex(priceHash(price)) === hash ? price : 'altered'
+  } catch {
+    return 'altered'
+  }
+}
+
+function checkCharge(charge: ChargeRow, price: PriceTable | 'missing' | 'altered'): Disagreement | null {
+  const { organizationId, id: chargeId, priceHash: hash, costMicrocents } = charge
+  if (price === 'missing' || price === 'altered') {
+    return { kind: 'price', organizationId, chargeId, priceHash: hash, problem: price }
+  }
+  const recomputed = priceTokens(rateAt(price, charge.admittedAtMs), {
+    promptTokens: Number(charge.promptTokens),
+    cachedPromptTokens: Number(charge.cachedPromptTokens),
+    completionTokens: Number(charge.completionTokens),
+  })
+  return recomputed === costMicrocents
+    ? null
+    : { kind: 'cost', organizationId, chargeId, charged: costMicrocents, recomputed }
+}
