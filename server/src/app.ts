@@ -141,7 +141,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       catalog: () => catalog.current(),
       targets: (served) => targetsOf(served, catalog.current(), clients.clientFor),
       tokenCounter,
-      onFirstToken: metrics.firstToken,
+      metrics,
     },
     database,
   })

@@ -20,6 +20,8 @@ const FILE_LIMIT_MS = 300_000
 /** Of `test:long`, all suites together: for as long as this, suites with seeds go on trying new ones. */
 const LONG_SECONDS_VARIABLE = 'TOLLGATE_LONG_SECONDS'
 const LONG_SECONDS_PRESET = 2_100
+/** However little is left, a suite tries some seeds. */
+const LEAST_SHARE_SECONDS = 30
 /** However long they would take: with the installation before them they end within 45 minutes. */
 const LONG_LIMIT_SECONDS = 2_580
 /** What a suite may take beyond its share: starting servers, the last seed, stopping. More than suites allow themselves. */
@@ -76,7 +78,7 @@ async function runLong(files: readonly string[], folder: string, environment: Re
   const runs: FileRun[] = []
   for (const file of [...fixed, ...sharing]) {
     const left = files.length - Math.max(runs.length, fixed.length)
-    const share = Math.max(1, Math.floor((totalSeconds - secondsSoFar()) / left))
+    const share = Math.max(LEAST_SHARE_SECONDS, Math.floor((totalSeconds - secondsSoFar()) / left))
     const most = fixed.includes(file) ? FILE_LIMIT_MS / 1_000 : share + LONG_SLACK_SECONDS
     const limitMs = Math.max(1, Math.min(most, LONG_LIMIT_SECONDS - secondsSoFar())) * 1_000
     const own = { ...environment, [LONG_SECONDS_VARIABLE]: String(share) }

@@ -9,7 +9,7 @@ import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
-import { openChat } from '../routing/open.ts'
+import { openChat, type RoutingMetrics } from '../routing/open.ts'
 import { toRefusal } from '../routing/refusal.ts'
 import { type ChatCall, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
 import { Generation } from './generation.ts'
@@ -29,6 +29,12 @@ const INSUFFICIENT_FROM_THE_START = refusal(
   'The credit balance does not cover this answer. Nothing was charged. Add credit, or ask for fewer tokens.',
 )
 
+export interface ChatMetrics extends RoutingMetrics {
+  firstToken(milliseconds: number): void
+  /** Of a call that was charged. */
+  tokens(model: string, promptTokens: number, completionTokens: number): void
+}
+
 export interface ChatDependencies {
   readonly clock: Clock
   readonly log: Log
@@ -37,7 +43,7 @@ export interface ChatDependencies {
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
   readonly tokenCounter: TokenCounter
-  readonly onFirstToken?: (milliseconds: number) => void
+  readonly metrics?: ChatMetrics
 }
 
 export interface Caller {
@@ -127,7 +133,7 @@ export async function complete(
   const started = await Promise.race([starting, latest])
   cancelTimer()
   if (started?.ok === false) return started
-  if (started) dependencies.onFirstToken?.(dependencies.clock.monotonicMs() - startedAtMs)
+  if (started) dependencies.metrics?.firstToken(dependencies.clock.monotonicMs() - startedAtMs)
   return ok({ ...call.heading, kind: 'streamed', parts: call.replyStreamed(starting) })
 }
 
@@ -175,6 +181,7 @@ class Call {
         deadlines: dependencies.catalog().deadlines,
         clock,
         log,
+        ...(dependencies.metrics === undefined ? {} : { metrics: dependencies.metrics }),
       })
       const wallet = money.wallet(admitted.admission.organizationId)
       const budget = {
@@ -238,7 +245,7 @@ class Call {
 
   /** Charges what there is to charge; null when no token was generated and so nothing is charged. */
   private async settle({ generation, target }: Running): Promise<Settled | null> {
-    const { dependencies, admitted, rate } = this
+    const { dependencies, admitted, rate, served } = this
     const outcome = generation.outcome ?? 'cancelled'
     if (outcome !== 'completed' && !generation.hasTokens) {
       admitted.hold.release()
@@ -256,6 +263,7 @@ class Call {
       admitted.hold.release()
       throw error
     }
+    dependencies.metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens)
     const cachedTokens = rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens
     return { usage: { ...usage, cachedTokens }, costMicrocents }
   }

@@ -38,17 +38,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     buckets: CALL_SECONDS,
     registers,
   })
-  // One child for each route and status, looked up by one string: hashing labels costs more than observing.
-  const children = new Map<string, ReturnType<typeof requests.labels>>()
-  const requestsOf = (route: string, status: number) => {
-    const name = `${route} ${status}`
-    let child = children.get(name)
-    if (child === undefined) {
-      child = requests.labels({ route, status: String(status) })
-      children.set(name, child)
-    }
-    return child
-  }
+  const requestsOf = childrenOf(requests, (route: string, status: number) => ({ route, status: String(status) }))
   const first = new Histogram({
     name: 'tollgate_first_token_seconds',
     help: 'Time from a streamed chat request to its first token.',
@@ -68,6 +58,8 @@ export function createMetrics(gauges: Gauges): Metrics {
     labelNames: ['model', 'class'],
     registers,
   })
+  const attemptsOf = childrenOf(attempts, (upstream: string, outcome: string) => ({ upstream, outcome }))
+  const tokensOf = childrenOf(tokens, (model: string, kind: string) => ({ model, class: kind }))
   const batches = new Histogram({
     name: 'tollgate_charge_batch_size',
     help: 'Charges posted in one transaction.',
@@ -109,10 +101,10 @@ export function createMetrics(gauges: Gauges): Metrics {
   return {
     answered: (route, status, milliseconds) => requestsOf(route, status).observe(milliseconds / 1_000),
     firstToken: (milliseconds) => first.observe(milliseconds / 1_000),
-    attempt: (upstream, outcome, milliseconds) => attempts.observe({ upstream, outcome }, milliseconds / 1_000),
+    attempt: (upstream, outcome, milliseconds) => attemptsOf(upstream, outcome).observe(milliseconds / 1_000),
     tokens: (model, promptTokens, completionTokens) => {
-      tokens.inc({ model, class: 'prompt' }, promptTokens)
-      tokens.inc({ model, class: 'completion' }, completionTokens)
+      tokensOf(model, 'prompt').inc(promptTokens)
+      tokensOf(model, 'completion').inc(completionTokens)
     },
     posted: (charges, milliseconds) => {
       batches.observe(charges)
@@ -122,5 +114,22 @@ export function createMetrics(gauges: Gauges): Metrics {
     disagreed: (count) => disagreements.inc(count),
     text: () => registry.metrics(),
     contentType: registry.contentType,
+  }
+}
+
+/** The child of a metric for two labels, found by one string: hashing labels costs more than observing. */
+function childrenOf<Child, A extends string, B extends string | number>(
+  metric: { labels(labels: Record<string, string>): Child },
+  labelsOf: (a: A, b: B) => Record<string, string>,
+): (a: A, b: B) => Child {
+  const children = new Map<string, Child>()
+  return (a, b) => {
+    const name = `${a} ${b}`
+    let child = children.get(name)
+    if (child === undefined) {
+      child = metric.labels(labelsOf(a, b))
+      children.set(name, child)
+    }
+    return child
   }
 }
