@@ -1,7 +1,9 @@
 /** Every route, and what a request must bring to each: the table of contents. `edge/pipeline.ts` has the order of checks. */
 
 import { z } from 'zod'
+import { noInstances } from './billing/balance.ts'
 import { balance, showBalance } from './billing/http.ts'
+import { putSpendingLimit, showSpendingLimit, spendingLimit, spendingLimitRequest } from './billing/limits/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
 import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
@@ -22,6 +24,7 @@ import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
+import type { Clock } from './kernel/time.ts'
 
 export interface RouteDependencies {
   readonly edge: PipelineDependencies
@@ -29,6 +32,7 @@ export interface RouteDependencies {
   readonly catalog: () => Catalog
   readonly chat: ChatDependencies
   readonly database: Queryable
+  readonly clock: Clock
 }
 
 interface Route extends DescribedRoute {
@@ -38,7 +42,7 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ catalog, chat, openRequests, database }: RouteDependencies): Route[] {
+function servedRoutes({ catalog, chat, openRequests, database, clock }: RouteDependencies): Route[] {
   const models = createCatalogEndpoints()
   return [
     {
@@ -104,11 +108,37 @@ function servedRoutes({ catalog, chat, openRequests, database }: RouteDependenci
       method: 'GET',
       path: '/billing/balance',
       needs: { permission: 'billing:read' },
-      handle: showBalance(database),
+      handle: showBalance(database, noInstances),
       describe: {
         operationId: 'getBalance',
         summary: 'Read the credit balance',
         responses: { 200: { description: 'The balance.', content: { 'application/json': balance } } },
+      },
+    },
+    {
+      method: 'GET',
+      path: '/billing/spending-limit',
+      needs: { permission: 'billing:read' },
+      handle: showSpendingLimit(database, clock),
+      describe: {
+        operationId: 'getSpendingLimit',
+        summary: 'Read the spending limit and what is spent',
+        description: '404 when no limit is configured.',
+        responses: { 200: { description: 'The limit.', content: { 'application/json': spendingLimit } } },
+        refusals: [404],
+      },
+    },
+    {
+      method: 'PUT',
+      path: '/billing/spending-limit',
+      needs: { permission: 'billing:write', admin: true, body: 'json' },
+      handle: putSpendingLimit(database, clock),
+      describe: {
+        operationId: 'setSpendingLimit',
+        summary: 'Set the spending limit',
+        description: "Needs an organization admin's key. Days and months are those of UTC.",
+        requestBody: spendingLimitRequest,
+        responses: { 200: { description: 'The limit as it is now.', content: { 'application/json': spendingLimit } } },
       },
     },
   ]
@@ -146,8 +176,6 @@ function routesNotEnabled(): Route[] {
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
     off('GET', '/billing/deposits/{id}', billingRead, noDeposits),
-    off('GET', '/billing/spending-limit', billingRead),
-    off('PUT', '/billing/spending-limit', { ...billingWrite, admin: true }),
     off('GET', '/billing/subscription', billingRead),
     off('POST', '/billing/subscription/checkout', { ...billingWrite, admin: true }, noSubscriptions),
     off('POST', '/billing/subscription/portal', { ...billingWrite, admin: true }, noSubscriptions),

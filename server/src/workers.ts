@@ -4,6 +4,7 @@ import type { LiveCatalog } from './catalog/watch.ts'
 import type { Database } from './io/postgres/database.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
+import type { OpenMoney } from './money/openMoney.ts'
 import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
@@ -15,6 +16,7 @@ export interface WorkerDependencies {
   readonly slot: Slot
   readonly catalog: LiveCatalog
   readonly clients: UpstreamClients
+  readonly money: OpenMoney
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -29,10 +31,11 @@ export async function preparePartitions(database: Database, nowMs: number): Prom
 
 /** Starts the once-a-minute round; the result stops it. A step that fails is logged and met again in the next round. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
-  const { database, clock, log, slot, catalog, clients } = dependencies
+  const { database, clock, log, slot, catalog, clients, money } = dependencies
   const steps: readonly (readonly [string, () => Promise<void>])[] = [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
+    ['idle wallets', () => money.dropIdle()],
     ['upstream clients', () => clients.keepOnly(catalog.current().upstreams.values())],
   ]
   let stopped = false

@@ -6,6 +6,7 @@ import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Gate } from '../money/gates.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import { openChat } from '../routing/open.ts'
@@ -18,15 +19,28 @@ import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, worstCase } f
 /** A streamed call that has brought nothing for this long is answered all the same, so that proxies keep it open. */
 const REPLY_LATEST_MS = 15 * SECOND_MS
 
-const INSUFFICIENT_MID_CALL = refusal(
-  'insufficient_balance',
-  'The credit balance ran out while the answer was generated. What was sent so far is charged.',
-)
+const GATE_NAMES: Readonly<Record<Gate, string>> = {
+  balance: 'The credit balance',
+  daily: 'The room under the daily spending limit',
+  monthly: 'The room under the monthly spending limit',
+  newAccount: 'The room under the spending cap of new accounts',
+}
 
-const INSUFFICIENT_FROM_THE_START = refusal(
-  'insufficient_balance',
-  'The credit balance does not cover this answer. Nothing was charged. Add credit, or ask for fewer tokens.',
-)
+const codeOf = (gate: Gate) => (gate === 'balance' ? 'insufficient_balance' : 'quota_exceeded')
+
+function cutMidCall(gate: Gate): Refusal {
+  return refusal(
+    codeOf(gate),
+    `${GATE_NAMES[gate]} ran out while the answer was generated. What was sent so far is charged.`,
+  )
+}
+
+function cutFromTheStart(gate: Gate): Refusal {
+  return refusal(
+    codeOf(gate),
+    `${GATE_NAMES[gate]} does not cover this answer. Nothing was charged. Ask for fewer tokens.`,
+  )
+}
 
 export interface ChatDependencies {
   readonly clock: Clock
@@ -96,7 +110,7 @@ export async function complete(
   const passed = admit(
     dependencies.money,
     { ...caller, model: served.model.id, tier: served.tier.name, priceHash: served.tier.priceHash },
-    worstCase(served.tier.price, promptTokens, outputTokens),
+    worstCase(served.tier.price, promptTokens, outputTokens, served.model.hiddenReasoningTokens),
   )
   const admission = passed instanceof Promise ? await passed : passed
   if (!admission.ok) return admission
@@ -166,6 +180,7 @@ class Call {
         hold: admitted.hold,
         price: served.tier.price,
         outputIsLimited: request.maxTokens !== null,
+        hiddenTokens: served.model.hiddenReasoningTokens,
         contextTokens: served.model.contextTokens,
       }
       const generation = new Generation(opened.events, budget, signal)
@@ -191,7 +206,8 @@ class Call {
       return refused(this.explain(generation.failure))
     }
     const usage = await this.settle(started.value)
-    if (usage === null) return refused(generation.outcome === 'cut' ? INSUFFICIENT_FROM_THE_START : CLIENT_GONE)
+    if (usage === null)
+      return refused(generation.shortGate === null ? CLIENT_GONE : cutFromTheStart(generation.shortGate))
     const { text, finishReason } = generation
     return ok({ ...this.heading, kind: 'whole', text, finishReason, usage })
   }
@@ -207,7 +223,7 @@ class Call {
     try {
       for (let text = first; text !== null; text = await generation.next()) yield { kind: 'text', text }
       const usage = await this.settle(started.value)
-      if (generation.outcome === 'cut') yield { kind: 'error', refusal: INSUFFICIENT_MID_CALL }
+      if (generation.shortGate !== null) yield { kind: 'error', refusal: cutMidCall(generation.shortGate) }
       else if (generation.outcome === 'interrupted') yield { kind: 'error', refusal: this.explain(generation.failure) }
       else if (usage !== null) yield { kind: 'end', finishReason: generation.finishReason, usage }
     } finally {
@@ -229,7 +245,7 @@ class Call {
     const { price } = served.tier
     let usage: TokenUsage
     try {
-      usage = estimated ? await this.count(generation, reported) : reported
+      usage = generation.limited(estimated ? await this.count(generation, reported) : reported)
       await settle(dependencies.money, admitted, price, { usage, estimated, target, outcome })
     } catch (error) {
       // A bug in counting or pricing must not keep the customer's money for ever.

@@ -44,10 +44,13 @@ export function costAtMost(price: PriceTable, promptTokens: number, completionTo
   return priceTokens(price, { promptTokens, cachedPromptTokens: 0, completionTokens })
 }
 
-/** What a request can come to, for the gates. */
-export function worstCase(price: PriceTable, promptTokens: number, outputTokens: number): Worst {
+/**
+ * What a request can come to, for the gates. Of `hiddenTokens`, which a model may spend without sending anything, nobody
+ * sees when to extend for them: the first step has them all.
+ */
+export function worstCase(price: PriceTable, promptTokens: number, outputTokens: number, hiddenTokens: number): Worst {
   return {
     wholeMicrocents: costAtMost(price, promptTokens, outputTokens),
-    firstStepMicrocents: costAtMost(price, promptTokens, Math.min(STEP_TOKENS, outputTokens)),
+    firstStepMicrocents: costAtMost(price, promptTokens, Math.min(STEP_TOKENS + hiddenTokens, outputTokens)),
   }
 }

@@ -22,6 +22,7 @@ export interface Metrics {
   tokens(model: string, promptTokens: number, completionTokens: number): void
   posted(charges: number, milliseconds: number): void
   buried(): void
+  unreadable(): void
   text(): Promise<string>
   readonly contentType: string
 }
@@ -83,6 +84,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     help: 'Charges that the database refused and that an operator must look at. Alert on any increase.',
     registers,
   })
+  const unreadable = new Counter({
+    name: 'tollgate_gates_unreadable_total',
+    help: 'Calls refused or cut because the gates on money could not be read.',
+    registers,
+  })
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -112,6 +118,7 @@ export function createMetrics(gauges: Gauges): Metrics {
       commits.observe(milliseconds / 1_000)
     },
     buried: () => dead.inc(),
+    unreadable: () => unreadable.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }
