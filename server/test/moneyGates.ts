@@ -13,7 +13,7 @@ import { type Seeded, seeded } from './faults/seeded.ts'
 import { FastClock, type House, openTill, type Till, withFaults } from './moneyHouse.ts'
 
 /** A token costs a micro-cent. */
-export const PRICE = { inputMicrocents: 1_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null }
+const PRICE = { inputMicrocents: 1_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null }
 export const CALL = {
   keyId: '00000000-0000-4000-8000-000000000001',
   model: 'svc/test',
