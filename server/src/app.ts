@@ -16,13 +16,13 @@ import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
 import type { RandomBytes } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
-import type { Clock } from './kernel/time.ts'
+import { type Clock, SECOND_MS } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
-import type { Money } from './money/admit.ts'
-import { claimSlot } from './money/slot.ts'
+import { RECALL_CHANNEL, recallAllotments } from './money/accounts/recall.ts'
+import { openMoney } from './money/openMoney.ts'
+import { claimSlot, type Slot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
-import { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
 import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
@@ -104,7 +104,14 @@ export async function createApp(options: AppOptions): Promise<App> {
     onPosted: metrics.posted,
     onBuried: metrics.buried,
   })
-  const money = createMoney(clock, random, writer, () => slot.isOwned())
+  const money = openMoney({
+    clock,
+    random,
+    writer,
+    ownsSlot: () => slot.isOwned(),
+    sendRecall: createRecaller(database, slot, clock, log),
+    onUnreadable: metrics.unreadable,
+  })
   onSlotRegained = money.forgetAllotments
 
   const authenticator = createAuthenticator({
@@ -114,8 +121,11 @@ export async function createApp(options: AppOptions): Promise<App> {
   })
   const listener = openListener(databaseUrl, {
     clock,
-    channels: authenticator.channels,
-    onConfirmed: authenticator.onConfirmed,
+    channels: { ...authenticator.channels, [RECALL_CHANNEL]: money.hearRecall },
+    onConfirmed: (confirmed) => {
+      authenticator.onConfirmed(confirmed)
+      if (confirmed) money.recallAll()
+    },
   })
 
   const tokenCounter = createTokenCounter(log)
@@ -154,6 +164,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     slot,
     catalog,
     clients,
+    money,
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })
@@ -189,26 +200,18 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
 }
 
-function createMoney(clock: Clock, random: RandomBytes, writer: Writer, ownsSlot: () => boolean): Money {
-  const wallets = new Map<string, Wallet>()
-  return {
-    clock,
-    random,
-    writer,
-    ownsSlot,
-    waitingCalls: 0,
-    wallet(organizationId) {
-      let wallet = wallets.get(organizationId)
-      if (wallet === undefined) {
-        wallet = new Wallet(organizationId)
-        wallets.set(organizationId, wallet)
-      }
-      return wallet
-    },
-    forgetAllotments() {
-      writer.forgetRefills()
-      for (const wallet of wallets.values()) wallet.forgetAllotment()
-    },
+/** After a recall the dead are looked for too, at most this often: a killed process answers no recall. */
+const RECLAIM_INTERVAL_MS = 2 * SECOND_MS
+
+function createRecaller(database: Database, slot: Slot, clock: Clock, log: Log): (organizationId: string) => void {
+  let reclaimedAtMs = Number.NEGATIVE_INFINITY
+  const report = (error: unknown) => log.warn({ err: error }, 'other processes could not be asked to give money back')
+  return (organizationId) => {
+    recallAllotments(database, organizationId).catch(report)
+    const nowMs = clock.monotonicMs()
+    if (nowMs - reclaimedAtMs < RECLAIM_INTERVAL_MS) return
+    reclaimedAtMs = nowMs
+    slot.reclaim().catch(report)
   }
 }
 

@@ -104,6 +104,16 @@ test('all that is wrong is told at once, a line each', async () => {
   expect(problems[3]).toMatch(/^tollgate.yaml:2:1: model: there is no setting 'model': did you mean 'models'\?/)
 })
 
+test('processes are 1 unless asked for, and at most what a machine can use', async () => {
+  expect((await configOf({})).processes).toBe(1)
+  expect((await configOf({ processes: '4' })).processes).toBe(4)
+  expect((await configOf({}, { TOLLGATE_PROCESSES: '3' })).processes).toBe(3)
+  for (const processes of ['0', '65', 'two', '-1', '']) {
+    const loaded = await loadConfig({ processes }, {}, folder())
+    expect(loaded).toMatchObject({ ok: false, problems: [expect.stringContaining('--processes')] })
+  }
+})
+
 test('the database address, password and all, shows in no dump', async () => {
   const config = await configOf({}, { DATABASE_URL: 'postgres://u:canary@h/d' })
   expect(config.databaseUrl?.reveal()).toContain('canary')

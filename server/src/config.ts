@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import type { Discovered } from './catalog/discovered.ts'
 import { DEFAULT_SETTINGS, describeProblem, LOG_LEVELS, type Settings } from './catalog/settings.ts'
 import type { SettingsSource } from './catalog/watch.ts'
 import { type Environment, type Overrides, settingsSource } from './config/settingsFile.ts'
@@ -17,7 +18,17 @@ export interface ConfigFlags {
   readonly 'data-dir'?: string | undefined
   readonly config?: string | undefined
   readonly 'admin-port'?: string | undefined
+  readonly processes?: string | undefined
 }
+
+/** What a process of several is told by the one that started it, in the variable {@link MEMBER_VARIABLE}. */
+export interface Member {
+  /** It makes the first key and says what is served. */
+  readonly isFirst: boolean
+  readonly discovered: readonly Discovered[]
+}
+
+export const MEMBER_VARIABLE = 'TOLLGATE_MEMBER'
 
 export interface Config {
   /** Absolute. */
@@ -27,6 +38,10 @@ export interface Config {
   readonly port: number
   /** On the loopback address, without a key. 0: any free port. */
   readonly adminPort: number
+  /** Gateway processes that share the port; at least 1. */
+  readonly processes: number
+  /** Set in a process that another one started to share its port. */
+  readonly member: Member | null
   /** Of an external PostgreSQL; null: the embedded one. */
   readonly databaseUrl: Secret | null
   /** The settings file; null where there is none. */
@@ -61,6 +76,8 @@ export async function loadConfig(
   const port = readPort(pick(flags.port, '--port', environment, 'TOLLGATE_PORT', DEFAULT_PORT), reject)
   const adminGiven = pick(flags['admin-port'], '--admin-port', environment, 'TOLLGATE_ADMIN_PORT', DEFAULT_ADMIN_PORT)
   const adminPort = readPort(adminGiven, reject)
+  const processes = readProcesses(pick(flags.processes, '--processes', environment, 'TOLLGATE_PROCESSES', '1'), reject)
+  const member: Member | null = environment[MEMBER_VARIABLE] ? JSON.parse(environment[MEMBER_VARIABLE]) : null
   if (port === adminPort && port !== 0) reject(`${adminGiven.from}: must differ from the port, ${port}`)
   const directory = readDataDirectory(flags, environment, reject)
   const databaseUrl = readDatabaseUrl(environment, reject)
@@ -77,6 +94,8 @@ export async function loadConfig(
       host,
       port,
       adminPort,
+      processes: member === null ? processes : 1,
+      member,
       databaseUrl,
       source,
       stamp,
@@ -140,6 +159,18 @@ function readPort({ value, from }: Given, reject: (problem: string) => void): nu
   if (port <= 65_535) return port
   reject(`${from}: '${value}' is no port: give a number from 1 to 65535, or 0 for any free port`)
   return 0
+}
+
+/** More than any machine has cores for; each takes connections of the database. */
+const PROCESSES_MAX = 64
+
+function readProcesses({ value, from }: Given, reject: (problem: string) => void): number {
+  const processes = /^\d{1,3}$/.test(value) ? Number(value) : 0
+  if (processes >= 1 && processes <= PROCESSES_MAX) return processes
+  reject(
+    `${from}: '${value}' is no number of processes: give one from 1 to ${PROCESSES_MAX}, such as that of the cores`,
+  )
+  return 1
 }
 
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i

@@ -28,6 +28,7 @@ export async function makeFirstKey(database: Database, clock: Clock, random: Ran
     amountMicrocents: FIRST_CREDIT_DOLLARS * MICROCENTS_PER_DOLLAR,
     source: `first-start:${organizationId}`,
     note: 'To try things out',
+    isPayment: false,
     atMs: clock.now(),
   })
   const scopes = orThrow(parseScopes('full_access'))

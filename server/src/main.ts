@@ -3,7 +3,8 @@
 import { join } from 'node:path'
 import { CommandFailure } from './commands/command.ts'
 import { run } from './commands/run.ts'
-import { type Signals, serve } from './commands/serve.ts'
+import { serve } from './commands/serve.ts'
+import type { Signals } from './commands/signals.ts'
 import { systemSurroundings } from './commands/system.ts'
 import { systemClock } from './io/clock.ts'
 import { PullFailure } from './upstream/gguf/hub.ts'
@@ -15,6 +16,7 @@ const signals: Signals = {
     process.on('SIGINT', callback)
   },
   onReload: (callback) => void process.on('SIGHUP', callback),
+  onOrphaned: (callback) => void process.stdin.on('end', callback).on('error', callback).resume(),
 }
 
 const surroundings = systemSurroundings({

@@ -1,7 +1,9 @@
 /** Every route, and what a request must bring to each: the table of contents. `edge/pipeline.ts` has the order of checks. */
 
 import { z } from 'zod'
+import { noInstances } from './billing/balance.ts'
 import { balance, showBalance } from './billing/http.ts'
+import { putSpendingLimit, showSpendingLimit, spendingLimit, spendingLimitRequest } from './billing/limits/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
 import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
@@ -107,7 +109,7 @@ function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDep
       method: 'GET',
       path: '/billing/balance',
       needs: { permission: 'billing:read' },
-      handle: showBalance(database),
+      handle: showBalance(database, noInstances),
       describe: {
         operationId: 'getBalance',
         summary: 'Read the credit balance',
@@ -127,6 +129,32 @@ function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDep
           'admitted.',
         requestParams: { query: usageQuery },
         responses: { 200: { description: 'A page of buckets.', content: { 'application/json': usagePage } } },
+      },
+    },
+    {
+      method: 'GET',
+      path: '/billing/spending-limit',
+      needs: { permission: 'billing:read' },
+      handle: showSpendingLimit(database, clock),
+      describe: {
+        operationId: 'getSpendingLimit',
+        summary: 'Read the spending limit and what is spent',
+        description: '404 when no limit is configured.',
+        responses: { 200: { description: 'The limit.', content: { 'application/json': spendingLimit } } },
+        refusals: [404],
+      },
+    },
+    {
+      method: 'PUT',
+      path: '/billing/spending-limit',
+      needs: { permission: 'billing:write', admin: true, body: 'json' },
+      handle: putSpendingLimit(database, clock),
+      describe: {
+        operationId: 'setSpendingLimit',
+        summary: 'Set the spending limit',
+        description: "Needs an organization admin's key. Days and months are those of UTC.",
+        requestBody: spendingLimitRequest,
+        responses: { 200: { description: 'The limit as it is now.', content: { 'application/json': spendingLimit } } },
       },
     },
   ]
@@ -163,8 +191,6 @@ function routesNotEnabled(): Route[] {
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
     off('GET', '/billing/deposits/{id}', billingRead, noDeposits),
-    off('GET', '/billing/spending-limit', billingRead),
-    off('PUT', '/billing/spending-limit', { ...billingWrite, admin: true }),
     off('GET', '/billing/subscription', billingRead),
     off('POST', '/billing/subscription/checkout', { ...billingWrite, admin: true }, noSubscriptions),
     off('POST', '/billing/subscription/portal', { ...billingWrite, admin: true }, noSubscriptions),

@@ -6,6 +6,7 @@ import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
 import { dropOldDays } from './money/ledger/dropDays.ts'
 import { verifyNextDay } from './money/ledger/verifyInBackground.ts'
+import type { OpenMoney } from './money/openMoney.ts'
 import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
@@ -21,6 +22,7 @@ export interface WorkerDependencies {
   readonly retentionDays: number | null
   /** Called when the verification of the books has found something. */
   readonly onDisagreements: (count: number) => void
+  readonly money: OpenMoney
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -37,10 +39,11 @@ type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<
 
 /** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
-  const { database, clock, log, slot, catalog, clients, retentionDays, onDisagreements } = dependencies
+  const { database, clock, log, slot, catalog, clients, money, retentionDays, onDisagreements } = dependencies
   const stopHousekeeping = startRound(clock, log, [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
+    ['idle wallets', () => money.dropIdle()],
     ['upstream clients', () => clients.keepOnly(catalog.current().upstreams.values())],
   ])
   const retention: Step[] =

@@ -44,6 +44,7 @@ export async function makeCustomer(
       amountMicrocents: BigInt(cents) * MICROCENTS_PER_CENT,
       source: `test:${unique}`,
       note: null,
+      isPayment: false,
       atMs: clock.now(),
     })
   }

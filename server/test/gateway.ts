@@ -51,6 +51,8 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       host: '127.0.0.1',
       port: 0,
       adminPort: 0,
+      processes: 1,
+      member: null,
       databaseUrl: null,
       source: null,
       stamp: null,

@@ -5,11 +5,10 @@ import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
 import { uuidV7 } from '../src/kernel/ids.ts'
 import type { Clock } from '../src/kernel/time.ts'
-import type { Money } from '../src/money/admit.ts'
 import type { Charge } from '../src/money/charge.ts'
 import { grantCredit } from '../src/money/grantCredit.ts'
+import { type OpenMoney, openMoney } from '../src/money/openMoney.ts'
 import { findImbalances, openAccount } from '../src/money/store.ts'
-import { Wallet } from '../src/money/wallet.ts'
 import { Writer } from '../src/money/writer.ts'
 import { createOrganization } from '../src/organizations/create.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
@@ -20,7 +19,7 @@ export type Fault = 'none' | 'before' | 'after'
 
 export interface House extends FreshDatabase {
   /** An organization with an account and so much credit. */
-  organization(microcents: bigint): Promise<string>
+  organization(microcents: bigint, more?: { readonly newSinceMs?: number }): Promise<string>
   grant(organizationId: string, microcents: bigint): Promise<void>
   /** A charge that the database takes. */
   charge(organizationId: string, costMicrocents: bigint, more?: Partial<Charge>): Charge
@@ -42,17 +41,20 @@ export async function openHouse(clock: Clock): Promise<House> {
       amountMicrocents: microcents,
       source,
       note: null,
+      isPayment: false,
       atMs: clock.now(),
     })
   }
   return {
     ...fresh,
     grant,
-    async organization(microcents) {
+    async organization(microcents, { newSinceMs } = {}) {
       made += 1
+      const isNew = newSinceMs !== undefined
+      const itsClock = isNew ? { ...clock, now: () => newSinceMs } : clock
       const organization = await createOrganization(
-        { database, clock, randomBytes: random, openAccount },
-        { name: `organization ${made}`, standing: 'established' },
+        { database, clock: itsClock, randomBytes: random, openAccount },
+        { name: `organization ${made}`, standing: isNew ? 'new' : 'established' },
       )
       if (!organization.ok) throw new Error(organization.refusal.message)
       if (microcents > 0n) await grant(organization.value.id, microcents)
@@ -86,15 +88,18 @@ export async function openHouse(clock: Clock): Promise<House> {
 }
 
 /** The money part of one process, as `app.ts` builds it. */
-export interface Till extends Money {
-  readonly wallets: ReadonlyMap<string, Wallet>
+export interface Till extends OpenMoney {
   readonly buried: readonly Charge[]
   /** Whether it owns its slot. */
   owns: boolean
 }
 
-export function openTill(database: Database, slot: number, clock: Clock): Till {
-  const wallets = new Map<string, Wallet>()
+export function openTill(
+  database: Database,
+  slot: number,
+  clock: Clock,
+  sendRecall: (organizationId: string) => void = () => {},
+): Till {
   const buried: Charge[] = []
   const writer = new Writer({
     database,
@@ -104,25 +109,8 @@ export function openTill(database: Database, slot: number, clock: Clock): Till {
     errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
     onBuried: (charge) => buried.push(charge),
   })
-  const till: Till = {
-    clock,
-    random: systemRandom(),
-    writer,
-    wallets,
-    buried,
-    owns: true,
-    ownsSlot: () => till.owns,
-    waitingCalls: 0,
-    wallet(organizationId) {
-      const wallet = wallets.get(organizationId) ?? new Wallet(organizationId)
-      wallets.set(organizationId, wallet)
-      return wallet
-    },
-    forgetAllotments() {
-      writer.forgetRefills()
-      for (const wallet of wallets.values()) wallet.forgetAllotment()
-    },
-  }
+  const money = openMoney({ clock, random: systemRandom(), writer, ownsSlot: () => till.owns, sendRecall })
+  const till: Till = Object.assign(money, { buried, owns: true })
   return till
 }
 
@@ -142,13 +130,15 @@ export function withFaults(database: Database, next: () => Fault): Database {
   }
 }
 
-/** A clock that runs a hundred times as fast as the wall's: for tests of many retries against a real database. */
+/** A clock that runs so many times as fast as the wall's: for tests of many retries against a real database. */
 export class FastClock implements Clock {
   private readonly epochMs: number
+  private readonly speed: number
   private readonly startedMs = performance.now()
 
-  constructor(epochMs: number) {
+  constructor(epochMs: number, speed = 100) {
     this.epochMs = epochMs
+    this.speed = speed
   }
 
   now(): number {
@@ -156,11 +146,11 @@ export class FastClock implements Clock {
   }
 
   monotonicMs(): number {
-    return (performance.now() - this.startedMs) * 100
+    return (performance.now() - this.startedMs) * this.speed
   }
 
   after(delayMs: number, callback: () => void): () => void {
-    const timer = setTimeout(callback, delayMs / 100)
+    const timer = setTimeout(callback, delayMs / this.speed)
     return () => clearTimeout(timer)
   }
 }

@@ -2,10 +2,11 @@
 
 import { expect } from 'bun:test'
 import type { Database } from '../src/io/postgres/database.ts'
+import { foldSlot } from '../src/money/accounts/refill.ts'
 import { admit } from '../src/money/admit.ts'
 import { readBalance } from '../src/money/balance.ts'
 import { settle } from '../src/money/settle.ts'
-import { findImbalances, foldSlot } from '../src/money/store.ts'
+import { findImbalances } from '../src/money/store.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
 import { type FastClock, type Fault, type House, openTill, type Till, withFaults } from './moneyHouse.ts'
 
@@ -88,7 +89,7 @@ export async function race(house: House, clock: FastClock, seed: number): Promis
     await Promise.all(work)
     await checkBooks(house.database)
     if (seed % 3 === 0 && round === 3) {
-      await house.database.transaction((tx) => foldSlot(tx, 1))
+      await house.database.transaction((tx) => foldSlot(tx, 1, clock.now()))
       tills[1]?.forgetAllotments()
     }
   }
@@ -106,7 +107,8 @@ async function checkWallets(database: Database, till: Till, slot: number): Promi
   for (const wallet of till.wallets.values()) {
     expect([wallet.heldMicrocents, wallet.unpostedMicrocents]).toEqual([0n, 0n])
     const rows = await database.query<{ left: bigint }>(
-      `select granted_microcents - spent_microcents as left from allotments
+      `select granted_microcents - coalesce((select sum(spent_microcents) from spent_slices s
+         where s.organization_id = l.organization_id and s.slot = l.slot), 0)::bigint as left from allotments l
        where organization_id = $1::uuid and slot = $2::integer`,
       [wallet.organizationId, slot],
     )

@@ -9,8 +9,20 @@ export interface Balance {
   readonly burnCentsPerHour: number | null
 }
 
+/**
+ * The committed hourly price of an organization's live instances in cents, counted from launch; null when that can't be
+ * told now, which is never the same as 0.
+ */
+export type ReadBurn = (organizationId: string) => Promise<number | null>
+
+/** No instances are sold by this server, so none is live. */
+export const noInstances: ReadBurn = async () => 0
+
 /** Reads an organization's balance, exact to the last charge that was answered. */
-export async function getBalance(database: Queryable, organizationId: string): Promise<Balance> {
-  const microcents = await readBalance(database, organizationId)
-  return { balanceCents: toCentsRoundingDown(microcents), burnCentsPerHour: 0 }
+export async function getBalance(database: Queryable, readBurn: ReadBurn, organizationId: string): Promise<Balance> {
+  const [microcents, burnCentsPerHour] = await Promise.all([
+    readBalance(database, organizationId),
+    readBurn(organizationId).catch(() => null),
+  ])
+  return { balanceCents: toCentsRoundingDown(microcents), burnCentsPerHour }
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Handle } from '../edge/pipeline.ts'
 import type { Queryable } from '../io/postgres/database.ts'
-import { getBalance } from './balance.ts'
+import { getBalance, type ReadBurn } from './balance.ts'
 
 export const balance = z
   .object({
@@ -15,9 +15,9 @@ export const balance = z
   .meta({ id: 'Balance' })
 
 /** GET /billing/balance. */
-export function showBalance(database: Queryable): Handle {
+export function showBalance(database: Queryable, readBurn: ReadBurn): Handle {
   return async (call) => {
-    const { balanceCents, burnCentsPerHour } = await getBalance(database, call.key.organizationId)
+    const { balanceCents, burnCentsPerHour } = await getBalance(database, readBurn, call.key.organizationId)
     const body: z.infer<typeof balance> = {
       balance_cents: balanceCents,
       balance_dollars: balanceCents / 100,

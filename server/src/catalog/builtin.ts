@@ -27,6 +27,7 @@ export function sandboxOffer(ownedBy: string): Offer {
     author: 'Simulated by Tollgate for trying things out: no model answers, the text is made up',
     contextTokens: 32_768,
     maxOutputTokens: 4_096,
+    hiddenReasoningTokens: 0,
     createdSeconds: null,
     fineTunable: false,
     fineTuneBaseModel: null,

@@ -74,6 +74,7 @@ function discoveredModel(
     author,
     contextTokens,
     maxOutputTokens: contextTokens,
+    hiddenReasoningTokens: 0,
     createdSeconds: null,
     fineTunable: false,
     fineTuneBaseModel: null,

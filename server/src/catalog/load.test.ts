@@ -97,6 +97,7 @@ test('what is left out of a model gets its default', () => {
     status: 'active',
     ownedBy: 'svc',
     maxOutputTokens: 4096,
+    hiddenReasoningTokens: 0,
     economy: null,
   })
   expect(model).toMatchObject({ usageFactorThousandths: 1000, fineTunable: false, planCovered: false })

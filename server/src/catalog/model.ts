@@ -67,6 +67,8 @@ export interface Model {
   readonly contextTokens: number
   /** The most tokens one answer may have; at most `contextTokens`; 0 for models that put out no tokens. */
   readonly maxOutputTokens: number
+  /** Output tokens at most that are spent on reasoning and never sent, so that holds cover them from the start. */
+  readonly hiddenReasoningTokens: number
   /** Unix seconds, or null when not known. */
   readonly createdSeconds: number | null
   readonly fineTunable: boolean

@@ -30,6 +30,7 @@ const MODEL: Model = {
   author: null,
   contextTokens: 100_000,
   maxOutputTokens: 50_000,
+  hiddenReasoningTokens: 0,
   createdSeconds: null,
   fineTunable: false,
   fineTuneBaseModel: null,

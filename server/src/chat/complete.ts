@@ -7,6 +7,7 @@ import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Gate } from '../money/gates.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import { openChat, type RoutingMetrics } from '../routing/open.ts'
@@ -19,15 +20,28 @@ import { countPrompt, type TokenCounter } from './tokenCounter.ts'
 /** A streamed call that has brought nothing for this long is answered all the same, so that proxies keep it open. */
 const REPLY_LATEST_MS = 15 * SECOND_MS
 
-const INSUFFICIENT_MID_CALL = refusal(
-  'insufficient_balance',
-  'The credit balance ran out while the answer was generated. What was sent so far is charged.',
-)
+const GATE_NAMES: Readonly<Record<Gate, string>> = {
+  balance: 'The credit balance',
+  daily: 'The room under the daily spending limit',
+  monthly: 'The room under the monthly spending limit',
+  newAccount: 'The room under the spending cap of new accounts',
+}
 
-const INSUFFICIENT_FROM_THE_START = refusal(
-  'insufficient_balance',
-  'The credit balance does not cover this answer. Nothing was charged. Add credit, or ask for fewer tokens.',
-)
+const codeOf = (gate: Gate) => (gate === 'balance' ? 'insufficient_balance' : 'quota_exceeded')
+
+function cutMidCall(gate: Gate): Refusal {
+  return refusal(
+    codeOf(gate),
+    `${GATE_NAMES[gate]} ran out while the answer was generated. What was sent so far is charged.`,
+  )
+}
+
+function cutFromTheStart(gate: Gate): Refusal {
+  return refusal(
+    codeOf(gate),
+    `${GATE_NAMES[gate]} does not cover this answer. Nothing was charged. Ask for fewer tokens.`,
+  )
+}
 
 export interface ChatMetrics extends RoutingMetrics {
   firstToken(milliseconds: number): void
@@ -117,7 +131,13 @@ export async function complete(
   const passed = admit(
     dependencies.money,
     { ...caller, model: served.model.id, tier: served.tier.name, priceHash: served.tier.priceHash },
-    (admittedAtMs) => worstCase(rateAt(served.tier.price, admittedAtMs), promptTokens, outputTokens),
+    (admittedAtMs) =>
+      worstCase(
+        rateAt(served.tier.price, admittedAtMs),
+        promptTokens,
+        outputTokens,
+        served.model.hiddenReasoningTokens,
+      ),
   )
   const admission = passed instanceof Promise ? await passed : passed
   if (!admission.ok) return admission
@@ -191,6 +211,7 @@ class Call {
         hold: admitted.hold,
         price: this.rate,
         outputIsLimited: request.maxTokens !== null,
+        hiddenTokens: served.model.hiddenReasoningTokens,
         contextTokens: served.model.contextTokens,
       }
       const generation = new Generation(opened.events, budget, signal)
@@ -216,7 +237,9 @@ class Call {
       return refused(this.explain(generation.failure))
     }
     const settled = await this.settle(started.value)
-    if (settled === null) return refused(generation.outcome === 'cut' ? INSUFFICIENT_FROM_THE_START : CLIENT_GONE)
+    if (settled === null) {
+      return refused(generation.shortGate === null ? CLIENT_GONE : cutFromTheStart(generation.shortGate))
+    }
     const { text, finishReason } = generation
     return ok({ ...this.heading, kind: 'whole', text, finishReason, ...settled })
   }
@@ -233,8 +256,9 @@ class Call {
       for (let text = first; text !== null; text = await generation.next()) yield { kind: 'text', text }
       const settled = await this.settle(started.value)
       const costMicrocents = settled?.costMicrocents ?? null
-      if (generation.outcome === 'cut') yield { kind: 'error', refusal: INSUFFICIENT_MID_CALL, costMicrocents }
-      else if (generation.outcome === 'interrupted') {
+      if (generation.shortGate !== null) {
+        yield { kind: 'error', refusal: cutMidCall(generation.shortGate), costMicrocents }
+      } else if (generation.outcome === 'interrupted') {
         yield { kind: 'error', refusal: this.explain(generation.failure), costMicrocents }
       } else if (settled !== null) yield { kind: 'end', finishReason: generation.finishReason, ...settled }
     } finally {
@@ -256,7 +280,7 @@ class Call {
     let usage: TokenUsage
     let costMicrocents: bigint
     try {
-      usage = estimated ? await this.count(generation, reported) : reported
+      usage = generation.limited(estimated ? await this.count(generation, reported) : reported)
       costMicrocents = await settle(dependencies.money, admitted, rate, { usage, estimated, target, outcome })
     } catch (error) {
       // A bug in counting or pricing must not keep the customer's money for ever.

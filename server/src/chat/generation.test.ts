@@ -41,6 +41,7 @@ async function stage(more: { credit: bigint; held: bigint; outputTokens?: number
     promptTokens: PROMPT,
     outputTokens: more.outputTokens ?? 100_000,
     outputIsLimited: more.limited ?? false,
+    hiddenTokens: 0,
     contextTokens: 100_000,
   }
   await till.writer.refill(wallet, 0n)

@@ -1,6 +1,7 @@
 import type { TokenRate } from '../catalog/price.ts'
 import { type Extension, extendHold, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
+import type { Gate } from '../money/gates.ts'
 import type { Hold, Wallet } from '../money/wallet.ts'
 import {
   type ChatAnswer,
@@ -31,6 +32,8 @@ export interface Budget {
   readonly outputTokens: number
   /** True when the upstream was told `outputTokens`, so that a hold of the whole worst case needs no watching. */
   readonly outputIsLimited: boolean
+  /** Output tokens that the model may spend without sending anything of them. */
+  readonly hiddenTokens: number
   /** For judging what an upstream claims. */
   readonly contextTokens: number
 }
@@ -54,6 +57,7 @@ export class Generation {
   private saidMoreSince = false
   private ending: Outcome | null = null
   private broken: UpstreamFailure | null = null
+  private short: Gate | null = null
 
   constructor(events: ChatAnswer, budget: Budget, signal: AbortSignal) {
     this.events = events[Symbol.asyncIterator]()
@@ -70,6 +74,11 @@ export class Generation {
   /** Why it broke off, when the outcome is `interrupted`: the upstream did, or no money could be asked for. */
   get failure(): UpstreamFailure | null {
     return this.broken
+  }
+
+  /** The gate that cut it, when the outcome is `cut`. */
+  get shortGate(): Gate | null {
+    return this.short
   }
 
   get finishReason(): FinishReason {
@@ -95,7 +104,14 @@ export class Generation {
     if (reported === null) return null
     const { contextTokens } = this.budget
     const possible = reported.promptTokens <= contextTokens && reported.completionTokens <= contextTokens
-    return possible ? reported : null
+    return possible ? this.limited(reported) : null
+  }
+
+  /** An upstream that went past the limit it was told did so at its own expense: nobody asked for those tokens. */
+  limited(usage: TokenUsage): TokenUsage {
+    const { outputTokens, outputIsLimited } = this.budget
+    if (!outputIsLimited || usage.completionTokens <= outputTokens) return usage
+    return { ...usage, completionTokens: outputTokens }
   }
 
   /** Whether more was generated after the last usage was reported: then it is no total. */
@@ -162,7 +178,8 @@ export class Generation {
     if (covered === 'extended') return this.keep(owed.event)
     if (covered === 'unavailable')
       this.broken = new UpstreamFailure('unavailable', 'no money could be asked for', false)
-    await this.end(covered === 'short' ? 'cut' : 'interrupted')
+    else this.short = covered
+    await this.end(covered === 'unavailable' ? 'interrupted' : 'cut')
     return ''
   }
 
@@ -194,9 +211,11 @@ export class Generation {
     this.eventsSoFar += 1
     this.unitsSoFar += text.length + UNITS_PER_EXTRA_BYTE * (Buffer.byteLength(text) - text.length)
     const tokens = Math.max(this.eventsSoFar, Math.ceil(this.unitsSoFar / UNITS_PER_TOKEN))
+    const { money, hold, wallet, price, promptTokens, outputTokens, outputIsLimited, hiddenTokens } = this.budget
+    // A cap that is used up ends running calls, whatever they hold (P5).
+    if (wallet.stopped !== null) return wallet.stopped
     if (tokens <= this.tokensCovered) return 'extended'
-    const { money, hold, wallet, price, promptTokens, outputTokens, outputIsLimited } = this.budget
-    const reach = tokens + STEP_TOKENS
+    const reach = tokens + STEP_TOKENS + hiddenTokens
     const upTo = outputIsLimited ? Math.min(reach, outputTokens) : reach
     const microcents = costAtMost(price, promptTokens, upTo)
     const extended = extendHold(money, hold, wallet, microcents)
@@ -208,11 +227,11 @@ export class Generation {
   }
 
   private coveredBy(microcents: bigint): number {
-    const { price, promptTokens, outputTokens, outputIsLimited } = this.budget
+    const { price, promptTokens, outputTokens, outputIsLimited, hiddenTokens } = this.budget
     const whole = costAtMost(price, promptTokens, outputTokens)
     if (microcents >= whole && outputIsLimited) return Number.POSITIVE_INFINITY
     if (price.outputMicrocents === 0n) return Number.POSITIVE_INFINITY
     const forOutput = microcents - costAtMost(price, promptTokens, 0)
-    return forOutput <= 0n ? 0 : Number((forOutput * 1_000_000n) / price.outputMicrocents)
+    return forOutput <= 0n ? 0 : Number((forOutput * 1_000_000n) / price.outputMicrocents) - hiddenTokens
   }
 }

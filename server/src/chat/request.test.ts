@@ -22,6 +22,7 @@ const MODEL: Model = {
   author: null,
   contextTokens: 4_096,
   maxOutputTokens: 1_000,
+  hiddenReasoningTokens: 0,
   createdSeconds: null,
   fineTunable: false,
   fineTuneBaseModel: null,
@@ -84,9 +85,10 @@ test('no answer within its bounds costs more than the worst case, and the first 
       fc.nat(5_000),
       fc.double({ min: 0, max: 1, noNaN: true }),
       fc.double({ min: 0, max: 1, noNaN: true }),
-      (inputMicrocents, outputMicrocents, promptMost, outputMost, promptPart, outputPart) => {
+      fc.nat(5_000),
+      (inputMicrocents, outputMicrocents, promptMost, outputMost, promptPart, outputPart, hidden) => {
         const price = { inputMicrocents, outputMicrocents, cachedInputMicrocents: inputMicrocents / 2n }
-        const worst = worstCase(price, promptMost, outputMost)
+        const worst = worstCase(price, promptMost, outputMost, hidden)
         const promptTokens = Math.floor(promptMost * promptPart)
         const used = {
           promptTokens,
@@ -95,7 +97,14 @@ test('no answer within its bounds costs more than the worst case, and the first 
         }
         expect(priceTokens(price, used) <= worst.wholeMicrocents).toBe(true)
         expect(worst.firstStepMicrocents <= worst.wholeMicrocents).toBe(true)
-        if (outputMost <= STEP_TOKENS) expect(worst.firstStepMicrocents).toBe(worst.wholeMicrocents)
+        // A model that says nothing at first is covered from the start.
+        const silent = {
+          promptTokens: promptMost,
+          cachedPromptTokens: 0,
+          completionTokens: Math.min(hidden, outputMost),
+        }
+        expect(priceTokens(price, silent) <= worst.firstStepMicrocents).toBe(true)
+        if (outputMost <= STEP_TOKENS + hidden) expect(worst.firstStepMicrocents).toBe(worst.wholeMicrocents)
       },
     ),
   )

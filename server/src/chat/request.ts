@@ -44,10 +44,13 @@ export function costAtMost(rate: TokenRate, promptTokens: number, completionToke
   return priceTokens(rate, { promptTokens, cachedPromptTokens: 0, completionTokens })
 }
 
-/** What a request can come to, for the gates. */
-export function worstCase(rate: TokenRate, promptTokens: number, outputTokens: number): Worst {
+/**
+ * What a request can come to, for the gates. Of `hiddenTokens`, which a model may spend without sending anything, nobody
+ * sees when to extend for them: the first step has them all.
+ */
+export function worstCase(rate: TokenRate, promptTokens: number, outputTokens: number, hiddenTokens: number): Worst {
   return {
     wholeMicrocents: costAtMost(rate, promptTokens, outputTokens),
-    firstStepMicrocents: costAtMost(rate, promptTokens, Math.min(STEP_TOKENS, outputTokens)),
+    firstStepMicrocents: costAtMost(rate, promptTokens, Math.min(STEP_TOKENS + hiddenTokens, outputTokens)),
   }
 }

@@ -14,6 +14,7 @@ export const grantCreditsCommand: Command = {
     { name: 'org', value: 'NAME', summary: 'who gets it', required: true },
     { name: 'usd', value: 'AMOUNT', summary: 'US dollars, such as 50 or 12.50', required: true },
     { name: 'note', value: 'TEXT', summary: 'kept with the entry in the ledger' },
+    { name: 'promotional', value: null, summary: 'a gift: does not count as the first payment of a new organization' },
   ],
   examples: ['tollgate credits grant --org acme --usd 50 --note "invoice 2031-07"'],
   run: async (invocation, surroundings) => {
@@ -35,6 +36,7 @@ export const grantCreditsCommand: Command = {
         amountMicrocents,
         source,
         note,
+        isPayment: !invocation.flag('promotional'),
         atMs,
       })
       const amountUsd = printUsd(amountMicrocents)

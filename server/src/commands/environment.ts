@@ -15,6 +15,7 @@ export function flagsOf(invocation: Invocation): ConfigFlags {
     'data-dir': invocation.text('data-dir'),
     config: invocation.text('config'),
     'admin-port': invocation.text('admin-port'),
+    processes: invocation.text('processes'),
   }
 }
 

@@ -12,15 +12,17 @@ export const createOrganizationCommand: Command = {
   words: ['orgs', 'create'],
   summary: 'Make an organization, with an empty account',
   argument: { name: 'NAME', summary: 'what it is called in other commands' },
-  options: [],
-  examples: ['tollgate orgs create acme'],
+  options: [
+    { name: 'new', value: null, summary: 'spending is capped at $20 in 60 minutes until it is 7 days old or has paid' },
+  ],
+  examples: ['tollgate orgs create acme', 'tollgate orgs create trial --new'],
   run: (invocation, surroundings) =>
     withDatabase(invocation, surroundings, async (database) => {
       const { clock, randomBytes } = surroundings
       const organization = orThrow(
         await createOrganization(
           { database, clock, randomBytes, openAccount },
-          { name: invocation.argument, standing: 'established' },
+          { name: invocation.argument, standing: invocation.flag('new') ? 'new' : 'established' },
         ),
       )
       return {

@@ -1,9 +1,6 @@
 /** What `tollgate serve` does: start in order, say what is served, run until a signal, stop cleanly. */
 
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { type App, createApp } from '../app.ts'
-import type { Discovered } from '../catalog/discovered.ts'
 import { refusalResponse } from '../edge/envelopes.ts'
 import { makeFirstKey } from '../firstStart.ts'
 import type { HttpServer } from '../io/httpServer.ts'
@@ -13,18 +10,17 @@ import { openDatabase } from '../io/postgres/open.ts'
 import { refusal } from '../kernel/errors.ts'
 import { toHex } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
-import { discover } from '../upstream/discover.ts'
 import { banner } from './banner.ts'
 import { drain } from './drain.ts'
+import { findModels } from './findModels.ts'
 import { openPort } from './openPort.ts'
+import { serveMany } from './serveMany.ts'
+import { type Signals, stopRequests } from './signals.ts'
 import type { ServeOptions, Surroundings } from './surroundings.ts'
 import { MIGRATIONS_FOLDER } from './system.ts'
 
 const DONE = 0
 const FAILED = 1
-
-/** How long local model servers are looked for: loopback answers in milliseconds, and nobody likes a slow start. */
-const DISCOVERY_TIMEOUT_MS = 500
 
 /**
  * The HTTP server's own limit is off: its 413 has no envelope and no request id, and ours comes before the body is read,
@@ -35,17 +31,6 @@ const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
 /** Nothing on the admin port takes a body. */
 const ADMIN_BODY_BYTES = 64 * 1024
 
-/** Signals as `main.ts` hears them. */
-export interface Signals {
-  /** Called for each SIGTERM or SIGINT. */
-  onStop(callback: () => void): void
-  /** Called for each SIGHUP. */
-  onReload(callback: () => void): void
-}
-
-/** Each file found in the models folder is a process of its own with the whole model in memory. */
-const DISCOVERED_FILES_MAX = 4
-
 /** Runs the gateway until it is stopped; gives the exit code. */
 export async function serve(
   options: ServeOptions,
@@ -53,6 +38,7 @@ export async function serve(
   signals: Signals,
 ): Promise<number> {
   const { config } = options
+  if (config.processes > 1) return serveMany(options, machine, signals)
   const { clock, randomBytes, stdout, stderr } = machine
   const log = createLog(config.settings.fixed.logLevel, { write: stderr })
   const stopping = stopRequests(signals)
@@ -69,12 +55,12 @@ export async function serve(
   const servers: HttpServer[] = []
   try {
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    const discovered = await findModels(options, clock, log)
+    const discovered = config.member?.discovered ?? (await findModels(options, clock, log))
     app = await createApp({
       config,
       database: opened.database,
       databaseUrl: opened.url,
-      alone: opened.embedded,
+      alone: opened.embedded && config.member === null,
       discovered,
       clock,
       random: randomBytes,
@@ -84,9 +70,11 @@ export async function serve(
     const [open, admin] = openPorts(app, options, log, randomBytes)
     servers.push(open, admin)
     // Once nothing is in the way any more: a key that was made and never shown would be lost.
-    const key = await makeFirstKey(opened.database, clock, randomBytes)
+    const isFirst = config.member === null || config.member.isFirst
+    const key = isFirst ? await makeFirstKey(opened.database, clock, randomBytes) : null
     const running = app
     signals.onReload(() => void running.catalog.reload())
+    if (config.member !== null) signals.onOrphaned(stopping.now)
     stdout(
       banner({
         host: open.host,
@@ -115,25 +103,6 @@ export async function serve(
   }
 }
 
-async function findModels(
-  { config }: ServeOptions,
-  clock: Surroundings['clock'],
-  log: Log,
-): Promise<readonly Discovered[]> {
-  if (!config.settings.fixed.discovery) return []
-  const modelsFolder = join(config.dataDirectory, 'models')
-  await mkdir(modelsFolder, { recursive: true })
-  const skipPorts = [config.port, config.adminPort]
-  const found = await discover({ clock, skipPorts, modelsFolder, timeoutMs: DISCOVERY_TIMEOUT_MS })
-  const files = found.filter(({ kind }) => kind === 'gguf')
-  const tooMany = new Set<Discovered>(files.slice(DISCOVERED_FILES_MAX))
-  if (tooMany.size > 0) {
-    const advice = `${tooMany.size} files in ${modelsFolder} are left out; name those to be served in a tollgate.yaml`
-    log.warn({ served: DISCOVERED_FILES_MAX, leftOut: tooMany.size }, advice)
-  }
-  return found.filter((each) => !tooMany.has(each))
-}
-
 function openPorts(
   app: App,
   { config }: ServeOptions,
@@ -148,6 +117,7 @@ function openPorts(
   const open = openPort('--port', {
     host: config.host,
     port: config.port,
+    isShared: config.member !== null,
     maxBodyBytes: NO_SERVER_LIMIT_BYTES,
     handle: app.handle,
     onError,
@@ -165,23 +135,4 @@ function openPorts(
     void open.kill()
     throw error
   }
-}
-
-/** Collects what asks the server to stop. `first` gives the reason of a failure, or null for a signal. */
-function stopRequests(signals: Signals) {
-  let stop: (reason: string | null) => void = () => {}
-  let stopNow = () => {}
-  const first = new Promise<string | null>((resolve) => {
-    stop = resolve
-  })
-  const second = new Promise<void>((resolve) => {
-    stopNow = resolve
-  })
-  let asked = 0
-  signals.onStop(() => {
-    asked += 1
-    if (asked === 1) stop(null)
-    else stopNow()
-  })
-  return { first, second, fail: (reason: string) => stop(reason) }
 }

@@ -9,8 +9,9 @@ export const serveCommand: Command = {
     { name: 'port', value: 'PORT', summary: 'where calls are answered; 0 takes any free port', preset: '8080' },
     { name: 'host', value: 'ADDRESS', summary: 'the address to listen on; 0.0.0.0 for all', preset: '127.0.0.1' },
     { name: 'admin-port', value: 'PORT', summary: 'metrics and readiness, on loopback, without a key', preset: '9464' },
+    { name: 'processes', value: 'N', summary: 'gateway processes that share the port; one for each core', preset: '1' },
   ],
-  examples: ['tollgate serve', 'tollgate serve --host 0.0.0.0 --port 80 --config /etc/tollgate.yaml'],
+  examples: ['tollgate serve', 'tollgate serve --host 0.0.0.0 --port 80 --processes 4 --config /etc/tollgate.yaml'],
   run: async (invocation, surroundings) => {
     const config = await configOf(invocation, surroundings)
     return { exitCode: await surroundings.serve({ config, json: invocation.json }) }

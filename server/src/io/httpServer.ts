@@ -19,6 +19,8 @@ export interface ListenOptions {
   readonly host: string
   /** 0: any free port. */
   readonly port: number
+  /** Other processes of ours listen on the same port, and the system spreads connections over them. */
+  readonly isShared?: boolean
   /** The server's own limit on a body, announced or not; its refusal is bare, without envelope or request id. */
   readonly maxBodyBytes: number
   readonly handle: (request: Request, peer: Peer) => Response | Promise<Response>
@@ -38,7 +40,7 @@ export function listen(options: ListenOptions): HttpServer {
     idleTimeout: IDLE_TIMEOUT_SECONDS,
     development: false,
     // With `development: false` Bun shares ports by default: a second server on a taken port would get half its calls.
-    reusePort: false,
+    reusePort: options.isShared ?? false,
     fetch: (request, self) =>
       options.handle(request, {
         get address() {

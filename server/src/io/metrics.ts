@@ -24,6 +24,7 @@ export interface Metrics {
   buried(): void
   /** The verification of the books has found so many disagreements. */
   disagreed(count: number): void
+  unreadable(): void
   text(): Promise<string>
   readonly contentType: string
 }
@@ -82,6 +83,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     help: 'Disagreements that the daily verification of the books has found. Alert on any increase.',
     registers,
   })
+  const unreadable = new Counter({
+    name: 'tollgate_gates_unreadable_total',
+    help: 'Calls refused or cut because the gates on money could not be read.',
+    registers,
+  })
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -112,6 +118,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     },
     buried: () => dead.inc(),
     disagreed: (count) => disagreements.inc(count),
+    unreadable: () => unreadable.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

@@ -293,7 +293,7 @@ test('a hold is extended from the allotment at once, from the account when that 
   expect(hold.microcents).toBe(200n)
   fault = 'none'
   expect(await extendHold(till, hold, wallet, 600n)).toBe('extended')
-  expect(await extendHold(till, hold, wallet, 1_001n)).toBe('short')
+  expect(await extendHold(till, hold, wallet, 1_001n)).toBe('balance')
   expect(hold.microcents).toBe(600n)
   expect(await extendHold(till, hold, wallet, 1_000n)).toBe('extended')
   hold.release()

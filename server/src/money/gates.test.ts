@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { decide, type Worst } from './gates.ts'
+import { type Beyond, decide, firstShort, GATES, NOTHING_BEYOND, passedBy, type Rooms, type Worst } from './gates.ts'
 
 const hold = (microcents: bigint) => ({ kind: 'hold', microcents }) as const
 const WAIT = { kind: 'wait' } as const
@@ -83,4 +83,59 @@ test('more money never turns a yes into a no', () => {
       }
     }),
   )
+})
+
+const room = fc.option(fc.bigInt({ min: -2_000n, max: 5_000n }))
+const rooms: fc.Arbitrary<Rooms> = fc.record({ balance: amount, daily: room, monthly: room, newAccount: room })
+const beyond: fc.Arbitrary<Beyond> = fc.record({ elsewhereMicrocents: positive, rooms })
+
+test('a hold never goes past a gate, wherever the money lies', () => {
+  fc.assert(
+    fc.property(amount, positive, worstCase, beyond, (spendable, held, worst, other) => {
+      const decision = decide(spendable, held, worst, other)
+      if (decision.kind !== 'hold') return
+      expect(decision.microcents <= spendable - passedBy(other.rooms, GATES)).toBe(true)
+    }),
+  )
+})
+
+test('a refusal names the first gate in their order that not even all that is set aside would satisfy', () => {
+  fc.assert(
+    fc.property(amount, positive, worstCase, beyond, (spendable, held, worst, other) => {
+      const decision = decide(spendable, held, worst, other)
+      if (decision.kind !== 'refuse') return
+      const all = spendable + held + other.elsewhereMicrocents
+      expect(decision.gate).toBe(firstShort(other.rooms, all, worst.firstStepMicrocents) ?? 'balance')
+      for (const gate of GATES) {
+        if (gate === decision.gate) break
+        const left = other.rooms[gate]
+        expect(left === null || left + all >= worst.firstStepMicrocents).toBe(true)
+      }
+    }),
+  )
+})
+
+test('a further gate, or less room in one, never turns a no into a yes', () => {
+  fc.assert(
+    fc.property(amount, positive, worstCase, beyond, rooms, (spendable, held, worst, other, tighter) => {
+      const least = (a: bigint | null, b: bigint | null) => (a === null ? b : b === null ? a : a < b ? a : b)
+      const both = {
+        balance: other.rooms.balance < tighter.balance ? other.rooms.balance : tighter.balance,
+        daily: least(other.rooms.daily, tighter.daily),
+        monthly: least(other.rooms.monthly, tighter.monthly),
+        newAccount: least(other.rooms.newAccount, tighter.newAccount),
+      }
+      if (decide(spendable, held, worst, { ...other, rooms: both }).kind === 'hold') {
+        expect(decide(spendable, held, worst, other).kind).toBe('hold')
+      }
+    }),
+  )
+})
+
+test('what lies elsewhere is waited for', () => {
+  const worst = { wholeMicrocents: 100n, firstStepMicrocents: 30n }
+  const elsewhere = (microcents: bigint) =>
+    decide(20n, 0n, worst, { ...NOTHING_BEYOND, elsewhereMicrocents: microcents })
+  expect(elsewhere(10n)).toEqual(WAIT)
+  expect(elsewhere(9n)).toEqual(REFUSE)
 })

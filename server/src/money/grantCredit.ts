@@ -1,5 +1,7 @@
 import type { Database } from '../io/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../kernel/ids.ts'
+import { markFirstPayment } from '../organizations/markFirstPayment.ts'
+import { endNewness } from './accounts/newness.ts'
 import { openAccount, postLedgerEntry } from './store.ts'
 
 export interface Credit {
@@ -9,6 +11,8 @@ export interface Credit {
   /** What this movement comes from; the same source is posted once only, such as `grant:<uuid>`. */
   readonly source: string
   readonly note: string | null
+  /** A payment ends the limits of a new organization (K2); a gift does not. */
+  readonly isPayment: boolean
   readonly atMs: number
 }
 
@@ -17,7 +21,7 @@ export function grantCredit(database: Database, random: RandomBytes, credit: Cre
   if (credit.amountMicrocents <= 0n) throw new RangeError('a credit must be more than nothing')
   return database.transaction(async (tx) => {
     await openAccount(tx, credit.organizationId)
-    return postLedgerEntry(tx, {
+    const posted = await postLedgerEntry(tx, {
       id: uuidV7(credit.atMs, random),
       organizationId: credit.organizationId,
       amountMicrocents: credit.amountMicrocents,
@@ -26,5 +30,9 @@ export function grantCredit(database: Database, random: RandomBytes, credit: Cre
       note: credit.note,
       postedAtMs: credit.atMs,
     })
+    if (posted && credit.isPayment && (await markFirstPayment(tx, credit.organizationId, credit.atMs))) {
+      await endNewness(tx, credit.organizationId)
+    }
+    return posted
   })
 }

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { seeded } from '../../test/faults/seeded.ts'
 import { FastClock, type House, openHouse, openTill } from '../../test/moneyHouse.ts'
 import { checkBooks, race } from '../../test/moneyRaces.ts'
+import { foldSlot } from './accounts/refill.ts'
 import { readBalance } from './balance.ts'
-import { foldSlot } from './store.ts'
 
 const SEEDS = 12
 
@@ -34,7 +34,9 @@ test('slots are folded while others refill the same accounts, and nobody gets in
     for (const organization of shuffled) {
       await dying.writer.post(house.charge(organization, 3n), dying.wallet(organization))
     }
-    const folding = house.database.transaction((tx) => foldSlot(tx, slot)).catch((error) => failures.push(error))
+    const folding = house.database
+      .transaction((tx) => foldSlot(tx, slot, clock.now()))
+      .catch((error) => failures.push(error))
     const refills = organizations.map((organization) =>
       living.writer.refill(living.wallet(organization), 10n).catch((error) => failures.push(error)),
     )
@@ -54,12 +56,12 @@ test('what a stopped process still posts after its slot was folded counts, once'
   const wallet = zombie.wallet(organization)
   await zombie.writer.refill(wallet, 100n)
   await zombie.writer.post(house.charge(organization, 40n), wallet)
-  await Promise.all([1, 2].map(() => house.database.transaction((tx) => foldSlot(tx, 60))))
+  await Promise.all([1, 2].map(() => house.database.transaction((tx) => foldSlot(tx, 60, clock.now()))))
   expect(await readBalance(house.database, organization)).toBe(960n)
   await zombie.writer.post(house.charge(organization, 5n), wallet)
   expect(await readBalance(house.database, organization)).toBe(955n)
   await checkBooks(house.database)
-  await house.database.transaction((tx) => foldSlot(tx, 60))
+  await house.database.transaction((tx) => foldSlot(tx, 60, clock.now()))
   expect(await readBalance(house.database, organization)).toBe(955n)
   await checkBooks(house.database)
 })

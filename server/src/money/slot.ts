@@ -10,7 +10,8 @@ import { LOCK_CLASS } from '../io/postgres/locks.ts'
 import { openSession, type Session } from '../io/postgres/session.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Clock, MINUTE_MS, SECOND_MS, sleep } from '../kernel/time.ts'
-import { foldSlot, listSlots, lockForTransaction, readServerStart, takeSlot } from './store.ts'
+import { foldSlot } from './accounts/refill.ts'
+import { listSlots, lockForTransaction, readServerStart, takeSlot } from './store.ts'
 
 /** More processes than anyone runs on one database; only bounds the search for a free slot. */
 const SLOT_LIMIT = 1_024
@@ -20,6 +21,8 @@ const OWNERS_FIRST_MS = MINUTE_MS
 
 const FOLDING_PATIENCE_MS = 2 * SECOND_MS
 const FOLDING_POLL_MS = 20
+/** Of 500 accounts each: more organizations than a process meets. What is left over is folded in the next round. */
+const FOLDING_PARTS = 10_000
 
 export interface SlotOptions {
   readonly database: Database
@@ -68,7 +71,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     onLost: options.onLost,
   })
   const own = number ?? 0
-  await database.transaction((tx) => foldSlot(tx, own))
+  await foldWhole(() => database.transaction((tx) => foldSlot(tx, own, clock.now())))
   await takeSlot(database, own, clock.now())
 
   return {
@@ -77,7 +80,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     async reclaim() {
       if (!(await mayTakeOver(options))) return
       for (const slot of await listSlots(database)) {
-        if (slot !== own) await reclaimSlot(database, slot)
+        if (slot !== own) await reclaimSlot(database, slot, clock)
       }
     },
     async release() {
@@ -97,10 +100,17 @@ async function takeAgain(session: Session, slot: number, clock: Clock): Promise<
 }
 
 /** The lock ends with the transaction, so that the owner can't come back between the two. */
-async function reclaimSlot(database: Database, slot: number): Promise<void> {
-  await database.transaction(async (tx) => {
-    if (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) await foldSlot(tx, slot)
-  })
+async function reclaimSlot(database: Database, slot: number, clock: Clock): Promise<void> {
+  await foldWhole(() =>
+    database.transaction(async (tx) => {
+      return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await foldSlot(tx, slot, clock.now()))
+    }),
+  )
+}
+
+/** Folds part after part, so that no transaction locks more than some hundred accounts. */
+async function foldWhole(foldPart: () => Promise<boolean>): Promise<void> {
+  for (let part = 0; part < FOLDING_PARTS && (await foldPart()); part += 1);
 }
 
 /** Whether a lock that is free means that its owner is dead. */

@@ -1,4 +1,4 @@
-/** Every query on charges, ledger entries, accounts, allotments, rollups, price versions and process slots. */
+/** Every query on charges, ledger entries, rollups, price versions and process slots. Grants: `accounts/store.ts`. */
 
 import { arrayLiteral, type Queryable, type Transaction } from '../io/postgres/database.ts'
 import { toHex } from '../kernel/ids.ts'
@@ -8,7 +8,9 @@ import type { Charge } from './charge.ts'
 /** Opens an organization's account with nothing in it; does nothing where it is open already. */
 export async function openAccount(db: Queryable, organizationId: string): Promise<void> {
   await db.query(
-    `insert into accounts (organization_id, balance_microcents) values ($1::uuid, 0)
+    `insert into accounts (organization_id, balance_microcents, new_until)
+     select id, 0, case when standing = 'new' and first_paid_at is null then created_at + interval '7 days' end
+     from organizations where id = $1::uuid
      on conflict (organization_id) do nothing`,
     [organizationId],
   )
@@ -18,7 +20,7 @@ export async function openAccount(db: Queryable, organizationId: string): Promis
 export async function readAccountBalance(db: Queryable, organizationId: string): Promise<bigint | null> {
   const rows = await db.query<{ balance: bigint }>(
     `select (a.balance_microcents - coalesce(
-       (select sum(l.spent_microcents) from allotments l where l.organization_id = a.organization_id), 0))::bigint as balance
+       (select sum(s.spent_microcents) from spent_slices s where s.organization_id = a.organization_id), 0))::bigint as balance
      from accounts a where a.organization_id = $1::uuid`,
     [organizationId],
   )
@@ -63,7 +65,7 @@ export async function postLedgerEntry(
 }
 
 /**
- * Posts a batch of charges: the rows, the spent of this process's own allotments, and its rollup rows, in one statement
+ * Posts a batch of charges: the rows, what this slot has spent by minute, and its rollup rows, in one statement
  * and so in one transaction. A charge that is there already is left alone and counted nowhere again, which makes the
  * statement safe to repeat whatever became of an earlier try. Only rows of this slot are updated: no two processes
  * ever wait for each other here.
@@ -112,10 +114,10 @@ const POST_CHARGES = `
     returning organization_id, admitted_at, model, tier, key_id, prompt_tokens, cached_prompt_tokens,
       completion_tokens, cost_microcents
   ), spent as (
-    insert into allotments (organization_id, slot, granted_microcents, spent_microcents)
-    select organization_id, $16::integer, 0, sum(cost_microcents) from inserted group by organization_id
-    on conflict (organization_id, slot)
-    do update set spent_microcents = allotments.spent_microcents + excluded.spent_microcents
+    insert into spent_slices as s (organization_id, slot, minute, spent_microcents)
+    select organization_id, $16::integer, date_bin('1 minute', admitted_at, 'epoch'), sum(cost_microcents)
+    from inserted group by 1, 3
+    on conflict (organization_id, slot, minute) do update set spent_microcents = s.spent_microcents + excluded.spent_microcents
   )
   insert into usage_rollups as r (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
     cached_prompt_tokens, completion_tokens, cost_microcents)
@@ -167,94 +169,6 @@ export async function storePriceVersion(db: Queryable, hash: Uint8Array, json: s
   )
 }
 
-/** What a refill did for one organization. All micro-cents. */
-export interface Refilled {
-  readonly organizationId: string
-  /** What the process may now spend by this allotment, before its own open holds and unposted charges. */
-  readonly grantedMicrocents: bigint
-  /** What is left on the account for further grants. May be negative. */
-  readonly roomMicrocents: bigint
-}
-
-/**
- * Folds what this slot has spent into the accounts and asks for more. One guarded update of each account row, in the
- * order of their ids so that processes never deadlock. The grant is decided on the locked row: a quarter of the free room
- * while that covers the need, so that refills are rare and other processes find room too; near the end exactly what is
- * needed, hold by hold. Call it only while no batch of this slot's charges is under way.
- */
-export async function refillAllotments(
-  tx: Transaction,
-  slot: number,
-  needs: ReadonlyMap<string, bigint>,
-): Promise<Refilled[]> {
-  const ids = [...needs.keys()].sort()
-  const organizations = arrayLiteral(ids)
-  const wanted = arrayLiteral(ids.map((id) => needs.get(id) ?? 0n))
-  await tx.query(
-    `insert into allotments (organization_id, slot, granted_microcents, spent_microcents)
-     select id, $2::integer, 0, 0 from unnest($1::text::uuid[]) as o (id)
-     on conflict (organization_id, slot) do nothing`,
-    [organizations, slot],
-  )
-  const rows = await tx.query<{ organization_id: string; granted: bigint; room: bigint }>(REFILL, [
-    organizations,
-    wanted,
-    slot,
-  ])
-  return rows.map((row) => ({
-    organizationId: row.organization_id,
-    grantedMicrocents: row.granted,
-    roomMicrocents: row.room,
-  }))
-}
-
-const REFILL = `
-  with mine as (
-    select organization_id, granted_microcents as granted, spent_microcents as spent,
-      greatest(granted_microcents - spent_microcents, 0) as kept
-    from allotments
-    where slot = $3::integer and organization_id = any($1::text::uuid[])
-    for update
-  ), locked as (
-    select a.organization_id, m.granted, m.spent, m.kept, w.need,
-      a.balance_microcents - m.spent as balance,
-      a.allotted_microcents - m.granted + m.kept as allotted,
-      greatest(a.balance_microcents - m.spent - a.allotted_microcents + m.granted - m.kept, 0) as room
-    from accounts a
-    join mine m using (organization_id)
-    join unnest($1::text::uuid[], $2::text::bigint[]) as w (organization_id, need) using (organization_id)
-    order by a.organization_id
-    for update of a
-  ), granting as (
-    select *, case when room / 4 >= need then room / 4 else least(need, room) end as fresh from locked
-  ), account as (
-    update accounts a set balance_microcents = g.balance, allotted_microcents = g.allotted + g.fresh
-    from granting g where a.organization_id = g.organization_id
-  )
-  update allotments l set granted_microcents = g.kept + g.fresh, spent_microcents = l.spent_microcents - g.spent
-  from granting g where l.organization_id = g.organization_id and l.slot = $3::integer
-  returning l.organization_id, l.granted_microcents as granted, (g.balance - g.allotted - g.fresh)::bigint as room`
-
-/**
- * Folds everything a dead slot left behind into the accounts: what it posted is subtracted from the balance, what it
- * was granted is free again. The accounts are locked in the order of their ids, as refills do. The caller holds the
- * slot's lock.
- */
-export async function foldSlot(tx: Transaction, slot: number): Promise<void> {
-  await tx.query(
-    `with left_behind as (
-       delete from allotments where slot = $1::integer returning organization_id, granted_microcents, spent_microcents
-     ), locked as (
-       select a.organization_id from accounts a join left_behind using (organization_id)
-       order by a.organization_id for update of a
-     )
-     update accounts a set balance_microcents = a.balance_microcents - l.spent_microcents,
-       allotted_microcents = a.allotted_microcents - l.granted_microcents
-     from left_behind l join locked using (organization_id) where a.organization_id = l.organization_id`,
-    [slot],
-  )
-}
-
 /** Takes an advisory lock until the end of the transaction, if nobody has it. */
 export async function lockForTransaction(tx: Transaction, lockClass: number, id: number): Promise<boolean> {
   const rows = await tx.query<{ done: boolean }>('select pg_try_advisory_xact_lock($1::int4, $2::int4) as done', [
@@ -288,8 +202,8 @@ export async function findImbalances(
        select a.organization_id,
          coalesce((select sum(amount_microcents) from ledger_entries e where e.organization_id = a.organization_id), 0)
          - coalesce((select sum(cost_microcents) from charges c where c.organization_id = a.organization_id), 0) as booked,
-         a.balance_microcents - coalesce((select sum(spent_microcents) from allotments l
-           where l.organization_id = a.organization_id), 0) as kept,
+         a.balance_microcents - coalesce((select sum(spent_microcents) from spent_slices s
+           where s.organization_id = a.organization_id), 0) as kept,
          a.allotted_microcents as allotted,
          coalesce((select sum(granted_microcents) from allotments l
            where l.organization_id = a.organization_id), 0) as granted

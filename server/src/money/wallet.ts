@@ -3,6 +3,24 @@
  * writer and the verbs of this domain change it. All amounts are micro-cents.
  */
 
+import { type Beyond, GATES, type Gate, NOTHING_BEYOND, passedBy } from './gates.ts'
+
+/** What a refill did for one organization. */
+export interface Refilled extends Beyond {
+  readonly organizationId: string
+  /** What the process may now spend by this allotment, before its own open holds and unposted charges. */
+  readonly grantedMicrocents: bigint
+  /** A cap that is used up and cuts running calls (P5). */
+  readonly stopped: Gate | null
+  /** Whether the customer's caps bind running calls too. */
+  readonly stopsRunning: boolean
+  /** The first instant of the UTC day that the account had reached. */
+  readonly dayStartMs: number
+}
+
+/** Gates that bind running calls under every enforcement. */
+const RUNNING_GATES: readonly Gate[] = ['balance', 'newAccount']
+
 export class Wallet {
   readonly organizationId: string
   /** Granted by the account, as of the last refill. */
@@ -13,6 +31,21 @@ export class Wallet {
   unpostedMicrocents = 0n
   /** Set aside for calls under way. */
   heldMicrocents = 0n
+  /** Holds that have not ended, those of nothing too, and calls that wait for one. */
+  users = 0
+  /** When a call last asked, milliseconds since the epoch. */
+  usedAtMs = 0
+  /** When other processes were last asked to give something back, on the monotonic clock. */
+  recalledAtMs = Number.NEGATIVE_INFINITY
+  /** What the account said beside the grant, at the last refill. */
+  beyond: Beyond = NOTHING_BEYOND
+  stopped: Gate | null = null
+  dayStartMs = 0
+  /** Gates that a running call must respect when it extends its hold. */
+  runningGates = RUNNING_GATES
+  /** By how much the account has passed a gate: so much of this wallet is not for new calls, or not for running ones. */
+  private launchPassed = 0n
+  private runningPassed = 0n
   /** Calls that wait for another to give something back, first come first. */
   private readonly waiting: (() => void)[] = []
 
@@ -20,13 +53,48 @@ export class Wallet {
     this.organizationId = organizationId
   }
 
-  /** What a new hold may take now, without asking the database. Negative after an overspend. */
+  /** What is left of the grant, without asking the database. Negative after an overspend. */
   get spendableMicrocents(): bigint {
     return this.grantedMicrocents - this.postedMicrocents - this.unpostedMicrocents - this.heldMicrocents
   }
 
+  /** What of it a new hold may take. */
+  get launchableMicrocents(): bigint {
+    return this.spendableMicrocents - this.launchPassed
+  }
+
+  /** What of it a running call may extend its hold by. */
+  get extendableMicrocents(): bigint {
+    return this.spendableMicrocents - this.runningPassed
+  }
+
   get waitingCalls(): number {
     return this.waiting.length
+  }
+
+  /** True when no call uses it and no charge of it is on its way. */
+  get isIdle(): boolean {
+    return this.users === 0 && this.unpostedMicrocents === 0n && this.waiting.length === 0
+  }
+
+  /** Takes up what a refill has brought. No batch of this process may have been posted since it was decided. */
+  take(refilled: Refilled): void {
+    this.grantedMicrocents = refilled.grantedMicrocents
+    this.postedMicrocents = 0n
+    this.beyond = refilled
+    this.stopped = refilled.stopped
+    this.dayStartMs = refilled.dayStartMs
+    this.runningGates = refilled.stopsRunning ? GATES : RUNNING_GATES
+    this.launchPassed = passedBy(refilled.rooms, GATES)
+    this.runningPassed = passedBy(refilled.rooms, this.runningGates)
+  }
+
+  /** Takes what is neither spent nor held out of the wallet, to be given back; the amount. */
+  takeIdle(): bigint {
+    const idle = this.spendableMicrocents
+    if (idle <= 0n) return 0n
+    this.grantedMicrocents -= idle
+    return idle
   }
 
   /** Queues `wake` to be called once when something has been given back; the result takes it out of the queue. */
@@ -62,6 +130,7 @@ export class Hold {
     this.wallet = wallet
     this.amount = microcents
     wallet.heldMicrocents += microcents
+    wallet.users += 1
   }
 
   get microcents(): bigint {
@@ -77,7 +146,7 @@ export class Hold {
     if (this.ended) return false
     const more = toMicrocents - this.amount
     if (more <= 0n) return true
-    if (this.wallet.spendableMicrocents < more) return false
+    if (this.wallet.extendableMicrocents < more) return false
     this.wallet.heldMicrocents += more
     this.amount = toMicrocents
     return true
@@ -97,6 +166,7 @@ export class Hold {
   private end(costMicrocents: bigint): void {
     if (this.ended) return
     this.ended = true
+    this.wallet.users -= 1
     this.wallet.heldMicrocents -= this.amount
     this.wallet.unpostedMicrocents += costMicrocents
     this.wallet.wakeAll()

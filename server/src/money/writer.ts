@@ -7,10 +7,11 @@
 
 import type { Database } from '../io/postgres/database.ts'
 import type { Log } from '../kernel/log.ts'
-import { largest } from '../kernel/money.ts'
 import { type Clock, SECOND_MS, sleep, utcDay } from '../kernel/time.ts'
+import { refillAllotments, type Want } from './accounts/refill.ts'
 import type { Charge } from './charge.ts'
-import { buryCharge, ensureChargePartition, postCharges, refillAllotments } from './store.ts'
+import { type Ask, RefillQueue } from './refillQueue.ts'
+import { buryCharge, ensureChargePartition, postCharges } from './store.ts'
 import type { Wallet } from './wallet.ts'
 
 /** Larger batches gain nothing (measured: 160k charges/s at 500) and lengthen the wait of the first in it. */
@@ -44,18 +45,11 @@ interface Pending {
   readonly resolve: () => void
 }
 
-interface Refill {
-  /** The sum of what its callers want to find in the wallet. */
-  wanted: bigint
-  readonly wallet: Wallet
-  readonly waiting: { resolve: () => void; reject: (reason: unknown) => void }[]
-}
-
 export class Writer {
   private readonly dependencies: WriterDependencies
   private readonly pending: Pending[] = []
   private readonly underWay: Pending[] = []
-  private refills = new Map<string, Refill>()
+  private readonly refills = new RefillQueue()
   private readonly partitions = new Set<string>()
   private running: Promise<void> | null = null
   private epoch = 0
@@ -89,16 +83,13 @@ export class Writer {
   /**
    * Asks the account for as much as makes `wantedMicrocents` spendable, beside what others want at the same time, and
    * brings the wallet up to date. Resolves whether or not anything was granted; rejects when the database can't be asked
-   * now.
+   * now. `ask.take` runs in the very step in which the wallet changes, before any other call can take what came; those
+   * of running calls first, then in the order of asking.
    */
-  refill(wallet: Wallet, wantedMicrocents: bigint): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const asked = this.refills.get(wallet.organizationId) ?? { wanted: 0n, wallet, waiting: [] }
-      asked.wanted += wantedMicrocents
-      asked.waiting.push({ resolve, reject })
-      this.refills.set(wallet.organizationId, asked)
-      this.run()
-    })
+  refill(wallet: Wallet, wantedMicrocents: bigint, ask: Ask = { kind: 'launch' }): Promise<void> {
+    const done = this.refills.add(wallet, wantedMicrocents, ask)
+    this.run()
+    return done
   }
 
   /** What refills under way bring back counts no more: the slot was lost, and others may have been given the same. */
@@ -127,26 +118,18 @@ export class Writer {
   }
 
   private async refillAll(): Promise<void> {
-    const asked = this.refills
-    this.refills = new Map()
-    const needs = new Map<string, bigint>()
-    for (const [organizationId, { wanted, wallet }] of asked) {
-      needs.set(organizationId, largest(wanted - wallet.spendableMicrocents, 0n))
-    }
+    const asked = this.refills.next()
+    const wants = new Map<string, Want>()
+    for (const [organizationId, refill] of asked) wants.set(organizationId, refill.want())
     const { epoch } = this
     try {
-      const { database, slot } = this.dependencies
-      const refilled = await database.transaction((tx) => refillAllotments(tx, slot, needs))
+      const { database, slot, clock } = this.dependencies
+      const refilled = await refillAllotments(database, slot, wants, clock.now())
       if (epoch !== this.epoch) throw new Error('the slot was lost while its allotments were refilled')
-      for (const { organizationId, grantedMicrocents } of refilled) {
-        const wallet = asked.get(organizationId)?.wallet
-        if (!wallet) continue
-        wallet.grantedMicrocents = grantedMicrocents
-        wallet.postedMicrocents = 0n
-      }
-      for (const { waiting } of asked.values()) for (const { resolve } of waiting) resolve()
+      for (const each of refilled) asked.get(each.organizationId)?.wallet.take(each)
+      for (const refill of asked.values()) refill.finish()
     } catch (error) {
-      rejectAll(asked, error)
+      for (const refill of asked.values()) refill.fail(error)
     }
   }
 
@@ -171,7 +154,7 @@ export class Writer {
         // A partition that was there may have been dropped since: retention takes whole days.
         this.partitions.clear()
         log.warn({ err: error, charges: batch.length }, 'charges not posted yet; trying again')
-        this.rejectRefills(error)
+        this.refills.failAll(error)
         await sleep(clock, delayMs)
       }
     }
@@ -225,14 +208,4 @@ export class Writer {
     wallet.wakeAll()
     onBuried?.(charge)
   }
-
-  private rejectRefills(error: unknown): void {
-    const asked = this.refills
-    this.refills = new Map()
-    rejectAll(asked, error)
-  }
-}
-
-function rejectAll(asked: ReadonlyMap<string, Refill>, error: unknown): void {
-  for (const { waiting } of asked.values()) for (const { reject } of waiting) reject(error)
 }

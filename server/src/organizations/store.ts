@@ -33,6 +33,15 @@ export async function selectOrganizations(database: Queryable): Promise<Organiza
   return rows.map(fromRow)
 }
 
+/** Sets the instant of the first payment; false when there was one before. */
+export async function updateFirstPaid(database: Queryable, id: string, atMs: number): Promise<boolean> {
+  const rows = await database.query(
+    'update organizations set first_paid_at = $2 where id = $1 and first_paid_at is null returning id',
+    [id, new Date(atMs)],
+  )
+  return rows.length === 1
+}
+
 function fromRow(row: OrganizationRow): Organization {
   return { id: row.id, name: row.name, standing: row.standing, createdAtMs: row.created_at.getTime() }
 }

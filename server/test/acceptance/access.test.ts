@@ -32,8 +32,8 @@ const endpoints: Endpoint[] = [
   ['GET', '/billing/deposits', 'billing:read', 'not-found'],
   ['POST', '/billing/deposits/crypto', 'billing:write', 'not-found'],
   ['GET', '/billing/deposits/d1', 'billing:read', 'not-found'],
-  ['GET', '/billing/spending-limit', 'billing:read', 'not_found'],
-  ['PUT', '/billing/spending-limit', 'billing:write admin', 'not_found'],
+  ['GET', '/billing/spending-limit', 'billing:read', 'served'],
+  ['PUT', '/billing/spending-limit', 'billing:write admin', 'served'],
   ['GET', '/billing/subscription', 'billing:read', 'not_found'],
   ['POST', '/billing/subscription/checkout', 'billing:write admin', 'payment-source-unavailable'],
   ['POST', '/billing/subscription/portal', 'billing:write admin', 'payment-source-unavailable'],
@@ -60,11 +60,13 @@ beforeAll(async () => {
     keys.set(scopes, (await gateway.customer({ scopes })).key)
     keys.set(`${scopes} admin`, (await gateway.customer({ scopes, admin: true })).key)
   }
+  // Without a limit there is nothing to show.
+  await gateway.database.query('update accounts set monthly_limit_microcents = $1', [1_000_000_000n])
 })
 afterAll(() => gateway.close())
 
 function ask([method, path]: Endpoint, key: string | undefined) {
-  const body = method === 'POST' || method === 'PUT' ? chat() : undefined
+  const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? chat() : undefined
   return gateway.ask({ method, path, key, body })
 }
 

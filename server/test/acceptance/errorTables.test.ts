@@ -22,6 +22,10 @@ beforeAll(async () => {
   await make('good', {})
   await make('admin', { admin: true })
   await make('poor', { cents: 0 })
+  await make('capped', { admin: true })
+  const limit = { monthly_limit_dollars: 100, daily_limit_dollars: 0.01 }
+  const set = await gateway.ask({ method: 'PUT', path: '/billing/spending-limit', key: keys['capped'], body: limit })
+  expect(set.status).toBe(200)
   await make('expired', { expiresAtMs: 1 })
   await make('chat only', { scopes: 'serverless:write' })
   await make('reader', { scopes: 'read_only' })
@@ -38,6 +42,7 @@ interface Row extends Omit<Question, 'key'>, Expected {
 const own = (row: Row): Question => ({ ...row, key: row.key === undefined ? undefined : (keys[row.key] ?? row.key) })
 
 const balance = '/billing/balance'
+const limit = '/billing/spending-limit'
 const envelopeA: [string, Row][] = [
   ['no key', { path: balance, status: 401, code: 'unauthenticated' }],
   ['a malformed key', { path: balance, key: 'nonsense', status: 401, code: 'invalid_api_key' }],
@@ -46,6 +51,20 @@ const envelopeA: [string, Row][] = [
   ['scope', { path: balance, key: 'chat only', status: 403, code: 'insufficient_scope', says: /'billing' at 'read'/ }],
   ['no such resource', { path: `/operations/${UUID}`, key: 'good', status: 404, code: 'not_found' }],
   ['a cursor', { path: '/usage?cursor=x', key: 'good', status: 422, code: 'validation_failed', says: /'cursor'/ }],
+  ['no limit', { path: limit, key: 'good', status: 404, code: 'not_found', says: /No spending limit/ }],
+  [
+    'a field',
+    {
+      method: 'PUT',
+      path: limit,
+      key: 'admin',
+      body: {},
+      status: 422,
+      code: 'validation_failed',
+      says: /monthly_limit/,
+    },
+  ],
+  ['not an admin', { method: 'PUT', path: limit, key: 'good', body: {}, status: 403, code: 'insufficient_scope' }],
   ['query', { path: `${balance}?at=now`, key: 'good', status: 422, code: 'validation_failed', says: /'at'/ }],
   [
     'unknown keys without end',
@@ -89,6 +108,17 @@ const envelopeB: [string, Row][] = [
   ['a malformed key', { path, key: 'nonsense', body: chat(), status: 401, code: 'invalid_api_key' }],
   ['an unknown key', { path, key: UNKNOWN_KEY, body: chat(), status: 401, code: 'invalid_api_key' }],
   ['an expired key', { path, key: 'expired', body: chat(), status: 401, code: 'invalid_api_key' }],
+  [
+    'a cap',
+    {
+      path,
+      key: 'capped',
+      body: chat({ model: 'svc/dear' }),
+      status: 402,
+      code: 'quota_exceeded',
+      says: /daily spending limit/,
+    },
+  ],
   ['no balance', { path, key: 'poor', body: chat(), status: 402, code: 'insufficient_balance' }],
   ['scope', { path, key: 'reader', body: chat(), status: 403, code: 'insufficient_scope', says: /'serverless' at/ }],
   ['model', { ...good, body: chat({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
@@ -191,7 +221,7 @@ const LATER: [string, string][] = [
   ['A 404 model_not_found', 'no path of envelope A names a model'],
   ['A 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['A 402 insufficient_balance', 'no path of envelope A is paid'],
-  ['A 402 quota_exceeded', 'caps and new accounts'],
+  ['A 402 quota_exceeded', 'no path of envelope A is paid'],
   ['A 429 rate_limited by the rate of a key', 'rate limits'],
   ['A 500 operation_failed', 'operations'],
   ['A 400 validation-error, unsupported-chain-asset, invalid-request', 'deposits'],
@@ -199,7 +229,6 @@ const LATER: [string, string][] = [
   ['A 404 deposit-not-found', 'deposits'],
   ['B 400 embeddings batch over the limit, encoding_format base64', 'embeddings'],
   ['B 400 response_format url', 'images'],
-  ['B 402 quota_exceeded', 'caps and new accounts'],
   ['B 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['B 410 expired', 'videos'],
   ['B 429 rate_limit_exceeded by the rate of a key', 'rate limits'],

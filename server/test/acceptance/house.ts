@@ -112,7 +112,7 @@ async function readCharges(database: Database, { organizationId }: TestKey): Pro
     `select coalesce((select sum(amount_microcents) from ledger_entries where organization_id = $1), 0)
           - coalesce((select sum(cost_microcents) from charges where organization_id = $1), 0)
           = (select balance_microcents from accounts where organization_id = $1)
-          - coalesce((select sum(spent_microcents) from allotments where organization_id = $1), 0) as agreed`,
+          - coalesce((select sum(spent_microcents) from spent_slices where organization_id = $1), 0) as agreed`,
     [organizationId],
   )
   if (books?.agreed !== true) throw new Error('the accounts do not agree with credits and charges')

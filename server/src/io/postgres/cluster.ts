@@ -32,8 +32,8 @@ const SETTINGS = {
   // No socket file: nothing to go stale, no limit on the length of a path, one way in.
   unix_socket_directories: "''",
   password_encryption: 'scram-sha-256',
-  // A gateway uses up to about 20; commands and a rolling restart come on top.
-  max_connections: '60',
+  // A gateway process uses up to about 20; several of them, commands and a rolling restart come on top.
+  max_connections: '200',
   shared_buffers: '128MB',
   // 3 processes fewer; what is read is nearly always in memory.
   io_method: 'sync',

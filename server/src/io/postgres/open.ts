@@ -13,7 +13,7 @@ import { openSession } from './session.ts'
 import { joinServer, leaveServer, rejoinServer } from './share.ts'
 
 const TRIM_LOG_INTERVAL_MS = 10 * MINUTE_MS
-/** Group commit, reads beside it, and work in the background; PostgreSQL takes 60 here, 100 by default elsewhere. */
+/** Group commit, reads beside it, and work in the background; PostgreSQL takes 200 here, 100 by default elsewhere. */
 const SERVER_CONNECTIONS = 12
 /** Opened all at once with the first statement, so a command that does little asks for few. */
 const COMMAND_CONNECTIONS = 2

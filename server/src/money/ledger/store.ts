@@ -34,7 +34,7 @@ export interface AccountBooks {
   readonly organizationId: string
   /** Σ ledger entries − Σ charges. The charges by their days' sums, which are held against the charges day by day. */
   readonly booked: bigint
-  /** Balance − Σ spent of allotments. */
+  /** Balance − Σ spent slices. */
   readonly kept: bigint
   readonly allotted: bigint
   /** Σ granted of allotments. */
@@ -53,15 +53,17 @@ export async function readAccountBooks(db: Queryable, afterId: string, limit: nu
     allotted: bigint
     granted: bigint
   }>(
-    `select a.organization_id, (e.sum - d.sum)::bigint as booked, (a.balance_microcents - l.spent)::bigint as kept,
+    `select a.organization_id, (e.sum - d.sum)::bigint as booked, (a.balance_microcents - s.spent)::bigint as kept,
        a.allotted_microcents as allotted, l.granted::bigint as granted
      from (select * from accounts where organization_id > $1::uuid order by organization_id limit $2::integer) a
      cross join lateral (select coalesce(sum(amount_microcents), 0) as sum from ledger_entries
        where organization_id = a.organization_id and kind <> 'charges') e
      cross join lateral (select coalesce(sum(cost_microcents), 0) as sum from usage_days
        where organization_id = a.organization_id) d
-     cross join lateral (select coalesce(sum(spent_microcents), 0) as spent, coalesce(sum(granted_microcents), 0) as granted
+     cross join lateral (select coalesce(sum(granted_microcents), 0) as granted
        from allotments where organization_id = a.organization_id) l
+     cross join lateral (select coalesce(sum(spent_microcents), 0) as spent
+       from spent_slices where organization_id = a.organization_id) s
      order by a.organization_id`,
     [afterId, limit],
   )

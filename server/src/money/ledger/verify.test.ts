@@ -53,8 +53,8 @@ describe('the verification', () => {
     ],
     [
       'spent that was forgotten',
-      `update allotments set spent_microcents = spent_microcents - 7`,
-      `update allotments set spent_microcents = spent_microcents + 7`,
+      `update spent_slices set spent_microcents = spent_microcents - 7`,
+      `update spent_slices set spent_microcents = spent_microcents + 7`,
       ['balance', 'balance'],
     ],
     [

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startServer, type TestServer } from '../../test/server.ts'
+
+const CALLS = 60
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startServer({ environment: { TOLLGATE_PROCESSES: '3' } })
+}, 120_000)
+afterAll(() => server.remove(), 60_000)
+
+/** The gateways: the children of the process that was started. */
+async function children(): Promise<number[]> {
+  const found: number[] = []
+  for (const name of await readdir('/proc')) {
+    const stat = /^\d+$/.test(name) ? await readFile(`/proc/${name}/stat`, 'utf8').catch(() => '') : ''
+    const line = stat === '' ? '' : await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
+    const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+    if (parent === server.process.pid && line.includes('--admin-port')) found.push(Number(name))
+  }
+  return found
+}
+
+/** One call on a connection of its own, so that the system spreads them; the status, or 0. */
+async function call(): Promise<number> {
+  try {
+    const response = await fetch(`${server.url}/chat/completions`, {
+      method: 'POST',
+      keepalive: false,
+      headers: { Authorization: `Bearer ${server.firstKey}`, 'Content-Type': 'application/json', Connection: 'close' },
+      body: JSON.stringify({ model: 'svc/sandbox', max_tokens: 5, messages: [{ role: 'user', content: 'Hello.' }] }),
+    })
+    await response.text()
+    return response.status
+  } catch {
+    return 0
+  }
+}
+
+async function calls(): Promise<Set<number>> {
+  return new Set(await Promise.all(Array.from({ length: CALLS }, call)))
+}
+
+test('several processes share a port, one that dies is replaced, and all end with the one that started them', async () => {
+  const [model] = JSON.parse(server.output()).models
+  expect(typeof model).toBe('string')
+  expect(server.firstKey).toMatch(/^svc_live_/)
+  const before = await children()
+  expect(before).toHaveLength(3)
+  expect(await calls()).toEqual(new Set([200]))
+  process.kill(before[1] ?? 0, 'SIGKILL')
+  while ((await children()).length !== 2) await new Promise((resolve) => setTimeout(resolve, 20))
+  while ((await children()).length !== 3) await new Promise((resolve) => setTimeout(resolve, 100))
+  while (!(await calls()).has(200)) await new Promise((resolve) => setTimeout(resolve, 100))
+  const last = await children()
+  expect(await server.stop()).toBe(0)
+  for (const pid of [...before, ...last]) expect(() => process.kill(pid, 0)).toThrow()
+}, 120_000)
+
+test('when the one that started them is killed, they end too, and the next start takes over', async () => {
+  server = await startServer({ dataDir: server.dataDir, environment: { TOLLGATE_PROCESSES: '2' } })
+  const left = await children()
+  expect(left).toHaveLength(2)
+  await server.kill()
+  const isThere = (pid: number) => {
+    try {
+      process.kill(pid, 0)
+      return true
+    } catch {
+      return false
+    }
+  }
+  while (left.some(isThere)) await new Promise((resolve) => setTimeout(resolve, 50))
+  server = await startServer({ dataDir: server.dataDir, environment: { TOLLGATE_PROCESSES: '2' } })
+  expect(await children()).toHaveLength(2)
+}, 120_000)
+
+test('a GGUF file is refused in one sentence, since each process would load it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tollgate-gguf-'))
+  const file = join(folder, 'some.gguf')
+  await writeFile(file, 'not read')
+  const settings = `upstreams: { mine: { dialect: gguf, file: ${file} } }`
+  const started = startServer({ settings, environment: { TOLLGATE_PROCESSES: '2' } })
+  await expect(started).rejects.toThrow(/GGUF files are run by one process/)
+  await rm(folder, { recursive: true })
+}, 60_000)

@@ -1,0 +1,180 @@
+/**
+ * `tollgate serve --processes N`: one parent that has the data directory and the database, and N gateways that share the
+ * port. Each is an ordinary `tollgate serve` on that database with a data directory and an admin port of its own.
+ */
+
+import type { ChildProcess } from 'node:child_process'
+import { join } from 'node:path'
+import type { Discovered } from '../catalog/discovered.ts'
+import { type Config, MEMBER_VARIABLE, type Member } from '../config.ts'
+import { createLog } from '../io/log.ts'
+import { startOwnProcess } from '../io/ownProcess.ts'
+import { migrate } from '../io/postgres/migrate.ts'
+import { openDatabase } from '../io/postgres/open.ts'
+import type { Log } from '../kernel/log.ts'
+import { type Clock, SECOND_MS, sleep } from '../kernel/time.ts'
+import { CommandFailure } from './command.ts'
+import { findModels } from './findModels.ts'
+import { openPort } from './openPort.ts'
+import { type Signals, stopRequests } from './signals.ts'
+import type { ServeOptions, Surroundings } from './surroundings.ts'
+import { MIGRATIONS_FOLDER } from './system.ts'
+
+const DONE = 0
+const FAILED = 1
+
+/** A process that dies is started again after this long, doubled for each start in a row that came to nothing. */
+const RESTART_FIRST_MS = SECOND_MS
+const RESTARTS_MAX = 6
+
+/** Runs N gateways until they are stopped; gives the exit code. */
+export async function serveMany(
+  options: ServeOptions,
+  machine: Pick<Surroundings, 'clock' | 'randomBytes' | 'stdout' | 'stderr'>,
+  signals: Signals,
+): Promise<number> {
+  const { config } = options
+  const { clock, stdout, stderr } = machine
+  const log = createLog(config.settings.fixed.logLevel, { write: stderr })
+  const stopping = stopRequests(signals)
+  const opened = await openDatabase({
+    dataDir: config.dataDirectory,
+    databaseUrl: config.databaseUrl?.reveal() ?? null,
+    clock,
+    role: 'server',
+    log: (message) => log.info({}, message),
+    onLost: (reason) => stopping.fail(reason),
+  })
+  const members: Gateway[] = []
+  try {
+    await migrate(opened.database, MIGRATIONS_FOLDER, clock)
+    const discovered = await findModels(options, clock, log)
+    refuseEngines(config, discovered)
+    const port = await findPort(config)
+    for (let index = 0; index < config.processes; index += 1) {
+      const start = (isFirst: boolean) =>
+        startMember(options, { index, port, url: opened.url }, { isFirst, discovered })
+      members.push(new Gateway(start, index, clock, log, (reason) => stopping.fail(reason)))
+    }
+    signals.onReload(() => {
+      for (const member of members) member.signal('SIGHUP')
+    })
+    const stopped = stopping.first.then((reason) => reason ?? 'stopped')
+    const [first, ...others] = members
+    // The first comes last: it makes the first key, which is shown once nothing is in the way any more.
+    const ready = Promise.all(others.map((member) => member.run(false))).then(() => first?.run(true))
+    const printed = await Promise.race([ready, stopped.then(() => undefined)])
+    if (printed !== undefined) stdout(printed)
+    const reason = await stopping.first
+    if (reason !== null) log.error({ reason }, 'serving can not go on')
+    void stopping.second.then(() => {
+      for (const member of members) member.signal('SIGTERM')
+    })
+    await Promise.all(members.map((member) => member.stop()))
+    return reason === null ? DONE : FAILED
+  } finally {
+    for (const member of members) member.signal('SIGKILL')
+    await opened.release()
+  }
+}
+
+/** An engine has the whole model in memory, and each process would start its own. */
+function refuseEngines({ settings }: Config, discovered: readonly Discovered[]): void {
+  const isEngine = [...settings.upstreams.values()].some(({ dialect }) => dialect === 'gguf')
+  if (!isEngine && !discovered.some(({ kind }) => kind === 'gguf')) return
+  throw new CommandFailure(
+    'GGUF files are run by one process: take --processes 1, or run them in a llama.cpp server and name that as an upstream',
+  )
+}
+
+/** The port, found free: a port that processes share would also be shared with a program that is not ours. */
+async function findPort({ host, port }: Config): Promise<number> {
+  const answer = () => new Response(null, { status: 503 })
+  const found = openPort('--port', { host, port, maxBodyBytes: 0, handle: answer, onError: answer })
+  await found.kill()
+  return found.port
+}
+
+function startMember(
+  { config, json }: ServeOptions,
+  place: { readonly index: number; readonly port: number; readonly url: string },
+  member: Member,
+): ChildProcess {
+  const words = ['serve', '--host', config.host, '--port', String(place.port)]
+  words.push('--admin-port', String(config.adminPort === 0 ? 0 : config.adminPort + place.index))
+  words.push('--data-dir', join(config.dataDirectory, 'processes', String(place.index)))
+  if (config.source !== null) words.push('--config', config.source.fileName)
+  if (json) words.push('--json')
+  return startOwnProcess(words, {
+    ...config.environment,
+    DATABASE_URL: place.url,
+    [MEMBER_VARIABLE]: JSON.stringify(member),
+  })
+}
+
+/** One of the processes: started again when it dies. */
+class Gateway {
+  private readonly start: (isFirst: boolean) => ChildProcess
+  private readonly index: number
+  private readonly clock: Clock
+  private readonly log: Log
+  private readonly fail: (reason: string) => void
+  private child: ChildProcess | null = null
+  private ended: Promise<unknown> = Promise.resolve()
+  private isStopping = false
+  private startsInVain = 0
+
+  constructor(
+    start: (isFirst: boolean) => ChildProcess,
+    index: number,
+    clock: Clock,
+    log: Log,
+    fail: (reason: string) => void,
+  ) {
+    this.start = start
+    this.index = index
+    this.clock = clock
+    this.log = log
+    this.fail = fail
+  }
+
+  /** Starts it; resolves with what it prints once it serves. */
+  run(isFirst: boolean): Promise<string> {
+    if (this.isStopping) return new Promise(() => {})
+    const child = this.start(isFirst)
+    this.child = child
+    this.ended = new Promise((resolve) => child.once('exit', resolve))
+    child.once('error', (error) => this.fail(`a gateway process can not be started: ${error.message}`))
+    // A parent's writes never matter, a broken pipe neither.
+    child.stdin?.on('error', () => {})
+    let isServing = false
+    child.once('exit', (code, signal) => {
+      if (this.isStopping) return
+      this.startsInVain = isServing ? 0 : this.startsInVain + 1
+      if (this.startsInVain >= RESTARTS_MAX || (isFirst && !isServing)) {
+        this.fail('a gateway process ends before it serves; the log says why')
+        return
+      }
+      this.log.error({ process: this.index, code, signal }, 'a gateway process has ended; it is started again')
+      void sleep(this.clock, RESTART_FIRST_MS * 2 ** this.startsInVain).then(() => this.run(false))
+    })
+    return new Promise((resolve) => {
+      child.stdout?.on('data', (data) => {
+        isServing = true
+        resolve(String(data))
+      })
+    })
+  }
+
+  signal(name: NodeJS.Signals): void {
+    if (name === 'SIGKILL') this.isStopping = true
+    if (this.child?.exitCode === null && this.child.signalCode === null) this.child.kill(name)
+  }
+
+  /** Lets it end what it has open. */
+  async stop(): Promise<void> {
+    this.isStopping = true
+    this.signal('SIGTERM')
+    await this.ended
+  }
+}

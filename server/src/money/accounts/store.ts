@@ -1,0 +1,248 @@
+/** Every query on accounts, allotments and what is spent of them: the sums that grants are decided on. */
+
+import type { Queryable } from '../../io/postgres/database.ts'
+
+export interface RefillRow {
+  readonly organization_id: string
+  readonly granted: bigint
+  readonly elsewhere: bigint
+  readonly room_balance: bigint
+  readonly room_daily: bigint | null
+  readonly room_monthly: bigint | null
+  readonly room_new_account: bigint | null
+  readonly stopped: 'daily' | 'monthly' | null
+  readonly stops_running: boolean
+  readonly day_start: Date
+}
+
+/**
+ * Folds what a slot has spent into the accounts, takes what it gives back, and grants what it needs, for many
+ * organizations at once. One statement, so that a process stopped in the middle keeps no row locked: the server ends it
+ * alone. All that is judged stands on the locked row of the account. `order by` and the order of the parts keep refills
+ * and folds of any slots from deadlocks: own allotments, own slices, then accounts, each by id.
+ */
+export async function refillRows(
+  db: Queryable,
+  slot: number,
+  wants: {
+    readonly organizations: string
+    readonly launches: string
+    readonly leasts: string
+    readonly extensions: string
+    readonly givesBack: string
+  },
+  now: { readonly at: string; readonly day: string; readonly month: string; readonly windowFrom: string },
+  newAccountCapMicrocents: bigint,
+): Promise<RefillRow[]> {
+  return db.query<RefillRow>(REFILL, [
+    wants.organizations,
+    wants.launches,
+    wants.leasts,
+    wants.extensions,
+    wants.givesBack,
+    slot,
+    now.at,
+    now.day,
+    now.month,
+    now.windowFrom,
+    newAccountCapMicrocents,
+  ])
+}
+
+/**
+ * `locked` reads nothing but the account's row and what was locked before: when it has had to wait, PostgreSQL looks at
+ * the row again, and at nothing else. Figures are made of it afterwards.
+ */
+const REFILL = `
+  with wanted as (
+    select * from unnest($1::text::uuid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[],
+      $5::text::bigint[]) as w (organization_id, launch, least, extension, give_back)
+  ), mine as (
+    select organization_id, granted_microcents as granted from allotments
+    where slot = $6::integer and organization_id = any($1::text::uuid[])
+    order by organization_id for update
+  ), slices as (
+    delete from spent_slices
+    where slot = $6::integer and organization_id = any($1::text::uuid[]) and (select count(*) from mine) >= 0
+    returning organization_id, minute, spent_microcents as spent
+  ), locked as (
+    select a.*, w.launch, w.least, w.extension, w.give_back, coalesce(m.granted, 0) as granted
+    from accounts a
+    join wanted w using (organization_id)
+    left join mine m using (organization_id)
+    order by a.organization_id
+    for update of a
+  ), dated as (
+    select *, greatest(day, $8::date) as today, greatest(month, $9::date) as this_month,
+      coalesce(new_until > $7::timestamptz, false) as is_new
+    from locked
+  ), spent as (
+    select d.organization_id, coalesce(sum(s.spent), 0)::bigint as spent,
+      coalesce(sum(s.spent) filter (where s.minute >= d.today::timestamptz), 0)::bigint as spent_today,
+      coalesce(sum(s.spent) filter (where s.minute >= d.this_month::timestamptz), 0)::bigint as spent_this_month,
+      coalesce(sum(s.spent) filter (where d.is_new and s.minute >= $10::timestamptz), 0)::bigint as spent_this_hour
+    from dated d left join slices s using (organization_id) group by 1
+  ), minutes_gone as (
+    delete from account_minutes n using dated d
+    where n.organization_id = d.organization_id and (not d.is_new or n.minute < $10::timestamptz)
+    returning n.organization_id, n.spent_microcents as spent
+  ), minutes_come as (
+    insert into account_minutes as n (organization_id, minute, spent_microcents)
+    select organization_id, s.minute, s.spent from slices s join dated d using (organization_id)
+    where d.is_new and s.minute >= $10::timestamptz
+    on conflict (organization_id, minute) do update set spent_microcents = n.spent_microcents + excluded.spent_microcents
+  ), gone as (
+    select organization_id, sum(spent)::bigint as spent from minutes_gone group by 1
+  ), folded as (
+    select d.*, d.balance_microcents - s.spent as balance,
+      case when d.day = d.today then d.day_spent_microcents else 0 end + s.spent_today as day_spent,
+      case when d.month = d.this_month then d.month_spent_microcents else 0 end + s.spent_this_month as month_spent,
+      d.hour_spent_microcents - coalesce(g.spent, 0) + s.spent_this_hour as hour_spent,
+      greatest(d.granted - s.spent - coalesce(d.give_back, 0), 0) as kept
+    from dated d join spent s using (organization_id) left join gone g using (organization_id)
+  ), judged as (
+    select *, allotted_microcents - granted as elsewhere, allotted_microcents - granted + kept as allotted,
+      enforcement <> 'notify_only' as is_capped, enforcement = 'stop_running' as is_stopping
+    from folded
+  ), roomy as (
+    select *, balance - allotted as room_balance,
+      -- A process whose clock has not reached the account's day must not fill an old day from the room of the new one.
+      case when is_capped and today > $8::date and daily_limit_microcents is not null then 0
+        when is_capped then daily_limit_microcents - day_spent - allotted end as room_daily,
+      case when is_capped then monthly_limit_microcents - month_spent - allotted end as room_monthly,
+      case when is_new then $11::bigint - hour_spent - allotted end as room_new_account
+    from judged
+  ), granting as (
+    select *, least(room_balance, room_daily, room_monthly, room_new_account) as room,
+      least(room_balance, room_new_account, case when is_stopping then least(room_daily, room_monthly) end) as room_running
+    from roomy
+  ), granted as (
+    select *, greatest(
+      -- A quarter of the room while that covers the need, so that refills are rare and others find room too; near the
+      -- end, or when others recall, what is needed. Less than helps anyone is left to others, where there are others.
+      case when give_back is null and room / 4 >= launch + extension then room / 4
+        when room >= least or elsewhere = 0 then least(launch + extension, room) else 0 end,
+      least(extension, room_running), 0) as fresh
+    from granting
+  ), account as (
+    update accounts a set balance_microcents = g.balance, allotted_microcents = g.allotted + g.fresh,
+      day = g.today, day_spent_microcents = g.day_spent, month = g.this_month, month_spent_microcents = g.month_spent,
+      hour_spent_microcents = g.hour_spent
+    from granted g where a.organization_id = g.organization_id
+  ), allotted as (
+    insert into allotments as l (organization_id, slot, granted_microcents)
+    select organization_id, $6::integer, kept + fresh from granted
+    on conflict (organization_id, slot) do update set granted_microcents = excluded.granted_microcents
+  )
+  select organization_id, kept + fresh as granted, elsewhere, room_balance - fresh as room_balance,
+    room_daily - fresh as room_daily, room_monthly - fresh as room_monthly, room_new_account - fresh as room_new_account,
+    case when not is_stopping then null when day_spent >= daily_limit_microcents then 'daily'
+      when month_spent >= monthly_limit_microcents then 'monthly' end as stopped,
+    is_stopping as stops_running, today::timestamptz as day_start
+  from granted`
+
+/** Organizations for which a slot has an allotment or spent slices, at most `limit`, by id. */
+export async function listOfSlot(db: Queryable, slot: number, limit: number): Promise<string[]> {
+  const rows = await db.query<{ organization_id: string }>(
+    `select organization_id from (
+       select organization_id from allotments where slot = $1::integer
+       union select organization_id from spent_slices where slot = $1::integer) as o
+     order by organization_id limit $2::integer`,
+    [slot, limit],
+  )
+  return rows.map((row) => row.organization_id)
+}
+
+/** Removes allotments of a slot that nothing is granted by. */
+export async function deleteEmptyAllotments(db: Queryable, slot: number, organizations: string): Promise<void> {
+  await db.query(
+    `delete from allotments
+     where slot = $1::integer and organization_id = any($2::text::uuid[]) and granted_microcents = 0`,
+    [slot, organizations],
+  )
+}
+
+export interface FiguresRow {
+  readonly balance: bigint
+  readonly reserved: bigint
+  readonly day_spent: bigint
+  readonly month_spent: bigint
+  readonly hour_spent: bigint
+  readonly is_new: boolean
+  readonly daily_limit: bigint | null
+  readonly monthly_limit: bigint | null
+  readonly enforcement: 'stop_running' | 'block_launch' | 'notify_only'
+  readonly auto_terminate_hours: number | null
+}
+
+/** An account with everything posted counted in, folded or not: one statement, so one state of the books. */
+export async function selectFigures(
+  db: Queryable,
+  organizationId: string,
+  now: { readonly at: string; readonly day: string; readonly month: string; readonly windowFrom: string },
+): Promise<FiguresRow | null> {
+  const rows = await db.query<FiguresRow>(
+    `with slices as (
+       select coalesce(sum(spent_microcents), 0)::bigint as spent,
+         coalesce(sum(spent_microcents) filter (where minute >= $3::date::timestamptz), 0)::bigint as day,
+         coalesce(sum(spent_microcents) filter (where minute >= $4::date::timestamptz), 0)::bigint as month,
+         coalesce(sum(spent_microcents) filter (where minute >= $5::timestamptz), 0)::bigint as hour
+       from spent_slices where organization_id = $1::uuid
+     ), unspent as (
+       select coalesce(sum(greatest(l.granted_microcents - coalesce(s.spent, 0), 0)), 0)::bigint as reserved
+       from allotments l left join (select slot, sum(spent_microcents) as spent from spent_slices
+         where organization_id = $1::uuid group by slot) s using (slot)
+       where l.organization_id = $1::uuid
+     ), minutes as (
+       select coalesce(sum(spent_microcents), 0)::bigint as spent from account_minutes
+       where organization_id = $1::uuid and minute >= $5::timestamptz
+     )
+     select a.balance_microcents - s.spent as balance, u.reserved,
+       case when a.day = $3::date then a.day_spent_microcents else 0 end + s.day as day_spent,
+       case when a.month = $4::date then a.month_spent_microcents else 0 end + s.month as month_spent,
+       m.spent + s.hour as hour_spent, coalesce(a.new_until > $2::timestamptz, false) as is_new,
+       a.daily_limit_microcents as daily_limit, a.monthly_limit_microcents as monthly_limit,
+       a.enforcement, a.auto_terminate_hours
+     from accounts a, slices s, unspent u, minutes m where a.organization_id = $1::uuid`,
+    [organizationId, now.at, now.day, now.month, now.windowFrom],
+  )
+  return rows[0] ?? null
+}
+
+/**
+ * Sets the spending limit. Null of `daily` leaves it, 0 clears it; null of `enforcement` leaves it; the hours are set
+ * only where `setsHours`. False when there is no account.
+ */
+export async function updateLimit(
+  db: Queryable,
+  organizationId: string,
+  change: {
+    readonly monthly: bigint
+    readonly daily: bigint | null
+    readonly enforcement: string | null
+    readonly setsHours: boolean
+    readonly hours: number | null
+  },
+): Promise<boolean> {
+  const rows = await db.query(
+    `update accounts set monthly_limit_microcents = $2::bigint,
+       daily_limit_microcents = nullif(coalesce($3::bigint, daily_limit_microcents), 0),
+       enforcement = coalesce($4::text, enforcement),
+       auto_terminate_hours = case when $5::boolean then $6::integer else auto_terminate_hours end
+     where organization_id = $1::uuid returning organization_id`,
+    [organizationId, change.monthly, change.daily, change.enforcement, change.setsHours, change.hours],
+  )
+  return rows.length === 1
+}
+
+/** Ends the cap of new organizations for one of them. */
+export async function clearNewUntil(db: Queryable, organizationId: string): Promise<void> {
+  await db.query('update accounts set new_until = null where organization_id = $1::uuid and new_until is not null', [
+    organizationId,
+  ])
+}
+
+/** Tells every process something about an organization. Never inside a transaction that changes money. */
+export async function notify(db: Queryable, channel: string, payload: string): Promise<void> {
+  await db.query('select pg_notify($1, $2)', [channel, payload])
+}

@@ -1,0 +1,84 @@
+import type { RandomBytes } from '../kernel/ids.ts'
+import { type Clock, MINUTE_MS } from '../kernel/time.ts'
+import type { Money } from './admit.ts'
+import { Wallet } from './wallet.ts'
+import type { Writer } from './writer.ts'
+
+/** Between two recalls of one organization by one process: other processes need about this long to answer. */
+const RECALL_INTERVAL_MS = 100
+
+/** A wallet that nobody has used for this long gives back what it was granted. */
+const IDLE_MS = MINUTE_MS
+
+export interface MoneyOptions {
+  readonly clock: Clock
+  readonly random: RandomBytes
+  readonly writer: Writer
+  readonly ownsSlot: () => boolean
+  /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
+  readonly sendRecall: (organizationId: string) => void
+  readonly onUnreadable?: () => void
+}
+
+/** The money part of one process, with what its surroundings tell it. */
+export interface OpenMoney extends Money {
+  readonly wallets: ReadonlyMap<string, Wallet>
+  /** Someone is short of money of this organization, or its limits have changed. */
+  hearRecall(organizationId: string): void
+  /** Recalls may have been missed: comes into line with every account. */
+  recallAll(): void
+  /** Gives back what unused wallets have and forgets those. Rejects while the database is away; call it again then. */
+  dropIdle(): Promise<void>
+}
+
+export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnreadable }: MoneyOptions): OpenMoney {
+  const wallets = new Map<string, Wallet>()
+  const giveBack = (wallet: Wallet) => writer.refill(wallet, 0n, { kind: 'recall' })
+  // Without its slot it may not write; with it again it forgets its allotments and asks anew.
+  const obey = (wallet: Wallet) => {
+    if (ownsSlot()) giveBack(wallet).catch(() => {})
+  }
+  return {
+    clock,
+    random,
+    writer,
+    wallets,
+    ownsSlot,
+    waitingCalls: 0,
+    ...(onUnreadable === undefined ? {} : { onUnreadable }),
+    wallet(organizationId) {
+      let wallet = wallets.get(organizationId)
+      if (wallet === undefined) {
+        wallet = new Wallet(organizationId)
+        wallets.set(organizationId, wallet)
+      }
+      return wallet
+    },
+    recall(wallet) {
+      const nowMs = clock.monotonicMs()
+      if (nowMs - wallet.recalledAtMs < RECALL_INTERVAL_MS) return
+      wallet.recalledAtMs = nowMs
+      sendRecall(wallet.organizationId)
+    },
+    hearRecall(organizationId) {
+      const wallet = wallets.get(organizationId)
+      if (wallet !== undefined) obey(wallet)
+    },
+    recallAll() {
+      for (const wallet of wallets.values()) obey(wallet)
+    },
+    forgetAllotments() {
+      writer.forgetRefills()
+      for (const wallet of wallets.values()) wallet.forgetAllotment()
+    },
+    async dropIdle() {
+      const unusedSinceMs = clock.now() - IDLE_MS
+      const idle = [...wallets.values()].filter((wallet) => wallet.isIdle && wallet.usedAtMs <= unusedSinceMs)
+      await Promise.all(idle.map(giveBack))
+      for (const wallet of idle) {
+        const isUntouched = wallet.isIdle && wallet.usedAtMs <= unusedSinceMs && wallet.spendableMicrocents <= 0n
+        if (isUntouched && wallets.get(wallet.organizationId) === wallet) wallets.delete(wallet.organizationId)
+      }
+    },
+  }
+}
