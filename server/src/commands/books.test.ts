@@ -77,7 +77,7 @@ test('a balance is adjusted up and down', async () => {
 })
 
 test('books that agree are called so; what disagrees is named, and the exit code is 1', async () => {
-  await books.database.query('truncate charges, usage_rollups, usage_days, allotments, ledger_entries')
+  await books.database.query('truncate charges, usage_rollups, usage_days, allotments, spent_slices, ledger_entries')
   await books.database.query('update accounts set balance_microcents = 0, allotted_microcents = 0')
   expect(await tollgate('ledger', 'verify')).toEqual({
     exitCode: 0,
