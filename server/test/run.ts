@@ -19,7 +19,7 @@ const FILE_LIMIT_MS = 300_000
 
 /** Of `test:long`, all suites together: for as long as this, suites with seeds go on trying new ones. */
 const LONG_SECONDS_VARIABLE = 'TOLLGATE_LONG_SECONDS'
-const LONG_SECONDS_PRESET = 2_100
+const LONG_SECONDS_PRESET = 1_500
 /** However little is left, a suite tries some seeds. */
 const LEAST_SHARE_SECONDS = 30
 /** However long they would take: with the installation before them they end within 45 minutes. */
