@@ -9,7 +9,7 @@ import type { Config } from './config.ts'
 import { createLifecycle } from './edge/lifecycle.ts'
 import { createOpenRequests } from './edge/openRequests.ts'
 import type { Connection } from './edge/pipeline.ts'
-import { createHttp } from './io/http.ts'
+import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
 import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
@@ -75,7 +75,8 @@ export async function createApp(options: AppOptions): Promise<App> {
   await slot.reclaim()
   await preparePartitions(database, clock.now())
 
-  const clients = createUpstreamClients({ http: createHttp(clock), clock, log, environment: config.environment() })
+  const http = createHttp(clock)
+  const clients = createUpstreamClients({ http, clock, log, environment: config.environment() })
   const catalog = await startLiveCatalog({
     clock,
     log,
@@ -196,6 +197,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       stopWorkers()
       catalog.close()
       await Promise.all([clients.close(), listener.close(), slot.release(), tokenCounter.close()])
+      http.close()
     },
   }
 }

@@ -10,6 +10,8 @@ export interface ScriptedUpstream extends Upstream {
   readonly calls: ChatCall[]
   /** Whether the signal of its last call is aborted. */
   cancelled(): boolean
+  /** What its last call was told a connection may take. */
+  connectMs(): number
 }
 
 /** One client's call through `openChat`, on a clock that a test turns, with all that is logged and counted of it. */
@@ -47,25 +49,27 @@ export class RoutedCall {
 
   /**
    * An upstream that plays its steps, those up to `headers` before its `chat` resolves. It pays no heed to its signal:
-   * routing must not depend on that. `connects` is what a probe of its address says; without it there is no probe.
+   * routing must not depend on that.
    */
-  upstream(name: string, script: readonly Step[], connects?: boolean): ScriptedUpstream {
+  upstream(name: string, script: readonly Step[]): ScriptedUpstream {
     const steps = [...script]
     const calls: ChatCall[] = []
     let lastSignal: AbortSignal | null = null
+    let lastConnectMs = 0
     const take = () => this.play(steps)
-    const upstream: ScriptedUpstream = {
+    return {
       name,
       calls,
       cancelled: () => lastSignal?.aborted === true,
-      async chat(call, signal) {
+      connectMs: () => lastConnectMs,
+      async chat(call, signal, connectMs) {
         calls.push(call)
         lastSignal = signal
+        lastConnectMs = connectMs
         if (steps.includes('headers')) while ((await take()) !== 'headers');
         return texts(take)
       },
     }
-    return connects === undefined ? upstream : { ...upstream, canConnect: () => Promise.resolve(connects) }
   }
 
   /** Plays steps up to the next text, or null when there are no more. */

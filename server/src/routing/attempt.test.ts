@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { RoutedCall, type Step } from '../../test/routedCall.ts'
+import { UpstreamFailure } from '../upstream/spec.ts'
 
 let routed: RoutedCall
 beforeEach(() => {
@@ -21,25 +22,11 @@ test.each([['before the headers'], ['after the headers']])(
   },
 )
 
-test('a host that takes no connection is given up at the connect deadline', async () => {
-  const a = routed.upstream('a', ['silence', 'headers'], false)
-  const text = routed.text(a, routed.upstream('b', ['b']))
-  await routed.clock.turn(1_000)
-  expect(await text).toBe('b')
-  expect(routed.logged).toEqual(['warn a unavailable'])
-  expect(routed.attempts).toEqual(['a unavailable 500', 'b answered 0'])
-})
-
-test('a slow server that takes connections has until the first-byte deadline', async () => {
-  const text = routed.text(routed.upstream('a', [9_000, 'headers', 'x'], true))
-  await routed.clock.turn(9_000)
-  expect(await text).toBe('x')
-})
-
-test('a server that has sent headers is not probed', async () => {
-  const text = routed.text(routed.upstream('a', ['headers', 9_000, 'x'], false))
-  await routed.clock.turn(9_000)
-  expect(await text).toBe('x')
+test('a target is told how long a connection may take, and one that has none is passed over', async () => {
+  const a = routed.upstream('a', [new UpstreamFailure('unavailable', 'no connection', true)])
+  expect(await routed.text(a, routed.upstream('b', ['b']))).toBe('b')
+  expect(a.connectMs()).toBe(1_000)
+  expect(routed.attempts).toEqual(['a unavailable 0', 'b answered 0'])
 })
 
 test('silence between two events ends the answer, and its length is not held against a slow reader', async () => {
@@ -142,6 +129,6 @@ test('an answer of many events sets one timer', async () => {
     timers += 1
     return after(delayMs, callback)
   }
-  expect(await routed.text(routed.upstream('a', new Array(200).fill('x'), true))).toHaveLength(200)
+  expect(await routed.text(routed.upstream('a', new Array(200).fill('x')))).toHaveLength(200)
   expect(timers).toBe(1)
 })

@@ -45,7 +45,7 @@ export class Attempt implements ChatEvents {
   private readonly controller = new AbortController()
   private readonly watchdog: Watchdog
   private readonly startedMs: number
-  private phase: 'connecting' | 'waiting' | 'answering' | 'over' = 'connecting'
+  private phase: 'waiting' | 'answering' | 'over' = 'waiting'
   private inner: ChatEvents | null = null
   private first: Next | null = null
   /** Why it is over, where that is to be thrown; the reason of an abort may be anything. */
@@ -63,9 +63,9 @@ export class Attempt implements ChatEvents {
 
   /** Sends the call; resolves when the first event of its answer is here. Rejects as the events do. */
   async begin(): Promise<void> {
-    const { connectMs, firstByteMs } = this.options.deadlines
-    if (this.target.upstream.canConnect === undefined) this.phase = 'waiting'
-    this.dueIn(this.phase === 'connecting' ? Math.min(connectMs / 2, firstByteMs) : firstByteMs, this.startedMs)
+    const { firstByteMs, silenceMs } = this.options.deadlines
+    // Looked at as early as any later deadline may be, so that one timer serves the whole answer.
+    this.dueIn(Math.min(firstByteMs, silenceMs), this.startedMs)
     const first = await this.guard(this.start())
     if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty', false))
     this.phase = 'answering'
@@ -111,12 +111,12 @@ export class Attempt implements ChatEvents {
 
   private async start(): Promise<Next> {
     const { upstream, model } = this.target
-    const answer = await upstream.chat({ ...this.call, model }, this.controller.signal)
+    const answer = await upstream.chat(
+      { ...this.call, model },
+      this.controller.signal,
+      this.options.deadlines.connectMs,
+    )
     this.inner = answer[Symbol.asyncIterator]()
-    if (this.phase === 'connecting') {
-      this.phase = 'waiting'
-      this.dueIn(this.options.deadlines.firstByteMs, this.startedMs)
-    }
     return this.inner.next()
   }
 
@@ -148,29 +148,13 @@ export class Attempt implements ChatEvents {
 
   private readonly onDue = (): void => {
     const { clock, wholeDueMs, deadlines } = this.options
-    if (clock.monotonicMs() >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
-    else if (this.phase === 'connecting' && !this.isPast(deadlines.firstByteMs)) this.probe()
+    const nowMs = clock.monotonicMs()
+    const isEarly = nowMs - this.startedMs < deadlines.firstByteMs
+    if (nowMs >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
+    else if (this.phase !== 'answering' && isEarly) this.dueIn(deadlines.firstByteMs, this.startedMs)
     else if (this.phase !== 'answering') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)
     else if (this.pending !== null) this.expire(`silent for ${deadlines.silenceMs} ms`, false)
     else this.watchdog.due(wholeDueMs)
-  }
-
-  private isPast(delayMs: number): boolean {
-    return this.options.clock.monotonicMs() - this.startedMs >= delayMs
-  }
-
-  /**
-   * `fetch` does not tell when its connection exists. So a call without an answer after half of the connect deadline is
-   * looked into from beside: if a new connection can't be made in the other half, it counts as not connected.
-   */
-  private probe(): void {
-    const { connectMs, firstByteMs } = this.options.deadlines
-    this.phase = 'waiting'
-    this.dueIn(firstByteMs, this.startedMs)
-    this.target.upstream.canConnect?.(connectMs / 2).then((connected) => {
-      if (connected || this.inner !== null || this.phase !== 'waiting') return
-      this.fail(new UpstreamFailure('unavailable', `no connection within ${connectMs} ms`, true))
-    })
   }
 
   private expire(detail: string, mayFailOver: boolean): void {

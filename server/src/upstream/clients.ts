@@ -77,9 +77,10 @@ function start(settings: UpstreamSettings, { http, clock, log, environment }: Up
 function engineUpstream(name: string, engine: GgufEngine, http: Http, clock: Clock): Upstream {
   return {
     name,
-    async chat(call, signal) {
+    async chat(call, signal, connectMs) {
       const { baseUrl, bearer } = await engine.address()
-      return openaiUpstream({ name, address: () => baseUrl, bearer: () => bearer, http, clock }).chat(call, signal)
+      const upstream = openaiUpstream({ name, address: () => baseUrl, bearer: () => bearer, http, clock })
+      return upstream.chat(call, signal, connectMs)
     },
   }
 }

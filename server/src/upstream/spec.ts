@@ -97,12 +97,8 @@ export interface Upstream {
   /**
    * Starts a streamed chat call. Resolves when the upstream has begun to answer (a success status and its headers);
    * rejects with {@link UpstreamFailure} or, after an abort, with anything. The iterable throws UpstreamFailure if the
-   * answer breaks off. Ending the iteration early (`return`) or aborting cancels the upstream's work.
+   * answer breaks off. Ending the iteration early (`return`) or aborting cancels the upstream's work. Where something has
+   * to be connected to, that takes at most `connectMs`; then the upstream is `unavailable`.
    */
-  chat(call: ChatCall, signal: AbortSignal): Promise<ChatAnswer>
-  /**
-   * Whether a new connection can be made within `timeoutMs`; never rejects. Asked only about a call that has had no
-   * answer for a while, to tell a host that cannot be reached from one that is slow. Absent where nothing is connected to.
-   */
-  canConnect?(timeoutMs: number): Promise<boolean>
+  chat(call: ChatCall, signal: AbortSignal, connectMs: number): Promise<ChatAnswer>
 }

@@ -29,6 +29,9 @@ function whole(status: string, contentType: string, body: string, more = ''): (s
   return (socket) => socket.end(`HTTP/1.1 ${status}\r\n${fields}Connection: close\r\n\r\n${body}`)
 }
 
+/** The head of a streamed answer on a connection that is closed after it. */
+const lastHead = () => head('200 OK', 'text/event-stream', 'Connection: close\r\n')
+
 const error = (message = CANARY, code: string = CANARY) =>
   JSON.stringify({ error: { message: `${message} ${CANARY}`, type: CANARY, code, param: CANARY } })
 const refuse = (status: string, body = error(), more = '') => whole(status, 'application/json', body, more)
@@ -36,7 +39,7 @@ const refuse = (status: string, body = error(), more = '') => whole(status, 'app
 beforeAll(async () => {
   upstream = await rawServer((socket) => answer(socket))
   spare = await rawServer((socket) =>
-    socket.end(Buffer.concat([Buffer.from(head()), say('spare'), STOP, Buffer.from(END_OF_BODY)])),
+    socket.end(Buffer.concat([Buffer.from(lastHead()), say('spare'), STOP, Buffer.from(END_OF_BODY)])),
   )
   const model = (id: string, ...targets: string[]) => `
   - id: svc/${id}
@@ -120,7 +123,7 @@ const gatewayFor = (expected: Expected) => (expected === timeout ? hasty : gatew
 
 function streamOf(text: string): (socket: Socket) => void {
   return (socket) =>
-    socket.end(Buffer.concat([Buffer.from(head()), ...(text ? [piece(text)] : []), Buffer.from(END_OF_BODY)]))
+    socket.end(Buffer.concat([Buffer.from(lastHead()), ...(text ? [piece(text)] : []), Buffer.from(END_OF_BODY)]))
 }
 
 describe('before the first byte of an answer', () => {

@@ -1,13 +1,10 @@
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 import { type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../../io/http.ts'
-import type { Clock } from '../../kernel/time.ts'
 import { type ChatEvent, UpstreamFailure } from '../spec.ts'
 import { eventsFromWire, type Progress } from './events.ts'
 
 /** Characters of one server-sent event. A chunk has hundreds; a server that sends a whole answer in one has less. */
 const MAX_EVENT_CHARACTERS = 4 << 20
-/** How long the end of the body may take after `[DONE]`; then the connection is closed instead of used again. */
-const MAX_TAIL_MS = 1_000
 
 type Next = IteratorResult<ChatEvent, undefined>
 const END: Next = { done: true, value: undefined }
@@ -18,7 +15,6 @@ const END: Next = { done: true, value: undefined }
  */
 export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined> {
   private readonly answer: HttpAnswer
-  private readonly clock: Clock
   private readonly decoder = new TextDecoder()
   private readonly parser: EventSourceParser
   private readonly progress: Progress = { begun: false, finished: false }
@@ -27,9 +23,8 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
   private ended = false
   private failure: unknown = null
 
-  constructor(answer: HttpAnswer, clock: Clock) {
+  constructor(answer: HttpAnswer) {
     this.answer = answer
-    this.clock = clock
     this.parser = createParser({
       onEvent: (event) => this.take(event.data),
       onError: (error) => {
@@ -93,7 +88,7 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
       this.ended = true
       // The server says that the answer is whole, although it never said why it ended.
       if (this.progress.begun && !this.progress.finished) this.events.push({ kind: 'finish', reason: 'stop' })
-      this.finishBody()
+      this.answer.release()
       return
     }
     try {
@@ -110,16 +105,6 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
     if (this.ended) return
     this.ended = true
     if (!this.progress.finished) this.fail(faulty('the stream ended before the answer did'))
-  }
-
-  /** The rest of the body, normally empty, is read in the background, so that the connection can be used again. */
-  private finishBody(): void {
-    const cancelTimer = this.clock.after(MAX_TAIL_MS, () => this.answer.cancel())
-    const over = (rest: Uint8Array | null) => {
-      cancelTimer()
-      if (rest !== null) this.answer.cancel()
-    }
-    this.answer.read().then(over, () => over(null))
   }
 
   private fail(failure: unknown): void {

@@ -39,26 +39,37 @@ export function openaiUpstream(options: OpenaiUpstreamOptions): Upstream {
     'accept-encoding': 'identity',
   }
 
+  /** One object for as long as the credential stays the same, so that it is written out once. */
+  const headersWith = (bearer: string | null) => {
+    if (bearer === lastBearer) return lastHeaders
+    lastBearer = bearer
+    lastHeaders = bearer === null ? fixedHeaders : { ...fixedHeaders, authorization: `Bearer ${bearer}` }
+    return lastHeaders
+  }
+  let lastBearer: string | null = null
+  let lastHeaders: Readonly<Record<string, string>> = fixedHeaders
+
   return {
     name,
-    async chat(call, signal) {
+    async chat(call, signal, connectMs) {
       const baseUrl = address()
       if (baseUrl === null) throw new UpstreamFailure('unavailable', 'the server is not running', true)
       const credential = options.bearer()
       const bearer = credential instanceof Promise ? await credential : credential
-      const headers = bearer === null ? fixedHeaders : { ...fixedHeaders, authorization: `Bearer ${bearer}` }
       let answer: HttpAnswer
       try {
-        const request = { headers, body: toWire(call), signal, maxBytes: MAX_ANSWER_BYTES }
+        const request = {
+          headers: headersWith(bearer),
+          body: toWire(call),
+          signal,
+          connectMs,
+          maxBytes: MAX_ANSWER_BYTES,
+        }
         answer = await http.post(`${baseUrl}/chat/completions`, request)
       } catch (error) {
         throw error instanceof HttpFailure ? failureOfConnection(error) : error
       }
-      return answer.status === 200 ? begin(answer, clock) : await refuse(answer, clock)
-    },
-    canConnect(timeoutMs) {
-      const baseUrl = address()
-      return baseUrl === null ? Promise.resolve(false) : http.canConnect(baseUrl, timeoutMs)
+      return answer.status === 200 ? begin(answer) : await refuse(answer, clock)
     },
   }
 }
@@ -69,18 +80,18 @@ function lowerCased(headers: Readonly<Record<string, string>>): Record<string, s
 
 /** Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away. */
 function failureOfConnection(failure: HttpFailure): UpstreamFailure {
-  if (failure.code === 'Malformed_HTTP_Response') return faulty('the answer is not HTTP')
+  if (failure.code === 'MALFORMED') return faulty('the answer is not HTTP')
   return new UpstreamFailure('unavailable', failure.message, true)
 }
 
-function begin(answer: HttpAnswer, clock: Clock): ChatAnswer | Promise<ChatAnswer> {
+function begin(answer: HttpAnswer): ChatAnswer | Promise<ChatAnswer> {
   const encoding = answer.header('content-encoding')
   if (encoding !== null && encoding !== 'identity') {
     answer.cancel()
     throw faulty('the answer is compressed, although that was refused')
   }
   const mediaType = (answer.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase()
-  if (mediaType === 'text/event-stream') return new StreamedChat(answer, clock)
+  if (mediaType === 'text/event-stream') return new StreamedChat(answer)
   if (mediaType === 'application/json') return readWhole(answer)
   answer.cancel()
   throw faulty(`the content type is ${/^[a-z]+\/[a-z.+-]{1,40}$/.test(mediaType ?? '') ? mediaType : 'not known'}`)

@@ -29,7 +29,7 @@ function start(call: ChatCall, settings = AT_ONCE, signal = new AbortController(
   const seen: Seen = { text: '', events: [], failure: null }
   const over = (async () => {
     try {
-      for await (const event of await sandboxUpstream({ name: 's', settings, clock }).chat(call, signal)) {
+      for await (const event of await sandboxUpstream({ name: 's', settings, clock }).chat(call, signal, 0)) {
         seen.events.push(event)
         if (event.kind === 'text') seen.text += event.text
       }

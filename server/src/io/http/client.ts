@@ -1,0 +1,155 @@
+import type { Clock } from '../../kernel/time.ts'
+import { type Http, type HttpAnswer, HttpFailure, type HttpPost } from '../http.ts'
+import { Connection } from './connection.ts'
+import { type Destination, destinationOf, type Origin } from './origin.ts'
+
+/** Servers close idle connections after 5 s (Node, uvicorn, llama.cpp) or later; a call must not meet that moment. */
+const IDLE_MS = 4_000
+/** A second of margin before the moment that a server itself has named. */
+const KEEP_ALIVE_MARGIN_MS = 1_000
+const MAX_IDLE_PER_ORIGIN = 1_024
+/** Open connections in all; each holds a file descriptor and a port. */
+const MAX_CONNECTIONS = 16_384
+const TAIL_MS = 1_000
+/** URLs whose parts are remembered; calls go to the few of the settings. */
+const MAX_DESTINATIONS = 1_000
+const UNSENDABLE = /[^\t\x20-\x7e]/
+
+/** The HTTP/1.1 client, over sockets of the runtime: see docs/decisions/0018-own-http-client.md. */
+export function createHttp(clock: Clock): Http {
+  const idle = new Map<string, Connection[]>()
+  const destinations = new Map<string, Destination>()
+  const heads = new WeakMap<object, string>()
+  let soon: (() => void)[] = []
+  let openCount = 0
+  let sweepIsSet = false
+
+  const runSoon = () => {
+    const callbacks = soon
+    soon = []
+    for (const callback of callbacks) callback()
+  }
+  const owner = {
+    soon(callback: () => void) {
+      soon.push(callback)
+      if (soon.length === 1) setImmediate(runSoon)
+    },
+    idle(connection: Connection) {
+      const kept = idle.get(connection.origin.key) ?? []
+      if (kept.length >= MAX_IDLE_PER_ORIGIN || idleLimitMs(connection) <= 0) return connection.close()
+      if (kept.length === 0) idle.set(connection.origin.key, kept)
+      connection.idleSinceMs = clock.monotonicMs()
+      kept.push(connection)
+      if (!sweepIsSet) sweepLater()
+    },
+    closed(connection: Connection) {
+      openCount -= 1
+      const kept = idle.get(connection.origin.key)
+      const index = kept?.indexOf(connection) ?? -1
+      if (index >= 0) kept?.splice(index, 1)
+      if (kept?.length === 0) idle.delete(connection.origin.key)
+    },
+    afterTail: (callback: () => void) => clock.after(TAIL_MS, callback),
+  }
+  const isStale = (connection: Connection) => clock.monotonicMs() - connection.idleSinceMs >= idleLimitMs(connection)
+  const sweep = () => {
+    sweepIsSet = false
+    for (const connection of [...idle.values()].flat()) if (isStale(connection)) connection.close()
+    if (idle.size > 0) sweepLater()
+  }
+  const sweepLater = () => {
+    sweepIsSet = true
+    clock.after(IDLE_MS, sweep)
+  }
+  /** The one used last: those that are not needed grow old and go. */
+  const takeIdle = (origin: Origin): Connection | null => {
+    const kept = idle.get(origin.key)
+    for (let connection = kept?.pop(); connection !== undefined; connection = kept?.pop()) {
+      if (kept?.length === 0) idle.delete(origin.key)
+      if (!isStale(connection)) return connection
+      connection.close()
+    }
+    return null
+  }
+  const connect = async (origin: Origin, { signal, connectMs }: HttpPost): Promise<Connection> => {
+    if (openCount >= MAX_CONNECTIONS) throw new HttpFailure('TOO_MANY_CONNECTIONS', false)
+    openCount += 1
+    const connection = new Connection(origin, owner)
+    let cancelled: unknown = null
+    const giveUp = () => {
+      cancelled = signal.aborted ? signal.reason : new HttpFailure('ETIMEDOUT', false)
+      connection.close()
+    }
+    const cancelTimer = clock.after(connectMs, giveUp)
+    signal.addEventListener('abort', giveUp)
+    try {
+      await connection.open()
+      return connection
+    } catch (error) {
+      throw cancelled ?? error
+    } finally {
+      cancelTimer()
+      signal.removeEventListener('abort', giveUp)
+    }
+  }
+  const headOf = (headers: HttpPost['headers']): string => {
+    let head = heads.get(headers)
+    if (head === undefined) {
+      head = headerLines(headers)
+      heads.set(headers, head)
+    }
+    return head
+  }
+  const find = (url: string): Destination => {
+    let destination = destinations.get(url)
+    if (destination === undefined) {
+      destination = destinationOf(url)
+      if (destinations.size >= MAX_DESTINATIONS) destinations.clear()
+      destinations.set(url, destination)
+    }
+    return destination
+  }
+
+  return {
+    async post(url, request): Promise<HttpAnswer> {
+      const { origin, path } = find(url)
+      const lines = headOf(request.headers)
+      request.signal.throwIfAborted()
+      const length = Buffer.byteLength(request.body)
+      const head = `POST ${path} HTTP/1.1\r\nhost: ${origin.host}\r\n${lines}content-length: ${length}\r\n\r\n`
+      for (;;) {
+        const kept = takeIdle(origin)
+        const connection = kept ?? (await connect(origin, request))
+        if (request.signal.aborted) {
+          owner.idle(connection)
+          throw request.signal.reason
+        }
+        try {
+          return await connection.send(head, request).begun
+        } catch (error) {
+          // Closed by the server before a byte was written: this was no try. Each kept connection serves here once.
+          if (kept === null || !(error instanceof HttpFailure) || error.outcomeUnknown) throw error
+        }
+      }
+    },
+    close() {
+      for (const connection of [...idle.values()].flat()) connection.close()
+    },
+  }
+}
+
+function idleLimitMs({ keepAliveSeconds }: Connection): number {
+  if (keepAliveSeconds === null) return IDLE_MS
+  return Math.min(IDLE_MS, keepAliveSeconds * 1_000 - KEEP_ALIVE_MARGIN_MS)
+}
+
+/** Throws TypeError for a value that could end its line. */
+function headerLines(headers: HttpPost['headers']): string {
+  let lines = ''
+  for (const [name, value] of Object.entries(headers)) {
+    // The value may be a credential: it is not named.
+    if (UNSENDABLE.test(value)) throw new TypeError(`the header ${name} has characters that HTTP does not carry`)
+    lines += `${name}: ${value}\r\n`
+  }
+  return lines
+}
