@@ -48,13 +48,15 @@ const isFit: Readonly<Record<File, RegExp>> = {
 test(
   'every charge of random load is right to the micro-cent, and what is wrong is found',
   async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'tollgate-recompute-'))
+    let folder = ''
     const untilMs = performance.now() + SECONDS * 1_000
     // Others each day; what fails is repeated with run.ts.
     const firstSeed = 1_000 + 1_000 * Math.floor(Date.now() / 86_400_000)
     let runs = 0
     let charges = 0
     do {
+      if (folder !== '') await rm(folder, { recursive: true })
+      folder = await mkdtemp(join(tmpdir(), 'tollgate-recompute-'))
       const seed = firstSeed + runs
       const processes = 1 + (runs % 2)
       const result = await runOnce({ seed, calls: CALLS, processes, atOnce: 64, folder })

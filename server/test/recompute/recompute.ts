@@ -23,7 +23,7 @@ export interface RunOptions {
   /** Gateways of the server. */
   readonly processes: number
   readonly atOnce: number
-  /** An existing folder for the files of the run. */
+  /** An empty folder for the files of the run. */
   readonly folder: string
   readonly report?: (line: string) => void
   /** Ends the run, and what it has started. */
