@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort, type Processes, processTree } from './processes.ts'
+import { freePort, processTree } from './processes.ts'
 import { type Surroundings, type Target, waitUntilServing } from './target.ts'
 
-const COMMAND = join(import.meta.dir, '../bin/tollgate')
+/** The checkout that this bench is part of. */
+export const OWN_CHECKOUT = join(import.meta.dir, '../..')
 const START_LIMIT_MS = 60_000
 const COMMAND_LIMIT_SECONDS = 60
 /** How long an orphaned PostgreSQL may take for each kind of shutdown, fast to hard. */
@@ -13,10 +14,17 @@ const GRANT_USD = 1_000_000
 /** Asked for once, to see that calls are served. */
 const PROBE_MODEL = 'mock-1x0'
 
-/** Starts Tollgate as it comes, with its own PostgreSQL: keys, holds, and each charge durable before its answer ends. */
-export async function startTollgate(surroundings: Surroundings): Promise<Target> {
+/**
+ * Starts Tollgate as it comes, with its own PostgreSQL: keys, holds, and each charge durable before its answer ends.
+ * `checkout` may be another one than ours, of any version since the first; its packages must be installed.
+ */
+export async function startTollgate(
+  surroundings: Surroundings,
+  { name, checkout } = { name: 'tollgate', checkout: OWN_CHECKOUT },
+): Promise<Target> {
   const { processes } = surroundings
-  const folder = join(surroundings.folder, 'tollgate')
+  const program = join(checkout, 'server/bin/tollgate')
+  const folder = join(surroundings.folder, name)
   await mkdir(folder, { recursive: true })
   const dataDir = join(folder, 'data')
   const configFile = join(folder, 'tollgate.yaml')
@@ -25,22 +33,25 @@ export async function startTollgate(surroundings: Surroundings): Promise<Target>
   const where = ['--data-dir', dataDir, '--config', configFile]
   const ports = ['--port', String(port), '--admin-port', String(freePort())]
   const env = { DATABASE_URL: undefined, REDIS_URL: undefined }
-  const child = await processes.start([COMMAND, 'serve', ...ports, ...where], {
+  const child = await processes.start([program, 'serve', ...ports, ...where], {
     logFile: join(folder, 'output.log'),
     env,
   })
   processes.afterwards(() => stopOrphan(dataDir))
   await waitForPort(port, child.exited, join(folder, 'output.log'))
 
+  const command = async (words: readonly string[]): Promise<Record<string, unknown>> => {
+    return JSON.parse(await processes.run([program, ...words, '--json'], COMMAND_LIMIT_SECONDS))
+  }
   const authorizations: string[] = []
   for (let index = 0; index < surroundings.keyCount; index++) {
-    const key = await command(processes, ['keys', 'create', '--org', 'default', '--scope', 'full_access', ...where])
+    const key = await command(['keys', 'create', '--org', 'default', '--scope', 'full_access', ...where])
     authorizations.push(`Bearer ${String(key['key'])}`)
   }
-  await command(processes, ['credits', 'grant', '--org', 'default', '--usd', String(GRANT_USD), ...where])
+  await command(['credits', 'grant', '--org', 'default', '--usd', String(GRANT_USD), ...where])
 
   const target: Target = {
-    name: 'tollgate',
+    name,
     port,
     path: '/v1/chat/completions',
     headers: {},
@@ -72,11 +83,6 @@ function configuration({ mockPort, models }: Surroundings): string {
   })
   // All streams of a test may come in on one key.
   return JSON.stringify({ open_requests_per_key: 100_000, upstreams, models: served }, null, 2)
-}
-
-async function command(processes: Processes, words: readonly string[]): Promise<Record<string, unknown>> {
-  const output = await processes.run([COMMAND, ...words, '--json'], COMMAND_LIMIT_SECONDS)
-  return JSON.parse(output) as Record<string, unknown>
 }
 
 /** The port opens once calls can be served; a server that ends before is reported with its last words. */

@@ -1,15 +1,11 @@
-/** How long GET /usage takes over two million rollup rows, and what keeping its sums costs the charges. README.md explains it. */
+/** How long GET /usage takes over two million rollup rows. README.md explains it. */
 
-import { systemRandom } from '../src/io/random.ts'
-import { uuidV7 } from '../src/kernel/ids.ts'
 import { DAY_MS, HOUR_MS, toTimestamp } from '../src/kernel/time.ts'
-import type { Charge } from '../src/money/charge.ts'
-import { ensureChargePartition, postCharges } from '../src/money/store.ts'
 import { openGateway, type TestKey } from '../test/gateway.ts'
 import { startTestPostgres, TEST_POSTGRES_VARIABLE } from '../test/postgres.ts'
 import { describeMachine } from './machine.ts'
 import { atLeastOne, readOptions } from './options.ts'
-import { median, Samples } from './statistics.ts'
+import { Samples } from './statistics.ts'
 
 const USAGE = 'usage: bun server/bench/usage.ts [--rows 2000000] [--organizations 1000] [--days 90] [--asks 2000]'
 
@@ -20,7 +16,6 @@ const dayCount = atLeastOne('days', text['days'])
 const askCount = atLeastOne('asks', text['asks'])
 
 const nowMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
-const random = systemRandom()
 
 /** The share of the n-th largest organization: one over n, as sizes of customers go. */
 const weights = Array.from({ length: organizationCount }, (_, index) => 1 / (index + 1))
@@ -35,7 +30,6 @@ try {
   for (let made = 0; made < organizationCount; made += 1) customers.push(await gateway.customer())
   await seed(customers)
   await measureAsks(customers)
-  await measurePosting(customers)
 } finally {
   await gateway.close()
   await postgres.stop()
@@ -65,6 +59,11 @@ async function seed(customers: readonly TestKey[]): Promise<void> {
     )
   }
   await gateway.database.query('drop table bench_shares')
+  await gateway.database.query(
+    `insert into usage_days (organization_id, day, slot, requests, cost_microcents)
+     select organization_id, date_bin('1 day', hour, 'epoch'), slot, sum(requests), sum(cost_microcents)
+     from usage_rollups group by 1, 2, 3`,
+  )
   await gateway.database.query('vacuum analyze usage_rollups')
   await gateway.database.query('vacuum analyze usage_days')
   const [rows] = await gateway.database.query<{ rows: bigint; largest: bigint }>(
@@ -117,48 +116,4 @@ function pick(customers: readonly TestKey[], bySize: boolean): TestKey {
     if (at < 0) return customer
   }
   throw new Error('there are no customers')
-}
-
-/** Batches of charges with the triggers that keep the days' sums, and without, turn by turn. */
-async function measurePosting(customers: readonly TestKey[]): Promise<void> {
-  await ensureChargePartition(gateway.database, nowMs)
-  for (const size of [1, 50, 500]) {
-    const times: Record<'enable' | 'disable', number[]> = { enable: [], disable: [] }
-    for (let round = 0; round < 10; round += 1) {
-      for (const way of ['enable', 'disable'] as const) {
-        await gateway.database.query(`alter table usage_rollups ${way} trigger user`)
-        const batches = size === 1 ? 200 : 40
-        const startedAt = performance.now()
-        for (let batch = 0; batch < batches; batch += 1) {
-          await postCharges(gateway.database, 9, batchOf(customers, size), nowMs)
-        }
-        times[way].push((performance.now() - startedAt) / batches)
-      }
-    }
-    await gateway.database.query('alter table usage_rollups enable trigger user')
-    const [withSums, without] = [median(times.enable), median(times.disable)]
-    console.log(
-      `a batch of ${size}: ${withSums.toFixed(3)} ms with the days' sums, ${without.toFixed(3)} ms without (${(withSums / without).toFixed(2)})`,
-    )
-  }
-}
-
-function batchOf(customers: readonly TestKey[], size: number): Charge[] {
-  return Array.from({ length: size }, (): Charge => {
-    const { organizationId, id: keyId } = pick(customers, true)
-    return {
-      chargeId: uuidV7(nowMs, random),
-      admittedAtMs: nowMs,
-      organizationId,
-      keyId,
-      model: 'svc/model-1',
-      tier: 'serverless',
-      priceHash: new Uint8Array(32),
-      usage: { promptTokens: 10, cachedPromptTokens: 0, completionTokens: 10 },
-      estimated: false,
-      costMicrocents: 1_000n,
-      target: 'mock/model-1',
-      outcome: 'completed',
-    }
-  })
 }

@@ -15,7 +15,12 @@ interface Program {
 const PROGRAMS: readonly Program[] = [
   { name: 'strace', debianPackage: 'strace', purpose: 'ends the server at a chosen system call', long: false },
   { name: 'pgbouncer', debianPackage: 'pgbouncer', purpose: 'a pooler in front of PostgreSQL', long: true },
-  { name: 'python3', debianPackage: 'python3-venv', purpose: 'the official client for Python', long: true },
+  {
+    name: 'python3',
+    debianPackage: 'python3-venv',
+    purpose: 'the official client for Python, and the program that recomputes charges',
+    long: true,
+  },
 ]
 
 /** Debian keeps servers where a normal user's PATH does not look. */

@@ -65,7 +65,7 @@ export async function postLedgerEntry(
 }
 
 /**
- * Posts a batch of charges: the rows, what this slot has spent by minute, and its rollup rows, in one statement
+ * Posts a batch of charges: the rows, what this slot has spent by minute, and its sums by hour and day, in one statement
  * and so in one transaction. A charge that is there already is left alone and counted nowhere again, which makes the
  * statement safe to repeat whatever became of an earlier try. Only rows of this slot are updated: no two processes
  * ever wait for each other here.
@@ -118,12 +118,24 @@ const POST_CHARGES = `
     select organization_id, $16::integer, date_bin('1 minute', admitted_at, 'epoch'), sum(cost_microcents)
     from inserted group by 1, 3
     on conflict (organization_id, slot, minute) do update set spent_microcents = s.spent_microcents + excluded.spent_microcents
+  ), hours as (
+    select organization_id, date_bin('1 hour', admitted_at, 'epoch') as hour, model, tier, key_id, count(*) as requests,
+      sum(prompt_tokens) as prompt_tokens, sum(cached_prompt_tokens) as cached_prompt_tokens,
+      sum(completion_tokens) as completion_tokens, sum(cost_microcents) as cost_microcents
+    from inserted group by 1, 2, 3, 4, 5
+  ), days as (
+    insert into usage_days as d (organization_id, day, slot, requests, cost_microcents)
+    select organization_id, date_bin('1 day', hour, 'epoch'), $16::integer, sum(requests), sum(cost_microcents)
+    from hours group by 1, 2
+    on conflict (organization_id, day, slot) do update set
+      requests = d.requests + excluded.requests,
+      cost_microcents = d.cost_microcents + excluded.cost_microcents
   )
   insert into usage_rollups as r (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
     cached_prompt_tokens, completion_tokens, cost_microcents)
-  select organization_id, date_bin('1 hour', admitted_at, 'epoch'), model, tier, key_id, $16::integer, count(*),
-    sum(prompt_tokens), sum(cached_prompt_tokens), sum(completion_tokens), sum(cost_microcents)
-  from inserted group by 1, 2, 3, 4, 5
+  select organization_id, hour, model, tier, key_id, $16::integer, requests, prompt_tokens, cached_prompt_tokens,
+    completion_tokens, cost_microcents
+  from hours
   on conflict (organization_id, hour, model, tier, key_id, slot) do update set
     requests = r.requests + excluded.requests,
     prompt_tokens = r.prompt_tokens + excluded.prompt_tokens,

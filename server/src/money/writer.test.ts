@@ -80,6 +80,26 @@ test('rollups say what charges say', async () => {
   expect(rollups).toEqual([row(NOON_MS, 'serverless', 6n), row(NOON_MS + 3_600_000, 'economy', 3n)])
 })
 
+test('the sum of a day is kept with its hours, over midnight too, whatever is posted twice', async () => {
+  const organization = await house.organization(1_000n)
+  const { writer, wallet } = openTill(house.database, 5, clock)
+  const midnightMs = Date.parse('2030-01-16T00:00:00Z')
+  const charges = [-1, 0, 3_600_000].map((after) =>
+    house.charge(organization, 5n, { admittedAtMs: midnightMs + after }),
+  )
+  const again = [...charges, ...charges.slice(0, 2)]
+  await Promise.all(again.map((charge) => writer.post(charge, wallet(organization))))
+  const days = await house.database.query(
+    `select day, requests, cost_microcents from usage_days where organization_id = $1::uuid order by day`,
+    [organization],
+  )
+  const dayBefore = new Date(Date.parse('2030-01-15T00:00:00Z'))
+  expect(days).toEqual([
+    { day: dayBefore, requests: 1n, cost_microcents: 5n },
+    { day: new Date(midnightMs), requests: 2n, cost_microcents: 10n },
+  ])
+})
+
 test('a charge that is posted twice counts once: row, balance and rollup', async () => {
   const organization = await house.organization(1_000n)
   const { writer, wallet } = openTill(house.database, 0, clock)

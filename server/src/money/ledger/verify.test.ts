@@ -117,6 +117,7 @@ describe('the verification', () => {
       `update usage_rollups set requests = requests + 1 where hour = '2030-01-13 12:00Z'`,
     )
     expect(found).toMatchObject([
+      { kind: 'day', day: '2030-01-13' },
       { kind: 'rollup', hourMs: NOON_MS - 2 * DAY_MS, model: 'svc/test', charged: { 0: 1n }, rolledUp: { 0: 0n } },
     ])
   })

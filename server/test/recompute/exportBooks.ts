@@ -1,0 +1,45 @@
+/** Writes charges and balances out of the database, for a program that knows nothing of it. */
+
+import { arrayLiteral, type Database } from '../../src/io/postgres/database.ts'
+
+const PAGE = 10_000
+
+/** Every charge as a line of JSON; how many there are. Amounts are text: they may not fit a double. */
+export async function exportCharges(database: Database, path: string): Promise<number> {
+  const writer = Bun.file(path).writer({ highWaterMark: 1 << 20 })
+  let charges = 0
+  let after = { admitted_at: '-infinity', id: '00000000-0000-0000-0000-000000000000' }
+  for (;;) {
+    const rows = await database.query<{ line: string; admitted_at: string; id: string }>(
+      `select admitted_at::text as admitted_at, id::text as id, json_build_object(
+         'id', replace(id::text, '-', ''), 'admittedMs', (extract(epoch from admitted_at) * 1000)::bigint,
+         'organizationId', organization_id, 'keyId', key_id, 'model', model, 'tier', tier, 'prompt', prompt_tokens,
+         'cached', cached_prompt_tokens, 'completion', completion_tokens, 'isEstimated', estimated,
+         'costMicrocents', cost_microcents::text, 'target', target, 'outcome', outcome)::text as line
+       from charges where (admitted_at, id) > ($1::timestamptz, $2::uuid) order by charges.admitted_at, charges.id
+       limit ${PAGE}`,
+      [after.admitted_at, after.id],
+    )
+    for (const { line } of rows) writer.write(`${line}\n`)
+    await writer.flush()
+    charges += rows.length
+    const last = rows.at(-1)
+    if (last === undefined) break
+    after = last
+  }
+  await writer.end()
+  return charges
+}
+
+/** What the database says that each of these organizations has left, micro-cents. */
+export async function readBalances(
+  database: Database,
+  organizationIds: readonly string[],
+): Promise<{ organizationId: string; balance: string }[]> {
+  return database.query(
+    `select organization_id as "organizationId", (balance_microcents - coalesce((select sum(spent_microcents)
+       from spent_slices s where s.organization_id = a.organization_id), 0))::text as balance
+     from accounts a where organization_id = any($1::text::uuid[])`,
+    [arrayLiteral(organizationIds)],
+  )
+}

@@ -1,0 +1,332 @@
+"""Recomputes every charge of a run from what was on the wire, and says what is wrong.
+
+Usage: python3 recompute.py FOLDER
+
+Reads four files of FOLDER that others wrote, and shares nothing with the program under test but the meaning of its
+settings file:
+
+  settings.json    prices and targets, as the gateway was given them
+  sent.jsonl       what the upstream handed to each connection, and the usage that it reported
+  received.jsonl   what each client was told
+  charges.jsonl    what was charged, out of the database
+  accounts.json    credit that was granted and balances that are left
+
+All arithmetic is on Python's whole numbers, which have no limit. Prints a line of JSON; `problems` in it is empty when
+every charge is right. Keeps its tables in a file of its own, so that memory does not grow with the number of calls.
+"""
+
+import json
+import os
+import sqlite3
+import sys
+
+MICROCENTS_A_CENT = 1_000_000
+TOKENS_A_PRICE = 1_000_000
+SHOWN_PROBLEMS = 50
+# What a chat's form may add to an estimated prompt, in tokens. No upstream of a run reports a prompt as small as that.
+FORM_TOKENS = 8
+
+
+class Prices:
+    """The price of a token, by model, tier and time of day."""
+
+    def __init__(self, settings):
+        self.tables = {}
+        self.targets = {}
+        self.context = {}
+        for model in settings["models"]:
+            tiers = {"serverless": model}
+            if "economy" in model:
+                tiers["economy"] = model["economy"]
+            for tier, section in tiers.items():
+                self.tables[model["id"], tier] = section["pricing"]
+                self.targets[model["id"], tier] = {
+                    target["upstream"] + "/" + target["model"] for target in section["targets"]
+                }
+
+    def rate(self, model, tier, at_ms):
+        """Micro-cents for a million tokens in force at an instant: input, cached input (None without one), output."""
+        table = self.tables[model, tier]
+        if "peak_windows_utc" in table:
+            minute = at_ms // 60_000 % 1_440
+            is_peak = any(covers(window, minute) for window in table["peak_windows_utc"])
+            table = table["peak" if is_peak else "off_peak"]
+        return (
+            amount(table, "input_per_1m_tokens"),
+            amount(table, "cached_input_per_1m_tokens"),
+            amount(table, "output_per_1m_tokens"),
+        )
+
+    def cost(self, model, tier, at_ms, prompt, cached, completion):
+        """Micro-cents: the classes of tokens added up, divided once, rounded up once."""
+        rate_input, rate_cached, rate_output = self.rate(model, tier, at_ms)
+        if rate_cached is None:
+            rate_cached = rate_input
+        total = (prompt - cached) * rate_input + cached * rate_cached + completion * rate_output
+        return -(-total // TOKENS_A_PRICE)
+
+
+def amount(table, name):
+    """The exact form where there is one, else the cents."""
+    if name + "_microcents" in table:
+        return table[name + "_microcents"]
+    if name + "_cents" in table:
+        return table[name + "_cents"] * MICROCENTS_A_CENT
+    return None
+
+
+def covers(window, minute):
+    """From the start up to, and without, the end; a window may run over midnight."""
+    start, end = minutes(window["start"]), minutes(window["end"])
+    if end == 0:
+        end = 1_440
+    if start < end:
+        return start <= minute < end
+    return minute >= start or minute < end
+
+
+def minutes(time_of_day):
+    hours, rest = time_of_day.split(":")
+    return int(hours) * 60 + int(rest)
+
+
+class Books:
+    """The files as tables."""
+
+    def __init__(self, folder):
+        path = os.path.join(folder, "recompute.sqlite")
+        self.database = sqlite3.connect(path)
+        self.database.executescript(
+            """
+            pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -65536;
+            create table sent (call integer, target text, line text, primary key (call, target)) without rowid;
+            create table received (call integer primary key, charge text, key text, started integer, early integer,
+              line text);
+            """
+        )
+        self.fill(folder, "sent.jsonl", "insert into sent values (?, ?, ?)", lambda r: (r["call"], r["target"]))
+        self.fill(
+            folder,
+            "received.jsonl",
+            "insert into received values (?, ?, ?, ?, ?, ?)",
+            lambda r: (r["call"], r["chargeId"], r["keyId"], r["startedMs"], int(r["isEarly"])),
+        )
+        self.database.executescript(
+            """
+            create unique index received_charge on received (charge) where charge is not null;
+            create index received_early on received (key, started) where early = 1;
+            create table charged (call integer primary key, cost integer) without rowid;
+            """
+        )
+
+    def fill(self, folder, name, statement, keys):
+        with open(os.path.join(folder, name), encoding="utf-8") as lines:
+            self.database.executemany(statement, (keys(json.loads(line)) + (line,) for line in lines))
+
+    def call_of(self, charge):
+        """What the client of a charge was told. A client that left early does not know the charge: its key does."""
+        row = self.database.execute("select line from received where charge = ?", (charge["id"],)).fetchone()
+        if row is None:
+            row = self.database.execute(
+                "select line from received where early = 1 and key = ? and started <= ? order by started desc limit 1",
+                (charge["keyId"], charge["admittedMs"]),
+            ).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def sent_to(self, call, target):
+        row = self.database.execute("select line from sent where call = ? and target = ?", (call, target)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def note(self, call, cost):
+        """False: the call was charged before."""
+        try:
+            self.database.execute("insert into charged values (?, ?)", (call, cost))
+            return True
+        except sqlite3.IntegrityError:
+            return False
+
+    def answers(self):
+        """Every call beside what it was charged: None for nothing."""
+        rows = self.database.execute(
+            "select received.line, charged.cost from received left join charged using (call) order by call"
+        )
+        for line, cost in rows:
+            yield json.loads(line), cost
+
+
+def check_charge(charge, call, sent, prices):
+    """What is wrong with one charge, given what its client was told and what the upstream sent."""
+    cost = prices.cost(
+        charge["model"], charge["tier"], charge["admittedMs"], charge["prompt"], charge["cached"], charge["completion"]
+    )
+    if int(charge["costMicrocents"]) != cost:
+        yield "costs %s, and should cost %d" % (charge["costMicrocents"], cost)
+    for name in ("model", "tier", "keyId"):
+        if charge[name] != call[name]:
+            yield "has another %s than the call" % name
+    latest = charge["admittedMs"] if call["isEarly"] else call["endedMs"]
+    if not call["startedMs"] <= charge["admittedMs"] <= latest:
+        yield "was admitted before the call began or after it ended"
+    if charge["target"] not in prices.targets[charge["model"], charge["tier"]]:
+        yield "names a target that is not the model's"
+    if sent is None:
+        yield "is for a call that its target never had"
+        return
+    yield from check_tokens(charge, call, sent)
+    if charge["outcome"] not in outcomes_of(call, sent):
+        yield "ended as %s" % charge["outcome"]
+
+
+def outcomes_of(call, sent):
+    """How a call may have ended, given how it ended for its client and for its upstream."""
+    may_be_cut = {"cut"} if call["payer"] in ("poor", "capped") else set()
+    if call["end"] == "left":
+        return {"completed", "cancelled"} | may_be_cut
+    if sent["end"] == "broken":
+        return {"interrupted"} | may_be_cut
+    is_cut = call["code"] is not None or call["finishReason"] == "length"
+    return may_be_cut if is_cut else {"completed"}
+
+
+def check_tokens(charge, call, sent):
+    """Holds the tokens of a charge against those on the wire."""
+
+    def told(tokens):
+        """Nobody pays for tokens beyond the limit that the upstream was told."""
+        return tokens if call["maxTokens"] is None else min(tokens, call["maxTokens"])
+
+    usage = sent["usage"]
+    pieces = sent["words"] + sent["thoughts"]
+    seen = call["words"]
+    is_whole = charge["outcome"] == "completed"
+    is_broken_off = charge["outcome"] in ("cut", "interrupted") and call["end"] != "left"
+    charged = (charge["prompt"], charge["cached"], charge["completion"])
+    if is_whole and sent["end"] != "whole":
+        yield "is for a whole answer, which the upstream did not send"
+    if is_whole and charge["isEstimated"] != (usage is None or sent["isBehind"]):
+        yield "is estimated, or not, against what was reported"
+    if not charge["isEstimated"]:
+        if usage is None:
+            yield "follows a usage that nobody reported"
+        elif is_whole:
+            if charged != (usage["prompt"], usage["cached"], told(usage["completion"])):
+                yield "is not the usage on the wire, %s" % json.dumps(usage)
+        else:
+            # A running total: that of some piece between the last one seen and the last one sent.
+            if charged[:2] != (usage["prompt"], usage["cached"]):
+                yield "is not the prompt on the wire, %s" % json.dumps(usage)
+            if not told(seen) <= charge["completion"] <= told(max(pieces, usage["completion"])):
+                yield "has %d tokens; %d were seen, %d sent" % (charge["completion"], seen, pieces)
+            if is_broken_off and charge["completion"] != told(seen + sent["thoughts"]):
+                yield "has other tokens than were forwarded, %d" % seen
+        return
+    reported = 0
+    if usage is not None and charged[:2] == (usage["prompt"], usage["cached"]):
+        reported = usage["completion"]
+    elif charge["cached"] != 0 or not 1 <= charge["prompt"] <= len(str(call["call"])) + 1 + FORM_TOKENS:
+        yield "has a prompt that nobody sent"
+    least, most = max(reported, seen), max(reported, pieces)
+    if is_whole:
+        least = most
+    elif is_broken_off:
+        least = most = max(reported, seen + sent["thoughts"])
+    if not told(least) <= charge["completion"] <= told(most):
+        yield "has %d tokens; %d were seen, %d sent" % (charge["completion"], seen, pieces)
+
+
+def check_answer(call, cost):
+    """What is wrong with what a client was told, given what it was charged: None for nothing."""
+    told = None if call["costMicrocents"] is None else int(call["costMicrocents"])
+    if call["end"] == "broken":
+        yield "was broken off without a word"
+    if call["end"] == "whole" and cost is None:
+        yield "came whole and was not charged"
+    if call["end"] == "whole" and told is None:
+        yield "came whole and did not say what it cost"
+    if told is not None and told != cost:
+        yield "was told a cost of %d and charged %s" % (told, cost)
+    if call["end"] == "error" and told is None and cost is not None:
+        yield "failed and was charged"
+    if call["end"] == "left" and call["words"] > 0 and cost is None:
+        yield "had read %d words and was not charged" % call["words"]
+
+
+def check_usage_told(charge, call, prices):
+    """The usage in a whole answer is the one that was charged."""
+    if call["usage"] is None or call["end"] != "whole":
+        return
+    has_cached_rate = prices.rate(charge["model"], charge["tier"], charge["admittedMs"])[1] is not None
+    expected = {
+        "prompt": charge["prompt"],
+        "completion": charge["completion"],
+        "cached": charge["cached"] if has_cached_rate else None,
+    }
+    if call["usage"] != expected:
+        yield "was shown as %s" % json.dumps(call["usage"])
+
+
+def main(folder):
+    with open(os.path.join(folder, "settings.json"), encoding="utf-8") as file:
+        prices = Prices(json.load(file))
+    with open(os.path.join(folder, "accounts.json"), encoding="utf-8") as file:
+        accounts = json.load(file)
+    books = Books(folder)
+    problems = Problems()
+    spent = {}
+    counts = {"charges": 0, "estimated": 0, "cached": 0, "peak_and_off_peak": 0, "early": 0}
+    sides = {}
+    outcomes = {}
+    with open(os.path.join(folder, "charges.jsonl"), encoding="utf-8") as lines:
+        for line in lines:
+            charge = json.loads(line)
+            cost = int(charge["costMicrocents"])
+            spent[charge["organizationId"]] = spent.get(charge["organizationId"], 0) + cost
+            counts["charges"] += 1
+            counts["estimated"] += charge["isEstimated"]
+            counts["cached"] += charge["cached"] > 0
+            outcomes[charge["outcome"]] = outcomes.get(charge["outcome"], 0) + 1
+            if (charge["model"], charge["tier"]) not in prices.tables:
+                problems.add("charge", charge, ["has no price in the settings"])
+                continue
+            rate = prices.rate(charge["model"], charge["tier"], charge["admittedMs"])
+            sides.setdefault((charge["model"], charge["tier"]), set()).add(rate)
+            call = books.call_of(charge)
+            if call is None:
+                problems.add("charge", charge, ["is for a call that nobody made"])
+                continue
+            counts["early"] += call["chargeId"] is None
+            if not books.note(call["call"], cost):
+                problems.add("charge", charge, ["is the second for call %d" % call["call"]])
+            sent = books.sent_to(call["call"], charge["target"].split("/", 1)[1])
+            problems.add("charge", charge, check_charge(charge, call, sent, prices))
+            problems.add("charge", charge, check_usage_told(charge, call, prices))
+    calls = 0
+    for call, cost in books.answers():
+        calls += 1
+        problems.add("call", call, check_answer(call, cost))
+    for account in accounts:
+        left = int(account["granted"]) - spent.pop(account["organizationId"], 0)
+        if left != int(account["balance"]):
+            problems.add("account", account, ["should have %d left" % left])
+    for organization, microcents in spent.items():
+        problems.add("account", {"organizationId": organization}, ["was charged %d and has no account" % microcents])
+    counts["peak_and_off_peak"] = sum(len(rates) > 1 for rates in sides.values())
+    result = {"calls": calls, **counts, "outcomes": outcomes, "found": problems.found, "problems": problems.shown}
+    print(json.dumps(result))
+
+
+class Problems:
+    """All are counted, the first are shown."""
+
+    def __init__(self):
+        self.found = 0
+        self.shown = []
+
+    def add(self, kind, what, texts):
+        for text in texts:
+            self.found += 1
+            if len(self.shown) < SHOWN_PROBLEMS:
+                self.shown.append("%s %s: %s" % (kind, text, json.dumps(what)))
+
+
+main(sys.argv[1])

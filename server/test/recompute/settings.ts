@@ -1,0 +1,83 @@
+/** The settings of a run: models at every form of price, with peak windows on both sides of the present. */
+
+import { type Seeded, seeded } from '../faults/seeded.ts'
+import { CONTEXT_TOKENS, hasEconomy, hasSpare, MAX_OUTPUT_TOKENS, MODELS } from './plan.ts'
+
+const MINUTE_MS = 60_000
+const MINUTES_A_DAY = 1_440
+
+type Rate = Record<string, number>
+interface Window {
+  readonly start: string
+  readonly end: string
+}
+
+/** JSON, which is YAML too and can be read without a library for that. `edgeMs` is a full minute within the run. */
+export function settingsText(seed: number, edgeMs: number, upstreamUrl: string): string {
+  const random = seeded(seed)
+  const edgeMinute = Math.floor(edgeMs / MINUTE_MS) % MINUTES_A_DAY
+  const targets = (name: string, model: number) =>
+    [name, ...(hasSpare(model) ? [`${name}-spare`] : [])].map((each) => ({ upstream: 'wire', model: each }))
+  const models = Array.from({ length: MODELS }, (_, model) => ({
+    id: `svc/m${model}`,
+    context_length: CONTEXT_TOKENS,
+    max_output_tokens: MAX_OUTPUT_TOKENS,
+    pricing: pricingOf(random, model, edgeMinute),
+    targets: targets(`m${model}`, model),
+    ...(hasEconomy(model)
+      ? { economy: { pricing: pricingOf(random, model + 1, edgeMinute), targets: targets(`m${model}-economy`, model) } }
+      : {}),
+  }))
+  // Refusals are part of the run, and a line for each would be all that the log says.
+  const fixed = { log_level: 'fatal', drain_seconds: 60 }
+  return JSON.stringify(
+    { ...fixed, upstreams: { wire: { dialect: 'openai', base_url: upstreamUrl } }, models },
+    null,
+    1,
+  )
+}
+
+function pricingOf(random: Seeded, form: number, edgeMinute: number): object {
+  const windows = windowsOf(random, form, edgeMinute)
+  if (windows === null) return rateOf(random, form)
+  return { peak: rateOf(random, form), off_peak: rateOf(random, form + 1), peak_windows_utc: windows }
+}
+
+/** Null: one price all day. */
+function windowsOf(random: Seeded, form: number, edgeMinute: number): Window[] | null {
+  const window = (from: number, minutes: number): Window => ({ start: timeOf(from), end: timeOf(from + minutes) })
+  switch (form % 6) {
+    case 1:
+      // Begins in the run.
+      return [window(edgeMinute, random.between(1, 300))]
+    case 2:
+      // Ends in the run.
+      return [{ start: timeOf(edgeMinute - random.between(1, 300)), end: timeOf(edgeMinute) }]
+    case 3:
+      // Every other minute from the edge on.
+      return Array.from({ length: 20 }, (_, index) => window(edgeMinute + 2 * index, 1))
+    case 4:
+      // Far from the present, or around all of it, over midnight where that comes so.
+      return [random.percent(50) ? window(edgeMinute + 600, 120) : window(edgeMinute - 300, 900)]
+    default:
+      return null
+  }
+}
+
+function timeOf(minute: number): string {
+  const within = ((minute % MINUTES_A_DAY) + MINUTES_A_DAY) % MINUTES_A_DAY
+  return `${String(Math.floor(within / 60)).padStart(2, '0')}:${String(within % 60).padStart(2, '0')}`
+}
+
+/** In cents, in micro-cents, or in both; with a cached rate, at no discount, for nothing, or without one. */
+function rateOf(random: Seeded, form: number): Rate {
+  const cents = form % 2 === 0
+  const input = cents ? random.between(1, 300) : random.between(1, 300_000_000)
+  const output = cents ? random.between(0, 1_500) : random.between(1, 1_500_000_000)
+  const unit = cents ? 'cents' : 'microcents'
+  const rate: Rate = { [`input_per_1m_tokens_${unit}`]: input, [`output_per_1m_tokens_${unit}`]: output }
+  if (!cents && random.percent(50)) rate['output_per_1m_tokens_cents'] = Math.floor(output / 1_000_000 + 0.5)
+  if (random.percent(65))
+    rate[`cached_input_per_1m_tokens_${unit}`] = random.percent(20) ? input : random.between(0, input)
+  return rate
+}

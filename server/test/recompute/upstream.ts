@@ -1,0 +1,218 @@
+/**
+ * The upstream of the random load, a process of its own: `bun upstream.ts SEED FILE` prints its port, answers each call
+ * as its plan says, and writes one line of JSON an attempt: what it has handed to the connection, and which usage was on
+ * the wire. POST /finish writes what is still open and answers when all is in the file.
+ */
+
+import type { Socket } from 'bun'
+import { MessageReader } from '../../bench/framing.ts'
+import { type CallPlan, CONTEXT_TOKENS, numberOf, planCall, type WireUsage } from './plan.ts'
+
+/** What was sent in answer to one attempt. `usage` is the last that was sent and possible. */
+interface Sent {
+  readonly call: number
+  readonly target: string
+  words: number
+  thoughts: number
+  usage: WireUsage | null
+  /** Pieces were sent after it. */
+  isBehind: boolean
+  end: 'open' | 'whole' | 'broken' | 'refused' | 'cancelled'
+}
+
+const [seedText = '', path = ''] = process.argv.slice(2)
+const seed = Number(seedText)
+const writer = Bun.file(path).writer({ highWaterMark: 1 << 20 })
+const open = new Set<Sent>()
+
+function begin(call: number, target: string): Sent {
+  const sent: Sent = { call, target, words: 0, thoughts: 0, usage: null, isBehind: false, end: 'open' }
+  open.add(sent)
+  return sent
+}
+
+function end(sent: Sent, how: Sent['end']): void {
+  if (!open.delete(sent)) return
+  sent.end = how
+  writer.write(`${JSON.stringify(sent)}\n`)
+}
+
+const usageOnWire = ({ prompt, cached, completion }: WireUsage) => ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  total_tokens: prompt + completion,
+  ...(cached > 0 ? { prompt_tokens_details: { cached_tokens: cached } } : {}),
+})
+
+/** No count of tokens can be any of these. */
+function nonsense({ number, usage }: CallPlan): object {
+  const good = usageOnWire(usage)
+  const forms = [
+    { ...good, completion_tokens: -1 },
+    { ...good, prompt_tokens: 1.5 },
+    { ...good, prompt_tokens: String(usage.prompt) },
+    { ...good, prompt_tokens_details: { cached_tokens: usage.prompt + 1 } },
+    { ...good, prompt_tokens: CONTEXT_TOKENS + 1 },
+    { ...good, completion_tokens: 2e9 },
+  ]
+  return forms[number % forms.length] ?? good
+}
+
+const event = (choices: readonly object[], more: object = {}) => `data: ${JSON.stringify({ choices, ...more })}\n\n`
+const choice = (delta: object, finish: 'stop' | null = null) => ({ index: 0, delta, finish_reason: finish })
+
+/** One piece of the answer, and in `sent` that it has gone out. */
+function piece(plan: CallPlan, sent: Sent): string {
+  const isThought = sent.thoughts < plan.thoughts
+  if (isThought) sent.thoughts += 1
+  else sent.words += 1
+  const delta = isThought ? { reasoning_content: ' hm' } : { content: ' word' }
+  sent.isBehind = sent.usage !== null
+  const pieces = sent.thoughts + sent.words
+  const isMiddle = plan.usageMode === 'behind' && pieces === Math.ceil((plan.thoughts + plan.words) / 2)
+  if (plan.usageMode !== 'running' && !isMiddle) return event([choice(delta)])
+  sent.usage = { ...plan.usage, completion: pieces }
+  sent.isBehind = false
+  return event([choice(delta)], { usage: usageOnWire(sent.usage) })
+}
+
+function last(plan: CallPlan, sent: Sent): string {
+  const { usageMode, usage } = plan
+  if (usageMode === 'chunk' || usageMode === 'finish' || usageMode === 'running') {
+    sent.usage = usage
+    sent.isBehind = false
+  }
+  const finish = [choice({}, 'stop')]
+  switch (usageMode) {
+    case 'chunk':
+      return `${event(finish)}${event([], { usage: usageOnWire(usage) })}data: [DONE]\n\n`
+    case 'finish':
+    case 'running':
+      return `${event(finish, { usage: usageOnWire(usage) })}data: [DONE]\n\n`
+    case 'nonsense':
+      return `${event(finish, { usage: nonsense(plan) })}data: [DONE]\n\n`
+    default:
+      return `${event(finish)}data: [DONE]\n\n`
+  }
+}
+
+/** The next part of the answer; null when there is nothing more to come. */
+function next(plan: CallPlan, sent: Sent, fails: boolean): string | null {
+  const pieces = sent.thoughts + sent.words
+  if (fails && pieces === plan.failsAfter) {
+    end(sent, 'broken')
+    return plan.failure === 'error' ? `data: ${JSON.stringify({ error: { message: 'no', code: 500 } })}\n\n` : null
+  }
+  if (pieces < plan.thoughts + plan.words) return piece(plan, sent)
+  if (sent.end !== 'open') return null
+  const text = last(plan, sent)
+  end(sent, 'whole')
+  return text
+}
+
+const JSON_HEAD = 'Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}'
+const REFUSALS = {
+  refused: `HTTP/1.1 503 Service Unavailable\r\n${JSON_HEAD}`,
+  limited: `HTTP/1.1 429 Too Many Requests\r\n${JSON_HEAD}`,
+  page: 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>no</html>',
+}
+const STREAM_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n'
+const END_OF_BODY = '0\r\n\r\n'
+const framed = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+
+/** One connection of the gateway; its calls come one after the other. */
+class Connection {
+  readonly #socket: Socket<Connection | undefined>
+  readonly reader: MessageReader
+  #path = ''
+  #body = ''
+  #sent: Sent | null = null
+  #isClosed = false
+  /** What the kernel has not taken yet: at most one answer. */
+  #unsent = Buffer.alloc(0)
+
+  constructor(socket: Socket<Connection | undefined>) {
+    this.#socket = socket
+    this.reader = new MessageReader({
+      onHead: (head) => {
+        this.#path = head.slice(0, head.indexOf(' HTTP/'))
+        this.#body = ''
+      },
+      onBody: (piece) => {
+        this.#body += piece.toString('latin1')
+      },
+      onEnd: () => void this.#take(),
+    })
+  }
+
+  async #take(): Promise<void> {
+    if (this.#path.endsWith('/finish')) {
+      for (const sent of open) end(sent, 'cancelled')
+      await writer.flush()
+      this.#write(`HTTP/1.1 200 OK\r\n${JSON_HEAD}`)
+      return
+    }
+    const body = JSON.parse(this.#body) as { model: string; messages: { content: string }[] }
+    const number = numberOf(body.messages.at(-1)?.content ?? '')
+    const sent = begin(number, body.model)
+    this.#sent = sent
+    await this.#answer(planCall(seed, number), sent)
+  }
+
+  async #answer(plan: CallPlan, sent: Sent): Promise<void> {
+    const fails = plan.failure !== null && (!sent.target.endsWith('-spare') || plan.spareFails)
+    if (fails && (plan.failure === 'refused' || plan.failure === 'limited' || plan.failure === 'page')) {
+      end(sent, 'refused')
+      this.#write(REFUSALS[plan.failure])
+      return
+    }
+    let ready = STREAM_HEAD
+    for (
+      let part = next(plan, sent, fails);
+      part !== null;
+      part = sent.end === 'open' ? next(plan, sent, fails) : null
+    ) {
+      ready += framed(part)
+      if (!plan.isPaced || sent.end !== 'open') continue
+      this.#write(ready)
+      ready = ''
+      // Somebody who is to leave in the middle needs a middle to leave in.
+      await new Promise((resolve) => (plan.hangUp === null ? setImmediate(resolve) : setTimeout(resolve, 1)))
+      if (this.#isClosed) return
+    }
+    const isReset = fails && plan.failure === 'reset'
+    this.#write(isReset ? ready : ready + END_OF_BODY)
+    if (isReset) this.#socket.end()
+  }
+
+  #write(text: string): void {
+    const bytes = this.#unsent.length === 0 ? Buffer.from(text) : Buffer.concat([this.#unsent, Buffer.from(text)])
+    const taken = Math.max(0, this.#socket.write(bytes))
+    this.#unsent = bytes.subarray(taken)
+  }
+
+  drain(): void {
+    if (this.#unsent.length > 0) this.#write('')
+  }
+
+  close(): void {
+    this.#isClosed = true
+    if (this.#sent !== null) end(this.#sent, 'cancelled')
+  }
+}
+
+const listener = Bun.listen<Connection | undefined>({
+  hostname: '127.0.0.1',
+  port: 0,
+  socket: {
+    open(socket) {
+      socket.setNoDelay(true)
+      socket.data = new Connection(socket)
+    },
+    data: (socket, bytes) => socket.data?.reader.push(bytes),
+    drain: (socket) => socket.data?.drain(),
+    close: (socket) => socket.data?.close(),
+    error: (socket) => socket.data?.close(),
+  },
+})
+console.log(listener.port)
