@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { callOnce, HoppingClock } from '../../test/moneyGates.ts'
+import { CALL, callOnce, HoppingClock } from '../../test/moneyGates.ts'
 import { type House, openHouse, openTill, type Till } from '../../test/moneyHouse.ts'
 import { DAY_MS, MINUTE_MS } from '../kernel/time.ts'
 import { setLimit } from './accounts/limit.ts'
 import { foldSlot } from './accounts/refill.ts'
+import { admit } from './admit.ts'
 import type { Enforcement } from './gates.ts'
+import { settle } from './settle.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const LOW = 100n
@@ -98,16 +100,18 @@ test('a process that holds much of the account is asked for it before a limit th
   const before = holder.wallet(organization).grantedMicrocents
   expect(before).toBeLessThanOrEqual(10_000n)
   await callOnce(other, organization, 1_500n)
-  await callOnce(other, organization, 10n)
-  await house.database.query('select 1')
-  await rest(holder, other)
-  expect((await told(organization)).map(({ kind }) => kind)).toEqual(['daily'])
+  // Nobody rests, and the holder is not called again: it folds because it is asked to.
+  for (let call = 0; call < 50 && (await told(organization)).length === 0; call += 1) {
+    await callOnce(other, organization, 10n)
+  }
+  expect(await told(organization)).toMatchObject([{ kind: 'daily', bound: 10_000n }])
 })
 
 test('what was spent on a day that is over is told, by whoever folds the last of it', async () => {
   const organization = await house.organization(1_000_000n)
   await limit(organization, 50n, 'notify_only', 60n)
-  const [one, two] = tills(2)
+  // Neither hears a recall.
+  const [one, two] = [0, 1].map((slot) => openTill(house.database, slot, clock, () => {}, LOW))
   if (one === undefined || two === undefined) throw new Error('no tills')
   clock.aheadMs = Date.UTC(2030, 0, 31, 23, 59) - NOON_MS
   await callOnce(one, organization, 40n)
@@ -148,6 +152,23 @@ describe('a low balance', () => {
     await callOnce(one, organization, 300n)
     await rest(one, two)
     expect(await told(organization)).toHaveLength(2)
+  })
+
+  test('is told within a minute, also while what was granted beyond it lasts for calls', async () => {
+    const organization = await house.organization(150n)
+    const [till] = tills(1)
+    if (till === undefined) throw new Error('no till')
+    const worst = { wholeMicrocents: 140n, firstStepMicrocents: 140n }
+    const admitted = await admit(till, { organizationId: organization, ...CALL }, () => worst)
+    if (!admitted.ok) throw new Error(admitted.refusal.message)
+    const usage = { promptTokens: 60, cachedPromptTokens: 0, completionTokens: 0 }
+    const price = { inputMicrocents: 1_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null }
+    const ending = { usage, estimated: false, target: 'mock/test', outcome: 'completed' as const }
+    await settle(till, admitted.value, price, ending)
+    await callOnce(till, organization, 5n)
+    expect(await told(organization)).toEqual([])
+    await till.dropIdle()
+    expect(await told(organization)).toMatchObject([{ kind: 'low_balance', amount: 85n }])
   })
 
   test('is not told of an account that never had anything, nor without a threshold', async () => {
