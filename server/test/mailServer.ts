@@ -23,14 +23,27 @@ export interface MailServerOptions {
   readonly refused?: string
   /** Called when a mail begins to arrive; the server goes on when it resolves. */
   readonly onMail?: () => Promise<void>
+  /** Mails are taken after STARTTLS, or, with `implicit`, on connections encrypted from the first byte. */
+  readonly tls?: { readonly key: string; readonly cert: string; readonly implicit?: boolean }
+  /** Who may send; without it anybody. Asked for on encrypted connections only. */
+  readonly login?: { readonly user: string; readonly password: string }
 }
 
-export async function openMailServer({ port = 0, refused, onMail }: MailServerOptions = {}): Promise<MailServer> {
+export async function openMailServer(options: MailServerOptions = {}): Promise<MailServer> {
+  const { port = 0, refused, onMail, tls, login } = options
   const mails: ReceivedMail[] = []
   const waiting: { readonly count: number; readonly resolve: () => void }[] = []
   const server = new SMTPServer({
-    authOptional: true,
-    disabledCommands: ['STARTTLS', 'AUTH'],
+    ...(tls === undefined ? {} : { key: tls.key, cert: tls.cert, secure: tls.implicit ?? false }),
+    authOptional: login === undefined,
+    disabledCommands: [...(tls === undefined ? ['STARTTLS'] : []), ...(login === undefined ? ['AUTH'] : [])],
+    onAuth({ username, password }, _session, callback) {
+      const isKnown = username === login?.user && password === login?.password
+      callback(isKnown ? null : new Error('who are you?'), isKnown ? { user: username } : undefined)
+    },
+    onMailFrom(_address, session, callback) {
+      callback(tls === undefined || session.secure ? null : new Error('encrypt first'))
+    },
     disableReverseLookup: true,
     onRcptTo({ address }, _session, callback) {
       callback(address === refused ? Object.assign(new Error('not now'), { responseCode: 450 }) : null)

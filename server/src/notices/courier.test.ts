@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createServer, type Server } from 'node:net'
+import { certificateFor } from '../../test/certificate.ts'
 import { TurnedClock } from '../../test/clock.ts'
 import { makeCustomer } from '../../test/customer.ts'
 import { type MailServer, type MailServerOptions, openMailServer } from '../../test/mailServer.ts'
@@ -206,6 +207,14 @@ test('nothing is sent in the clear to a server that offers no encryption where t
   await courier(server.port, { tls: 'starttls' }).run()
   await until(() => logged('tried again') === 1)
   expect(server.mails).toHaveLength(0)
+})
+
+test.each(['starttls', 'implicit'] as const)('nor to one whose certificate nobody vouches for: %s', async (tls) => {
+  const server = await mailServer({ tls: { ...(await certificateFor('localhost')), implicit: tls === 'implicit' } })
+  await noted(['a@example.com'])
+  await courier(server.port, { tls, host: 'localhost' }).run()
+  await until(() => logged('tried again') === 1)
+  expect([server.mails, logged('ESOCKET')]).toEqual([[], 1])
 })
 
 test('without a mail server notices are logged, and old ones are dropped', async () => {

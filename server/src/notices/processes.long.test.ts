@@ -1,21 +1,32 @@
 /** Real processes that share an account, one of which is killed: each notice is mailed once all the same. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { certificateFor } from '../../test/certificate.ts'
 import { type MailServer, openMailServer } from '../../test/mailServer.ts'
 import { startServer, type TestServer } from '../../test/server.ts'
 
 const LIMIT_MS = 180_000
 const CALLS = 60
-const environment = { TOLLGATE_PROCESSES: '2' }
+const PASSWORD = 'canary-mail-password'
 
 let mails: MailServer
 let server: TestServer
 let key: string
+let environment: Record<string, string>
+let folder: string
 beforeAll(async () => {
-  mails = await openMailServer()
+  const tls = await certificateFor('localhost')
+  mails = await openMailServer({ tls, login: { user: 'tollgate', password: PASSWORD } })
+  folder = await mkdtemp(join(tmpdir(), 'notices-'))
+  const root = join(folder, 'root.pem')
+  await writeFile(root, tls.cert)
+  environment = { TOLLGATE_PROCESSES: '2', NODE_EXTRA_CA_CERTS: root, SMTP_PASSWORD: PASSWORD }
   const settings = `
 low_balance_cents: 2400
-smtp: { host: 127.0.0.1, port: ${mails.port}, tls: none, from: billing@tollgate.test }
+smtp: { host: localhost, port: ${mails.port}, user: tollgate, password_env: SMTP_PASSWORD, from: billing@tollgate.test }
 upstreams:
   box: { dialect: sandbox, first_token_ms: 20, tokens_per_second: unlimited }
 models:
@@ -31,6 +42,7 @@ models:
 afterAll(async () => {
   await server.remove()
   await mails.close()
+  await rm(folder, { recursive: true, force: true })
 }, LIMIT_MS)
 
 /** Five cents, on a connection of its own, so that the system spreads them; the status, or 0. */
@@ -80,6 +92,7 @@ test(
     expect(texts.filter((text) => text.includes('has reached its daily spending limit'))).toHaveLength(1)
     expect(texts.filter((text) => text.includes('credit balance of "default" is low'))).toHaveLength(1)
     expect(texts).toHaveLength(2)
+    expect(server.errors()).not.toContain(PASSWORD)
   },
   LIMIT_MS,
 )
