@@ -14,16 +14,19 @@ import { createMetrics } from './io/metrics.ts'
 import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
+import { createMailer } from './io/smtp.ts'
 import type { RandomBytes } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, SECOND_MS } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
+import { createLimitNoter } from './money/accounts/noteLimit.ts'
 import { RECALL_CHANNEL, recallAllotments } from './money/accounts/recall.ts'
 import { openMoney } from './money/openMoney.ts'
 import { claimSlot, type Slot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
 import { Writer } from './money/writer.ts'
+import { createCourier } from './notices/courier.ts'
 import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
 import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
@@ -65,6 +68,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   let onSlotRegained = () => {}
   const slot = await claimSlot({
     database,
+    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
     url: databaseUrl,
     clock,
     log,
@@ -88,6 +92,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     afterActivate: (next) => keepClients(clients, next, log),
   })
 
+  const mailer = fixed.smtp === null ? null : createMailer(fixed.smtp, clock)
+  const courier = createCourier({ database, clock, log, mailer })
+
   const lifecycle = createLifecycle()
   const metrics = createMetrics({
     openRequests: () => lifecycle.openRequests,
@@ -104,6 +111,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
     onPosted: metrics.posted,
     onBuried: metrics.buried,
+    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
+    onNoticed: courier.wake,
   })
   const money = openMoney({
     clock,
@@ -112,6 +121,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     ownsSlot: () => slot.isOwned(),
     sendRecall: createRecaller(database, slot, clock, log),
     onUnreadable: metrics.unreadable,
+    onLimitReached: createLimitNoter({ database, clock, log, onNoticed: courier.wake }),
   })
   onSlotRegained = money.forgetAllotments
 
@@ -166,6 +176,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     catalog,
     clients,
     money,
+    courier,
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })
@@ -196,7 +207,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     async close() {
       stopWorkers()
       catalog.close()
-      await Promise.all([clients.close(), listener.close(), slot.release(), tokenCounter.close()])
+      await Promise.all([clients.close(), listener.close(), slot.release(), tokenCounter.close(), courier.close()])
       http.close()
     },
   }

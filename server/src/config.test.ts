@@ -70,6 +70,19 @@ test('what the environment sets holds through a reload too', async () => {
   expect(loaded?.ok && loaded.settings.fixed.logLevel).toBe('warn')
 })
 
+test('several processes are refused a model of their own, at start and when the file changes', async () => {
+  const text = 'upstreams:\n  own: { dialect: gguf, file: m.gguf }\n'
+  const directory = folder({ 'tollgate.yaml': text, 'm.gguf': '' })
+  expect((await configOf({}, {}, directory)).settings.upstreams).toHaveLength(1)
+  expect(await problemsOf({ processes: '2' }, {}, directory)).toEqual([
+    expect.stringMatching(/^tollgate.yaml:2:19: upstreams.own.dialect: GGUF files are run by one process: take /),
+  ])
+  const later = folder({ 'tollgate.yaml': 'owned_by: a', 'm.gguf': '' })
+  const config = await configOf({ processes: '2' }, {}, later)
+  writeFileSync(join(later, 'tollgate.yaml'), text)
+  expect(await config.source?.load()).toMatchObject({ ok: false })
+})
+
 const REFUSED: readonly (readonly [ConfigFlags, Environment, RegExp])[] = [
   [{ port: '65536' }, {}, /^--port: '65536' is no port/],
   [{ port: '-1' }, {}, /^--port: '-1' is no port/],

@@ -82,7 +82,8 @@ export async function loadConfig(
   const directory = readDataDirectory(flags, environment, reject)
   const databaseUrl = readDatabaseUrl(environment, reject)
   const overrides = readOverrides(environment, reject)
-  const source = openSource(flags, environment, workingDirectory, overrides, reject)
+  const isShared = processes > 1 || member !== null
+  const source = openSource(flags, environment, workingDirectory, overrides, isShared, reject)
   const stamp = (await source?.stamp()) ?? null
   const settings = await loadFirst(source, overrides, reject)
   if (problems.length > 0) return { ok: false, problems }
@@ -218,12 +219,13 @@ function openSource(
   environment: Environment,
   workingDirectory: string,
   overrides: Overrides,
+  isShared: boolean,
   reject: (problem: string) => void,
 ): SettingsSource | null {
   const given = pick(flags.config, '--config', environment, 'TOLLGATE_CONFIG', '')
   const fileName = given.value === '' ? DEFAULT_CONFIG_FILE : given.value
   const path = resolve(workingDirectory, fileName)
-  if (existsSync(path)) return settingsSource(fileName, path, environment, overrides)
+  if (existsSync(path)) return settingsSource(fileName, path, environment, overrides, isShared)
   if (given.value !== '') reject(`${given.from}: there is no file ${fileName}`)
   return null
 }

@@ -9,6 +9,7 @@ import { verifyNextDay } from './money/ledger/verifyInBackground.ts'
 import type { OpenMoney } from './money/openMoney.ts'
 import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
+import type { Courier } from './notices/courier.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
 
 export interface WorkerDependencies {
@@ -23,6 +24,7 @@ export interface WorkerDependencies {
   /** Called when the verification of the books has found something. */
   readonly onDisagreements: (count: number) => void
   readonly money: OpenMoney
+  readonly courier: Courier
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -39,13 +41,14 @@ type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<
 
 /** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
-  const { database, clock, log, slot, catalog, clients, money, retentionDays, onDisagreements } = dependencies
+  const { database, clock, log, slot, catalog, clients, money, courier, retentionDays, onDisagreements } = dependencies
   const stopHousekeeping = startRound(clock, log, [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
     ['idle wallets', () => money.dropIdle()],
     ['upstream clients', () => clients.keepOnly(catalog.current().upstreams.values())],
   ])
+  const stopNotices = startRound(clock, log, [['notices', () => courier.run()]])
   const retention: Step[] =
     retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
   const stopBooks = startRound(clock, log, [
@@ -54,6 +57,7 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
   ])
   return () => {
     stopHousekeeping()
+    stopNotices()
     stopBooks()
   }
 }

@@ -74,7 +74,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
   const send: Gateway['send'] = async (path, init = {}) => {
     const { address = '127.0.0.1', ...rest } = init
     const request = new Request(`http://gateway.test/v1${path}`, rest)
-    return app.handle(request, { address, withoutIdleTimeout: () => {} })
+    return app.handle(request, { address, setIdleTimeout: () => {} })
   }
   return {
     app,

@@ -5,6 +5,7 @@ import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
 import { uuidV7 } from '../src/kernel/ids.ts'
 import type { Clock } from '../src/kernel/time.ts'
+import { createLimitNoter } from '../src/money/accounts/noteLimit.ts'
 import type { Charge } from '../src/money/charge.ts'
 import { grantCredit } from '../src/money/grantCredit.ts'
 import { type OpenMoney, openMoney } from '../src/money/openMoney.ts'
@@ -99,6 +100,7 @@ export function openTill(
   slot: number,
   clock: Clock,
   sendRecall: (organizationId: string) => void = () => {},
+  lowBalanceMicrocents = 0n,
 ): Till {
   const buried: Charge[] = []
   const writer = new Writer({
@@ -108,8 +110,17 @@ export function openTill(
     log: SILENCE,
     errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
     onBuried: (charge) => buried.push(charge),
+    lowBalanceMicrocents,
   })
-  const money = openMoney({ clock, random: systemRandom(), writer, ownsSlot: () => till.owns, sendRecall })
+  const onLimitReached = createLimitNoter({ database, clock, log: SILENCE, onNoticed: () => {} })
+  const money = openMoney({
+    clock,
+    random: systemRandom(),
+    writer,
+    ownsSlot: () => till.owns,
+    sendRecall,
+    onLimitReached,
+  })
   const till: Till = Object.assign(money, { buried, owns: true })
   return till
 }

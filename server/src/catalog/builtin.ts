@@ -1,5 +1,5 @@
 import { BRAND } from '../kernel/brand.ts'
-import { CHAT_PARAMETERS, type Model, tierOf } from './model.ts'
+import { CHAT_DEFAULTS, type Model, tierOf } from './model.ts'
 import { type FlatTokenPrice, MICROCENTS_PER_CENT } from './price.ts'
 import type { Offer } from './settings.ts'
 import { SANDBOX_DEFAULTS, type SandboxUpstreamSettings } from './upstream.ts'
@@ -19,22 +19,13 @@ const SANDBOX: SandboxUpstreamSettings = { name: 'sandbox', dialect: 'sandbox', 
 export function sandboxOffer(ownedBy: string): Offer {
   const targets = [{ upstream: SANDBOX.name, model: 'sandbox' }]
   const model: Model = {
+    ...CHAT_DEFAULTS,
     id: `${BRAND}/sandbox`,
-    modality: 'chat',
-    status: 'active',
     aliases: ['sandbox'],
     ownedBy,
     author: 'Simulated by Tollgate for trying things out: no model answers, the text is made up',
     contextTokens: 32_768,
     maxOutputTokens: 4_096,
-    hiddenReasoningTokens: 0,
-    createdSeconds: null,
-    fineTunable: false,
-    fineTuneBaseModel: null,
-    parameters: [],
-    planCovered: false,
-    supportedParameters: CHAT_PARAMETERS,
-    usageFactorThousandths: 1_000,
     serverless: tierOf('serverless', wholeCents(100n, 200n), targets),
     economy: tierOf('economy', wholeCents(50n, 100n), targets),
   }

@@ -1,5 +1,5 @@
 import { BRAND } from '../kernel/brand.ts'
-import { CHAT_PARAMETERS, isAlias, type Model, tierOf } from './model.ts'
+import { CHAT_DEFAULTS, isAlias, type Model, tierOf } from './model.ts'
 import type { PriceTable } from './price.ts'
 import type { Offer } from './settings.ts'
 import { GGUF_DEFAULTS, type UpstreamSettings } from './upstream.ts'
@@ -66,22 +66,13 @@ function discoveredModel(
   for (const alias of aliases) context.taken.add(alias)
   const contextTokens = upstream.dialect === 'gguf' ? upstream.contextTokens : DISCOVERED_CONTEXT_TOKENS
   return {
+    ...CHAT_DEFAULTS,
     id,
-    modality: 'chat',
-    status: 'active',
     aliases,
     ownedBy: context.ownedBy,
     author,
     contextTokens,
     maxOutputTokens: contextTokens,
-    hiddenReasoningTokens: 0,
-    createdSeconds: null,
-    fineTunable: false,
-    fineTuneBaseModel: null,
-    parameters: [],
-    planCovered: false,
-    supportedParameters: CHAT_PARAMETERS,
-    usageFactorThousandths: 1_000,
     serverless: tierOf('serverless', context.price, [{ upstream: upstream.name, model: name }]),
     economy: null,
   }

@@ -348,3 +348,31 @@ test('models that can not be called need no target', () => {
   const listed = withModel({ targets: null, a: 'status: coming_soon' })
   expect(settingsOf(listed).models?.[0]?.status).toBe('coming_soon')
 })
+
+test('how notices are mailed is read, and its password never stands in the file', () => {
+  const at = (inner: string) => `smtp: { host: mail.example.com, from: "Tollgate <b@example.com>", ${inner} }\n`
+  const { smtp, lowBalanceMicrocents } = settingsOf(
+    `${at('user: t, password_env: VLLM_API_KEY')}low_balance_cents: 25\n`,
+  ).fixed
+  expect(smtp).toMatchObject({ host: 'mail.example.com', port: 587, tls: 'starttls', from: 'Tollgate <b@example.com>' })
+  expect([smtp?.login?.user, smtp?.login?.password.reveal(), inspect(smtp).includes('canary')]).toEqual([
+    't',
+    'canary-key-1',
+    false,
+  ])
+  expect(lowBalanceMicrocents).toBe(25_000_000n)
+  expect(settingsOf(at('port: 25, tls: none')).fixed.smtp).toMatchObject({ port: 25, tls: 'none', login: null })
+  for (const [inner, problem] of [
+    ['password: canary', "name that in 'password_env'"],
+    ['user: t', "needs 'password_env' beside it"],
+    ['password_env: VLLM_API_KEY', "needs 'user' beside it"],
+    ['user: t, password_env: MISSING', 'MISSING is not set'],
+    ['user: t, password_env: VLLM_API_KEY, tls: none', 'not sent without encryption'],
+    ['tls: maybe', 'smtp.tls'],
+    ['port: 0', 'smtp.port'],
+  ] as const) {
+    expect(problemsOf(at(inner)).join()).toContain(problem)
+    expect(problemsOf(at(inner)).join()).not.toContain('canary-')
+  }
+  expect(problemsOf('smtp: { host: "a b", from: nobody }\n')).toHaveLength(2)
+})

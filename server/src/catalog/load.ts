@@ -4,10 +4,11 @@ import { type Path, type Report, readDocument, type SettingsDocument } from './d
 import { loadModel } from './loadModel.ts'
 import type { Surroundings } from './loadOpenai.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
+import { loadSmtp, SmtpShape } from './loadSmtp.ts'
 import type { NamedUpstreams } from './loadTarget.ts'
 import { loadUpstream } from './loadUpstream.ts'
 import type { Model } from './model.ts'
-import type { PriceTable } from './price.ts'
+import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
 import {
   DEFAULT_FIXED_SETTINGS,
   DEFAULT_SETTINGS,
@@ -30,6 +31,9 @@ const UPSTREAMS_MAX = 500
 /** A charge that is tried again after a commit of unknown outcome must find itself: it waits for minutes, never for days. */
 const RETENTION_DAYS_LEAST = 7
 
+/** A million dollars. */
+const LOW_BALANCE_CENTS_MAX = 100_000_000
+
 const DAY_SECONDS = 86_400
 const deadline = seconds(0.001, DAY_SECONDS).optional()
 
@@ -43,6 +47,8 @@ const FileShape = closed(
     body_limit_bytes: whole(1_024, 256 * 1024 * 1024).optional(),
     open_requests_per_key: whole(1, 1_000_000).optional(),
     retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
+    low_balance_cents: whole(0, LOW_BALANCE_CENTS_MAX).optional(),
+    smtp: SmtpShape.optional(),
     owned_by: label.optional(),
     deadlines: closed({
       connect_seconds: deadline,
@@ -85,7 +91,7 @@ function loadFile(document: SettingsDocument, around: Surroundings): Settings | 
   const ownedBy = read?.owned_by ?? DEFAULT_SETTINGS.ownedBy
   const models = loadModels(sections['models'], { ownedBy, upstreams }, document)
   if (read === null) return null
-  const fixed = loadFixed(read, report)
+  const fixed = loadFixed(read, around, report)
   const deadlines = loadDeadlines(read.deadlines ?? {}, report)
   return {
     fixed,
@@ -150,7 +156,7 @@ function checkUnique(models: readonly (Model | null)[], { report, lineOf }: Sett
   }
 }
 
-function loadFixed(read: FileInput, report: Report): Settings['fixed'] {
+function loadFixed(read: FileInput, around: Surroundings, report: Report): Settings['fixed'] {
   const defaults = DEFAULT_FIXED_SETTINGS
   let discoveredPrice: PriceTable | null = defaults.discoveredPrice
   if (read.discovered_price !== undefined) {
@@ -170,6 +176,11 @@ function loadFixed(read: FileInput, report: Report): Settings['fixed'] {
     bodyLimitBytes: read.body_limit_bytes ?? defaults.bodyLimitBytes,
     openRequestsPerKey: read.open_requests_per_key ?? defaults.openRequestsPerKey,
     retentionDays: read.retention_days ?? defaults.retentionDays,
+    lowBalanceMicrocents:
+      read.low_balance_cents === undefined
+        ? defaults.lowBalanceMicrocents
+        : BigInt(read.low_balance_cents) * MICROCENTS_PER_CENT,
+    smtp: read.smtp === undefined ? defaults.smtp : loadSmtp(read.smtp, ['smtp'], around, report),
   }
 }
 

@@ -11,6 +11,8 @@ export interface Surroundings {
   /** What relative paths in the file start from: the file's own folder. */
   readonly directory: string
   fileExists(path: string): boolean
+  /** Several processes serve: none may run a model itself. */
+  readonly isShared?: boolean
 }
 
 /**
@@ -18,7 +20,7 @@ export interface Surroundings {
  * not quoted as a missing variable.
  */
 const VARIABLE_NAME = /^[A-Z_][A-Z0-9_]{0,99}$/
-const variableName = z
+export const variableName = z
   .string()
   .regex(
     VARIABLE_NAME,
@@ -125,7 +127,8 @@ function headerValue(text: string, reject: (reason: string) => void): Secret | n
   return null
 }
 
-function secretOf(variable: string, around: Surroundings, reject: (reason: string) => void): Secret | null {
+/** The credential that a variable holds; null where it holds none that can be used. */
+export function secretOf(variable: string, around: Surroundings, reject: (reason: string) => void): Secret | null {
   const value = Object.hasOwn(around.environment, variable) ? around.environment[variable] : undefined
   if (value !== undefined && HEADER_VALUE.test(value)) return new Secret(value)
   reject(

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Path, Report } from './document.ts'
 import { loadOpenai, OpenaiShape, type Surroundings } from './loadOpenai.ts'
 import { closed, nearest, readShape, whole } from './shape.ts'
-import { FAILURE_KINDS, GGUF_DEFAULTS, SANDBOX_DEFAULTS, type UpstreamSettings } from './upstream.ts'
+import { ENGINES_REFUSED, FAILURE_KINDS, GGUF_DEFAULTS, SANDBOX_DEFAULTS, type UpstreamSettings } from './upstream.ts'
 
 const DIALECTS = {
   openai: OpenaiShape,
@@ -43,6 +43,10 @@ export function loadUpstream(
   if (dialect === 'gguf') {
     const read = readShape(DIALECTS.gguf, value, path, report)
     if (read === null) return null
+    if (around.isShared === true) {
+      report([...path, 'dialect'], ENGINES_REFUSED)
+      return null
+    }
     const file = resolve(around.directory, read.file)
     if (around.fileExists(file))
       return { name, dialect, file, sequences: read.sequences, contextTokens: read.context_tokens }

@@ -82,6 +82,20 @@ export interface Model {
   readonly economy: Tier | null
 }
 
+/** What a chat model is where nothing is said of it. */
+export const CHAT_DEFAULTS = {
+  modality: 'chat',
+  status: 'active',
+  hiddenReasoningTokens: 0,
+  createdSeconds: null,
+  fineTunable: false,
+  fineTuneBaseModel: null,
+  parameters: [],
+  planCovered: false,
+  supportedParameters: CHAT_PARAMETERS,
+  usageFactorThousandths: 1_000,
+} as const satisfies Partial<Model>
+
 /** A model and the tier that was asked for. */
 export interface Served {
   readonly model: Model

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { BRAND } from '../kernel/brand.ts'
+import type { SmtpServer } from '../kernel/mail.ts'
 import type { Model } from './model.ts'
 import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
 import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upstream.ts'
@@ -23,6 +24,10 @@ export interface FixedSettings {
   readonly openRequestsPerKey: number
   /** Days for which single charges are kept; null: for ever. */
   readonly retentionDays: number | null
+  /** Below this balance an organization is told so; 0: nobody is. */
+  readonly lowBalanceMicrocents: bigint
+  /** What notices are mailed by; null: they are only logged. */
+  readonly smtp: SmtpServer | null
 }
 
 const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
@@ -34,6 +39,8 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   bodyLimitBytes: 'body_limit_bytes',
   openRequestsPerKey: 'open_requests_per_key',
   retentionDays: 'retention_days',
+  lowBalanceMicrocents: 'low_balance_cents',
+  smtp: 'smtp',
 }
 
 /** Which settings that only a restart changes differ, by their names in the file. */
@@ -67,6 +74,8 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   bodyLimitBytes: 8 * 1024 * 1024,
   openRequestsPerKey: 100,
   retentionDays: null,
+  lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
+  smtp: null,
 }
 
 export const DEFAULT_SETTINGS: Settings = {

@@ -76,6 +76,10 @@ export const DEFAULT_DEADLINES: Deadlines = {
   wholeMs: 600_000,
 }
 
+/** Why several processes run no model: each would have all of it in memory. */
+export const ENGINES_REFUSED =
+  'GGUF files are run by one process: take --processes 1, or run them in a llama.cpp server and name that as an upstream'
+
 /** Calls that a GGUF file serves at the same time, and the context of each, where nothing else is said. */
 export const GGUF_DEFAULTS = { sequences: 4, contextTokens: 4_096 } as const
 

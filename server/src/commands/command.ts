@@ -11,6 +11,8 @@ export interface OptionSpec {
   readonly required?: true
   /** `-5` after it is its value, and not an option. */
   readonly mayBeNegative?: true
+  /** May be given more than once. */
+  readonly isRepeatable?: true
   /** For the help. What applies it, after the environment, is config.ts. */
   readonly preset?: string
 }
@@ -34,6 +36,8 @@ export interface Invocation {
   readonly argument: string
   /** The value of an option, if it was given. */
   text(name: string): string | undefined
+  /** The values of an option that may be given more than once, as they were typed. */
+  all(name: string): readonly string[]
   /** The value of an option that is required. */
   required(name: string): string
   flag(name: string): boolean

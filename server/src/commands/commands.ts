@@ -6,7 +6,7 @@ import { createKeyCommand, listKeysCommand, revokeKeyCommand } from './keys.ts'
 import { verifyLedgerCommand } from './ledger.ts'
 import { migrateCommand } from './migrate.ts'
 import { listModelsCommand } from './models.ts'
-import { createOrganizationCommand, listOrganizationsCommand } from './organizations.ts'
+import { createOrganizationCommand, listOrganizationsCommand, updateOrganizationCommand } from './organizations.ts'
 import { pullModelCommand } from './pullModel.ts'
 import { createRefundCommand } from './refunds.ts'
 import { serveCommand } from './serveCommand.ts'
@@ -16,6 +16,7 @@ export const COMMANDS: readonly Command[] = [
   serveCommand,
   migrateCommand,
   createOrganizationCommand,
+  updateOrganizationCommand,
   listOrganizationsCommand,
   createKeyCommand,
   listKeysCommand,

@@ -3,7 +3,8 @@ import { openAccount } from '../money/store.ts'
 import { createOrganization } from '../organizations/create.ts'
 import { listOrganizations } from '../organizations/find.ts'
 import type { Organization } from '../organizations/organization.ts'
-import type { Command } from './command.ts'
+import { setNotifyAddresses } from '../organizations/setNotifyAddresses.ts'
+import { type Command, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { table } from './table.ts'
 
@@ -32,6 +33,38 @@ export const createOrganizationCommand: Command = {
     }),
 }
 
+/** `tollgate orgs update NAME --notify ADDRESS` */
+export const updateOrganizationCommand: Command = {
+  words: ['orgs', 'update'],
+  summary: 'Set who is told when a limit is reached or the balance is low',
+  argument: { name: 'NAME', summary: 'the organization' },
+  options: [
+    {
+      name: 'notify',
+      value: 'ADDRESS',
+      summary: 'a mail address, in place of those set before; may be given several times',
+      isRepeatable: true,
+    },
+    { name: 'no-notify', value: null, summary: 'mail nobody; notices are still logged' },
+  ],
+  examples: [
+    'tollgate orgs update acme --notify billing@example.com --notify ops@example.com',
+    'tollgate orgs update acme --no-notify',
+  ],
+  run: async (invocation, surroundings) => {
+    const addresses = invocation.all('notify')
+    if (addresses.length > 0 === invocation.flag('no-notify')) {
+      throw new UsageFailure('give --notify ADDRESS, once or several times, or --no-notify')
+    }
+    return await withDatabase(invocation, surroundings, async (database) => {
+      const organization = orThrow(await setNotifyAddresses(database, invocation.argument, addresses))
+      const { name, notifyAddresses } = organization
+      const told = notifyAddresses.length === 0 ? 'go to nobody by mail' : `go to ${notifyAddresses.join(', ')}`
+      return { json: toJson(organization), text: `Notices of "${name}" ${told}.\n` }
+    })
+  },
+}
+
 /** `tollgate orgs list` */
 export const listOrganizationsCommand: Command = {
   words: ['orgs', 'list'],
@@ -44,8 +77,14 @@ export const listOrganizationsCommand: Command = {
       return {
         json: organizations.map(toJson),
         text: table(
-          ['NAME', 'ID', 'STANDING', 'MADE'],
-          organizations.map(({ name, id, standing, createdAtMs }) => [name, id, standing, toTimestamp(createdAtMs)]),
+          ['NAME', 'ID', 'STANDING', 'MADE', 'NOTICES TO'],
+          organizations.map(({ name, id, standing, createdAtMs, notifyAddresses }) => [
+            name,
+            id,
+            standing,
+            toTimestamp(createdAtMs),
+            notifyAddresses.join(', '),
+          ]),
           'There are no organizations yet: make one with "tollgate orgs create NAME".',
         ),
       }
@@ -53,6 +92,6 @@ export const listOrganizationsCommand: Command = {
 }
 
 function toJson(organization: Organization) {
-  const { id, name, standing, createdAtMs } = organization
-  return { id, name, standing, created_at: toTimestamp(createdAtMs) }
+  const { id, name, standing, createdAtMs, notifyAddresses } = organization
+  return { id, name, standing, created_at: toTimestamp(createdAtMs), notify: notifyAddresses }
 }

@@ -54,7 +54,7 @@ function unknownCommand(commands: readonly Command[], words: readonly string[], 
 
 function readInvocation(command: Command, argv: readonly string[]): Parsed {
   const options = [...command.options, ...COMMON_OPTIONS]
-  const values = new Map<string, string | true>()
+  const values = new Map<string, (string | true)[]>()
   const mistake = (problem: string): Parsed => ({ kind: 'mistake', problem, topic: command.words })
   const positionals: string[] = []
   for (const token of tokenize(argv, options)) {
@@ -62,8 +62,9 @@ function readInvocation(command: Command, argv: readonly string[]): Parsed {
     if (token.kind !== 'option') continue
     const problem = problemOf(token, options)
     if (problem !== undefined) return mistake(problem)
-    if (values.has(token.name)) return mistake(`${token.rawName} is given twice`)
-    values.set(token.name, token.value ?? true)
+    const given = values.get(token.name) ?? []
+    if (given.length > 0 && !isRepeatable(token.name, options)) return mistake(`${token.rawName} is given twice`)
+    values.set(token.name, [...given, token.value ?? true])
   }
   const [argument, ...surplus] = positionals.slice(command.words.length)
   if (command.argument !== undefined && argument === undefined) {
@@ -98,21 +99,24 @@ function problemOf(
   return undefined
 }
 
-function invocationOf(values: ReadonlyMap<string, string | true>, argument: string): Invocation {
-  const text = (name: string) => {
-    const value = values.get(name)
-    return value === true ? undefined : value
-  }
+function isRepeatable(name: string, options: readonly OptionSpec[]): boolean {
+  return options.some((option) => option.name === name && option.isRepeatable === true)
+}
+
+function invocationOf(values: ReadonlyMap<string, readonly (string | true)[]>, argument: string): Invocation {
+  const all = (name: string) => (values.get(name) ?? []).filter((value) => value !== true)
+  const text = (name: string) => all(name)[0]
   return {
     argument,
     text,
+    all,
     required: (name) => {
       const value = text(name)
       if (value === undefined) throw new Error(`the option --${name} was not required of the command line`)
       return value
     },
-    flag: (name) => values.get(name) === true,
-    json: values.get('json') === true,
+    flag: (name) => values.get(name)?.[0] === true,
+    json: values.has('json'),
   }
 }
 

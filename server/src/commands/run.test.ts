@@ -5,7 +5,9 @@ import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
 import { loadSettings } from '../catalog/load.ts'
 import { loadConfig } from '../config.ts'
 import { openClient } from '../io/postgres/client.ts'
+import { DAY_MS } from '../kernel/time.ts'
 import { isWellFormedKey } from '../keys/key.ts'
+import { readFigures } from '../money/accounts/figures.ts'
 import { readBalance } from '../money/balance.ts'
 import { findOrganizationByName } from '../organizations/find.ts'
 import { run } from './run.ts'
@@ -104,6 +106,65 @@ describe('a life of operating', () => {
 
     expect((await tollgate('orgs', 'list')).stdout).toContain(`acme  ${id}  established`)
     expect(released).toBe(opened.length)
+  })
+
+  test('a new organization is capped until it has paid; a gift is no payment', async () => {
+    const made = await tollgate('orgs', 'create', 'trial', '--new', '--json')
+    expect(made.json()).toMatchObject({ name: 'trial', standing: 'new' })
+    const id = String(made.json()['id'])
+    const state = async () => {
+      const [row] = await fresh.database.query<{ first_paid_at: Date | null; new_until: Date | null }>(
+        `select o.first_paid_at, a.new_until from organizations o join accounts a on a.organization_id = o.id
+         where o.id = $1::uuid`,
+        [id],
+      )
+      return [row?.first_paid_at?.getTime() ?? null, row?.new_until?.getTime() ?? null]
+    }
+    expect(await state()).toEqual([null, START_MS + 7 * DAY_MS])
+    expect((await readFigures(fresh.database, id, START_MS))?.isNew).toBe(true)
+    await tollgate('credits', 'grant', '--org', 'trial', '--usd', '5', '--promotional')
+    expect(await state()).toEqual([null, START_MS + 7 * DAY_MS])
+    await clock.turn(1_000)
+    await tollgate('credits', 'grant', '--org', 'trial', '--usd', '5')
+    expect(await state()).toEqual([START_MS + 1_000, null])
+    await clock.turn(1_000)
+    await tollgate('credits', 'grant', '--org', 'trial', '--usd', '5')
+    expect(await state()).toEqual([START_MS + 1_000, null])
+    expect((await readFigures(fresh.database, id, START_MS))?.isNew).toBe(false)
+    expect(await readBalance(fresh.database, id)).toBe(1_500_000_000n)
+  })
+
+  test('who is told is set, shown, and cleared', async () => {
+    await organization('told')
+    const set = await tollgate(
+      'orgs',
+      'update',
+      'told',
+      '--notify',
+      'a@example.com',
+      '--notify=b@example.com',
+      '--json',
+    )
+    expect(set.json()).toMatchObject({ name: 'told', notify: ['a@example.com', 'b@example.com'] })
+    expect((await tollgate('orgs', 'list')).stdout).toMatch(/told .* a@example\.com, b@example\.com\n/)
+    const again = await tollgate('orgs', 'update', 'told', '--notify', 'c@example.com')
+    expect(again.stdout).toBe('Notices of "told" go to c@example.com.\n')
+    const cleared = await tollgate('orgs', 'update', 'told', '--no-notify')
+    expect(cleared.stdout).toBe('Notices of "told" go to nobody by mail.\n')
+    const wrong = [
+      await tollgate('orgs', 'update', 'told'),
+      await tollgate('orgs', 'update', 'told', '--no-notify', '--notify', 'a@example.com'),
+      await tollgate('orgs', 'update', 'told', '--notify', 'Ann <a@example.com>'),
+      await tollgate(
+        'orgs',
+        'update',
+        'told',
+        ...Array.from({ length: 11 }, (_, index) => `--notify=a${index}@b.test`),
+      ),
+      await tollgate('orgs', 'update', 'nobody', '--no-notify'),
+    ]
+    expect(wrong.map(({ exitCode }) => exitCode)).toEqual([2, 2, 1, 1, 1])
+    expect(wrong.map(({ stderr }) => stderr).join('')).toContain('is no mail address')
   })
 
   test('a key is made, shown once, listed without itself, and revoked', async () => {

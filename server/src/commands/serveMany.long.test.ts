@@ -87,3 +87,49 @@ test('a GGUF file is refused in one sentence, since each process would load it',
   await expect(started).rejects.toThrow(/GGUF files are run by one process/)
   await rm(folder, { recursive: true })
 }, 60_000)
+
+test('each has the credentials of upstreams; a GGUF file that is added while they run is refused, and what was served stays', async () => {
+  const settings = (more: string) => `upstreams:
+  box: { dialect: sandbox }
+  far: { dialect: openai, base_url: "http://127.0.0.1:9/v1", api_key_env: FAR_KEY }
+${more}models:
+  - id: svc/sandbox
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: box }]
+`
+  const environment = { TOLLGATE_PROCESSES: '2', FAR_KEY: 'a-key' }
+  await server.stop()
+  const withFile = await startServer({ settings: settings(''), environment })
+  try {
+    const file = join(withFile.dataDir, 'tollgate.yaml')
+    const gguf = join(withFile.dataDir, 'm.gguf')
+    await writeFile(gguf, 'GGUF')
+    const served = await readFile(file, 'utf8')
+    await writeFile(file, settings(`  own: { dialect: gguf, file: ${gguf} }\n`))
+    withFile.process.kill('SIGHUP')
+    const refusals = () =>
+      withFile
+        .errors()
+        .split('\n')
+        .filter((line) => line.includes('run by one process'))
+    while (refusals().length < 2) await new Promise((resolve) => setTimeout(resolve, 50))
+    for (const line of refusals()) {
+      expect(line).toContain('the changed settings are refused, and what was offered before stays')
+      expect(line).toContain('tollgate.yaml:4:')
+    }
+    server = withFile
+    expect(await calls()).toEqual(new Set([200]))
+    await writeFile(file, `${served}owned_by: somebody\n`)
+    withFile.process.kill('SIGHUP')
+    const taken = () => withFile.errors().split('the changed settings are in effect').length - 1
+    while (taken() < 2) await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(await withFile.stop()).toBe(0)
+    // As at start.
+    await writeFile(file, settings(`  own: { dialect: gguf, file: ${gguf} }\n`))
+    const again = startServer({ dataDir: withFile.dataDir, settings: await readFile(file, 'utf8'), environment })
+    await expect(again).rejects.toThrow('run by one process')
+  } finally {
+    await withFile.remove()
+  }
+}, 120_000)

@@ -6,54 +6,29 @@
 import type { ChildProcess } from 'node:child_process'
 import { join } from 'node:path'
 import type { Discovered } from '../catalog/discovered.ts'
+import { ENGINES_REFUSED } from '../catalog/upstream.ts'
 import { type Config, MEMBER_VARIABLE, type Member } from '../config.ts'
-import { createLog } from '../io/log.ts'
 import { startOwnProcess } from '../io/ownProcess.ts'
-import { migrate } from '../io/postgres/migrate.ts'
-import { openDatabase } from '../io/postgres/open.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Clock, SECOND_MS, sleep } from '../kernel/time.ts'
 import { CommandFailure } from './command.ts'
-import { findModels } from './findModels.ts'
 import { openPort } from './openPort.ts'
-import { type Signals, stopRequests } from './signals.ts'
-import type { ServeOptions, Surroundings } from './surroundings.ts'
-import { MIGRATIONS_FOLDER } from './system.ts'
-
-const DONE = 0
-const FAILED = 1
+import type { Started } from './startUp.ts'
 
 /** A process that dies is started again after this long, doubled for each start in a row that came to nothing. */
 const RESTART_FIRST_MS = SECOND_MS
 const RESTARTS_MAX = 6
 
-/** Runs N gateways until they are stopped; gives the exit code. */
-export async function serveMany(
-  options: ServeOptions,
-  machine: Pick<Surroundings, 'clock' | 'randomBytes' | 'stdout' | 'stderr'>,
-  signals: Signals,
-): Promise<number> {
-  const { config } = options
-  const { clock, stdout, stderr } = machine
-  const log = createLog(config.settings.fixed.logLevel, { write: stderr })
-  const stopping = stopRequests(signals)
-  const opened = await openDatabase({
-    dataDir: config.dataDirectory,
-    databaseUrl: config.databaseUrl?.reveal() ?? null,
-    clock,
-    role: 'server',
-    log: (message) => log.info({}, message),
-    onLost: (reason) => stopping.fail(reason),
-  })
+/** Runs N gateways until they are asked to stop, and lets them end what they have open. */
+export async function serveMany(started: Started): Promise<void> {
+  const { config, clock, stdout, opened, discovered, log, signals, stopping } = started
+  refuseEngines(discovered)
   const members: Gateway[] = []
   try {
-    await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    const discovered = await findModels(options, clock, log)
-    refuseEngines(config, discovered)
     const port = await findPort(config)
     for (let index = 0; index < config.processes; index += 1) {
       const start = (isFirst: boolean) =>
-        startMember(options, { index, port, url: opened.url }, { isFirst, discovered })
+        startMember(started, { index, port, url: opened.url }, { isFirst, discovered })
       members.push(new Gateway(start, index, clock, log, (reason) => stopping.fail(reason)))
     }
     signals.onReload(() => {
@@ -71,20 +46,14 @@ export async function serveMany(
       for (const member of members) member.signal('SIGTERM')
     })
     await Promise.all(members.map((member) => member.stop()))
-    return reason === null ? DONE : FAILED
   } finally {
     for (const member of members) member.signal('SIGKILL')
-    await opened.release()
   }
 }
 
-/** An engine has the whole model in memory, and each process would start its own. */
-function refuseEngines({ settings }: Config, discovered: readonly Discovered[]): void {
-  const isEngine = [...settings.upstreams.values()].some(({ dialect }) => dialect === 'gguf')
-  if (!isEngine && !discovered.some(({ kind }) => kind === 'gguf')) return
-  throw new CommandFailure(
-    'GGUF files are run by one process: take --processes 1, or run them in a llama.cpp server and name that as an upstream',
-  )
+/** An engine has the whole model in memory, and each process would start its own. Those of the file are refused with it. */
+function refuseEngines(discovered: readonly Discovered[]): void {
+  if (discovered.some(({ kind }) => kind === 'gguf')) throw new CommandFailure(ENGINES_REFUSED)
 }
 
 /** The port, found free: a port that processes share would also be shared with a program that is not ours. */
@@ -96,7 +65,7 @@ async function findPort({ host, port }: Config): Promise<number> {
 }
 
 function startMember(
-  { config, json }: ServeOptions,
+  { config, json }: Started,
   place: { readonly index: number; readonly port: number; readonly url: string },
   member: Member,
 ): ChildProcess {
@@ -106,7 +75,7 @@ function startMember(
   if (config.source !== null) words.push('--config', config.source.fileName)
   if (json) words.push('--json')
   return startOwnProcess(words, {
-    ...config.environment,
+    ...config.environment(),
     DATABASE_URL: place.url,
     [MEMBER_VARIABLE]: JSON.stringify(member),
   })

@@ -11,12 +11,13 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /** Puts what the environment sets over what the file says. */
 export type Overrides = (settings: Settings) => Settings
 
-/** The settings file at `path`. `fileName` is what the operator calls it. */
+/** The settings file at `path`. `fileName` is what the operator calls it; `isShared`: several processes serve by it. */
 export function settingsSource(
   fileName: string,
   path: string,
   environment: Environment,
   overrides: Overrides,
+  isShared: boolean,
 ): SettingsSource {
   return {
     fileName,
@@ -30,7 +31,7 @@ export function settingsSource(
     },
     load: async (): Promise<LoadedSettings> => {
       const text = await readFile(path, 'utf8')
-      const loaded = loadSettings(text, { environment, directory: dirname(path), fileExists: existsSync })
+      const loaded = loadSettings(text, { environment, directory: dirname(path), fileExists: existsSync, isShared })
       return loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
     },
   }

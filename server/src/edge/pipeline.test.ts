@@ -12,7 +12,9 @@ import { splitUrl } from './router.ts'
 const scopes = parseScopes('full_access')
 if (!scopes.ok) throw new Error('full_access is no scope')
 const key: AuthenticatedKey = { id: 'k', organizationId: 'o', scopes: scopes.value, admin: false, expiresAtMs: null }
-const connection = { address: '192.0.2.1', withoutIdleTimeout: () => {} }
+/** Each idle timeout that was set, in seconds. */
+let timeouts: number[] = []
+const connection = { address: '192.0.2.1', setIdleTimeout: (seconds: number) => void timeouts.push(seconds) }
 
 function open(handle: Handle, needs: Requirements = { permission: 'any' }) {
   const logged: unknown[] = []
@@ -120,4 +122,43 @@ test('a refusal that a handler returns is answered in the envelope of its path',
   expect(inB.headers.get('Retry-After')).toBe('3')
   expect(await inB.text()).toContain('"code":"rate_limit_exceeded"')
   expect(await (await ask('/v1/usage')).text()).toContain('"code":"rate_limited"')
+})
+
+describe('the idle timeout of a connection', () => {
+  const post = { method: 'POST', body: '{}' }
+
+  test('is off while a handler works, and on again for a client that does not read its answer', async () => {
+    timeouts = []
+    const { ask } = open(
+      async () => {
+        expect(timeouts).toEqual([0])
+        return new Response('whole')
+      },
+      { permission: 'any', body: 'json' },
+    )
+    await ask('/v1/x', post)
+    expect(timeouts).toEqual([0, 60])
+  })
+
+  test('is off until a stream has ended', async () => {
+    timeouts = []
+    let end = () => {}
+    const { ask, lifecycle } = open(
+      ({ holdOpen }) => {
+        end = holdOpen()
+        return new Response('begins')
+      },
+      { permission: 'any', body: 'json' },
+    )
+    await ask('/v1/x', post)
+    expect([timeouts, lifecycle.openRequests]).toEqual([[0], 1])
+    end()
+    expect([timeouts, lifecycle.openRequests]).toEqual([[0, 60], 0])
+  })
+
+  test('stays the server’s own where no body is read', async () => {
+    timeouts = []
+    await open(() => new Response('short')).ask('/v1/x')
+    expect(timeouts).toEqual([])
+  })
 })

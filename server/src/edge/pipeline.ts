@@ -19,8 +19,8 @@ import { requestIdOf } from './requestId.ts'
 export interface Connection {
   /** The socket's peer. */
   readonly address: string
-  /** Takes the server's own idle timeout off this request; its handler has deadlines of its own. */
-  withoutIdleTimeout(): void
+  /** Seconds without a byte in either direction after which the connection is cut; 0: never. */
+  setIdleTimeout(seconds: number): void
 }
 
 /** What a request's URL asks for, nothing of it decoded. */
@@ -82,6 +82,12 @@ const BROKEN = refusal(
 const TWO_HOSTS = refusal('invalid_request', 'The request has two Host headers; send one.')
 
 /** Wraps a handler in everything that stands before and around it. `name` labels it in metrics and logs. */
+/**
+ * A client that takes nothing of its answer for this long, or asks nothing more on its connection, is cut off: the answer
+ * stays in memory for as long. The server cuts a few seconds later. Streams have the same rule, in `eventStream.ts`.
+ */
+const STALLED_CLIENT_SECONDS = 60
+
 export function pipeline(dependencies: PipelineDependencies, name: string, needs: Requirements, handle: Handle) {
   const { clock, log, random, lifecycle } = dependencies
 
@@ -93,9 +99,13 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
     if (!lifecycle.isAdmitting()) return refusalResponse(STOPPING, envelope, requestId, { Connection: 'close' })
     const leave = lifecycle.enter()
     let held = false
+    const close = () => {
+      if (needs.body !== undefined) connection.setIdleTimeout(STALLED_CLIENT_SECONDS)
+      leave()
+    }
     const holdOpen = () => {
       held = true
-      return leave
+      return close
     }
     let response: Response
     try {
@@ -107,7 +117,7 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
     } catch (error) {
       response = refusalResponse(explain(dependencies, error, name, requestId), envelope, requestId)
     } finally {
-      if (!held) leave()
+      if (!held) close()
     }
     if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
     const elapsedMs = clock.monotonicMs() - startedAt
@@ -146,7 +156,8 @@ async function prepare(
   if (needs.body !== undefined) {
     const bytes = await readBody(request, bodyLimitBytes)
     if (!bytes.ok) return inEnvelope(bytes.refusal, envelope)
-    connection.withoutIdleTimeout()
+    // Silence is no sign of anything while the handler works: it has deadlines of its own.
+    connection.setIdleTimeout(0)
     const parsed = parseJson(bytes.value)
     if (!parsed.ok) return inEnvelope(parsed.refusal, envelope)
     body = parsed.value

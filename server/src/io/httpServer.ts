@@ -3,7 +3,8 @@
 /** What is known of a request beyond itself. */
 export interface Peer {
   readonly address: string
-  withoutIdleTimeout(): void
+  /** Seconds without a byte taken or sent by the client after which its connection is cut; 0: never. */
+  setIdleTimeout(seconds: number): void
 }
 
 export interface HttpServer {
@@ -46,7 +47,7 @@ export function listen(options: ListenOptions): HttpServer {
         get address() {
           return self.requestIP(request)?.address ?? ''
         },
-        withoutIdleTimeout: () => self.timeout(request, 0),
+        setIdleTimeout: (seconds) => self.timeout(request, seconds),
       }),
     error: options.onError,
   })

@@ -32,62 +32,10 @@ export interface Metrics {
 export function createMetrics(gauges: Gauges): Metrics {
   const registry = new Registry()
   const registers = [registry]
-  const requests = new Histogram({
-    name: 'tollgate_request_duration_seconds',
-    help: 'Time from a request to its response; for streams to the first byte.',
-    labelNames: ['route', 'status'],
-    buckets: CALL_SECONDS,
-    registers,
-  })
-  const requestsOf = childrenOf(requests, (route: string, status: number) => ({ route, status: String(status) }))
-  const first = new Histogram({
-    name: 'tollgate_first_token_seconds',
-    help: 'Time from a streamed chat request to its first token.',
-    buckets: CALL_SECONDS,
-    registers,
-  })
-  const attempts = new Histogram({
-    name: 'tollgate_upstream_attempt_duration_seconds',
-    help: 'Calls to upstreams, by how they ended.',
-    labelNames: ['upstream', 'outcome'],
-    buckets: CALL_SECONDS,
-    registers,
-  })
-  const tokens = new Counter({
-    name: 'tollgate_tokens_total',
-    help: 'Tokens charged for.',
-    labelNames: ['model', 'class'],
-    registers,
-  })
-  const attemptsOf = childrenOf(attempts, (upstream: string, outcome: string) => ({ upstream, outcome }))
-  const tokensOf = childrenOf(tokens, (model: string, kind: string) => ({ model, class: kind }))
-  const batches = new Histogram({
-    name: 'tollgate_charge_batch_size',
-    help: 'Charges posted in one transaction.',
-    buckets: BATCH_CHARGES,
-    registers,
-  })
-  const commits = new Histogram({
-    name: 'tollgate_charge_commit_seconds',
-    help: 'Time until a batch of charges was known to be posted, retries included.',
-    buckets: COMMIT_SECONDS,
-    registers,
-  })
-  const dead = new Counter({
-    name: 'tollgate_dead_charges_total',
-    help: 'Charges that the database refused and that an operator must look at. Alert on any increase.',
-    registers,
-  })
-  const disagreements = new Counter({
-    name: 'tollgate_ledger_disagreements_total',
-    help: 'Disagreements that the daily verification of the books has found. Alert on any increase.',
-    registers,
-  })
-  const unreadable = new Counter({
-    name: 'tollgate_gates_unreadable_total',
-    help: 'Calls refused or cut because the gates on money could not be read.',
-    registers,
-  })
+  const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []) =>
+    new Histogram({ name, help, labelNames, buckets, registers })
+  const counter = (name: string, help: string, labelNames: string[] = []) =>
+    new Counter({ name, help, labelNames, registers })
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -97,12 +45,52 @@ export function createMetrics(gauges: Gauges): Metrics {
         this.set(read())
       },
     })
+  const requests = histogram(
+    'tollgate_request_duration_seconds',
+    'Time from a request to its response; for streams to the first byte.',
+    CALL_SECONDS,
+    ['route', 'status'],
+  )
+  const first = histogram(
+    'tollgate_first_token_seconds',
+    'Time from a streamed chat request to its first token.',
+    CALL_SECONDS,
+  )
+  const attempts = histogram(
+    'tollgate_upstream_attempt_duration_seconds',
+    'Calls to upstreams, by how they ended.',
+    CALL_SECONDS,
+    ['upstream', 'outcome'],
+  )
+  const tokens = counter('tollgate_tokens_total', 'Tokens charged for.', ['model', 'class'])
+  const batches = histogram('tollgate_charge_batch_size', 'Charges posted in one transaction.', BATCH_CHARGES)
+  const commits = histogram(
+    'tollgate_charge_commit_seconds',
+    'Time until a batch of charges was known to be posted, retries included.',
+    COMMIT_SECONDS,
+  )
+  const dead = counter(
+    'tollgate_dead_charges_total',
+    'Charges that the database refused and that an operator must look at. Alert on any increase.',
+  )
+  const disagreements = counter(
+    'tollgate_ledger_disagreements_total',
+    'Disagreements that the daily verification of the books has found. Alert on any increase.',
+  )
+  const unreadable = counter(
+    'tollgate_gates_unreadable_total',
+    'Calls refused or cut because the gates on money could not be read.',
+  )
   gauge('tollgate_open_requests', 'Requests under way.', gauges.openRequests)
   gauge('tollgate_calls_waiting_for_money', 'Calls that wait for another to give money back.', gauges.waitingCalls)
   gauge('tollgate_unposted_charges', 'Charges not yet known to be durable.', gauges.unpostedCharges)
   gauge('tollgate_oldest_unposted_charge_seconds', 'Age of the oldest of them.', gauges.oldestUnpostedSeconds)
   gauge('tollgate_ready', '1 while calls can be served.', () => (gauges.isReady() ? 1 : 0))
   gauge('tollgate_resident_memory_bytes', 'Resident memory of the process.', () => process.memoryUsage.rss())
+
+  const requestsOf = childrenOf(requests, (route: string, status: number) => ({ route, status: String(status) }))
+  const attemptsOf = childrenOf(attempts, (upstream: string, outcome: string) => ({ upstream, outcome }))
+  const tokensOf = childrenOf(tokens, (model: string, kind: string) => ({ model, class: kind }))
 
   return {
     answered: (route, status, milliseconds) => requestsOf(route, status).observe(milliseconds / 1_000),

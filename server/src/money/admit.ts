@@ -40,6 +40,8 @@ export interface Money {
   recall(wallet: Wallet): void
   /** The gates of a call could not be read (P3). */
   onUnreadable?: () => void
+  /** A gate has nothing more for a call, whatever comes back. */
+  onLimitReached?: (organizationId: string, gate: Gate) => void
   /** Calls that wait for money now. */
   waitingCalls: number
 }
@@ -133,11 +135,16 @@ async function takeHold(money: Money, wallet: Wallet, worst: Worst, admittedAtMs
         return UNAVAILABLE
       }
       if (taken instanceof Hold) {
+        // What others have spent must be known where somebody may have to be told.
+        if (wallet.passesNotice && wallet.beyond.elsewhereMicrocents > 0n) money.recall(wallet)
         // What the account gave may be enough for others in line too.
         if (wallet.launchableMicrocents > 0n) wallet.wakeAll()
         return taken
       }
-      if (taken.kind === 'refuse') return SHORT[taken.gate]
+      if (taken.kind === 'refuse') {
+        money.onLimitReached?.(wallet.organizationId, taken.gate)
+        return SHORT[taken.gate]
+      }
       const left = deadline - money.clock.monotonicMs()
       if (left <= 0 || money.waitingCalls >= WAITING_LIMIT) return SHORT[shortNow(wallet, worst.wholeMicrocents, GATES)]
       await waitForOthers(money, wallet, left)
@@ -227,7 +234,10 @@ async function extendInTime(money: Money, hold: Hold, wallet: Wallet, microcents
     const { beyond, spendableMicrocents, heldMicrocents, runningGates } = wallet
     const others = beyond.elsewhereMicrocents + heldMicrocents - hold.microcents
     const gate = firstShort(beyond.rooms, spendableMicrocents + others, more, runningGates)
-    if (gate !== null) return gate
+    if (gate !== null) {
+      money.onLimitReached?.(wallet.organizationId, gate)
+      return gate
+    }
     const left = deadline - money.clock.monotonicMs()
     if (others <= 0n || left <= 0 || !hold.isOpen || money.waitingCalls >= WAITING_LIMIT) {
       return shortNow(wallet, more, runningGates)

@@ -1,6 +1,7 @@
 import type { RandomBytes } from '../kernel/ids.ts'
 import { type Clock, MINUTE_MS } from '../kernel/time.ts'
 import type { Money } from './admit.ts'
+import type { Gate } from './gates.ts'
 import { Wallet } from './wallet.ts'
 import type { Writer } from './writer.ts'
 
@@ -18,6 +19,8 @@ export interface MoneyOptions {
   /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
   readonly sendRecall: (organizationId: string) => void
   readonly onUnreadable?: () => void
+  /** A limit has refused a call, or ended one; how it is noted is not waited for. */
+  readonly onLimitReached?: (organizationId: string, gate: Gate) => void
 }
 
 /** The money part of one process, with what its surroundings tell it. */
@@ -27,11 +30,15 @@ export interface OpenMoney extends Money {
   hearRecall(organizationId: string): void
   /** Recalls may have been missed: comes into line with every account. */
   recallAll(): void
-  /** Gives back what unused wallets have and forgets those. Rejects while the database is away; call it again then. */
+  /**
+   * Gives back what unused wallets have and forgets those, and folds what others have spent beyond where somebody must be
+   * told. Rejects while the database is away; call it again then.
+   */
   dropIdle(): Promise<void>
 }
 
-export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnreadable }: MoneyOptions): OpenMoney {
+export function openMoney(options: MoneyOptions): OpenMoney {
+  const { clock, random, writer, ownsSlot, sendRecall, onUnreadable, onLimitReached } = options
   const wallets = new Map<string, Wallet>()
   const giveBack = (wallet: Wallet) => writer.refill(wallet, 0n, { kind: 'recall' })
   // Without its slot it may not write; with it again it forgets its allotments and asks anew.
@@ -46,6 +53,7 @@ export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnrea
     ownsSlot,
     waitingCalls: 0,
     ...(onUnreadable === undefined ? {} : { onUnreadable }),
+    ...(onLimitReached === undefined ? {} : { onLimitReached }),
     wallet(organizationId) {
       let wallet = wallets.get(organizationId)
       if (wallet === undefined) {
@@ -74,7 +82,8 @@ export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnrea
     async dropIdle() {
       const unusedSinceMs = clock.now() - IDLE_MS
       const idle = [...wallets.values()].filter((wallet) => wallet.isIdle && wallet.usedAtMs <= unusedSinceMs)
-      await Promise.all(idle.map(giveBack))
+      const passing = [...wallets.values()].filter((wallet) => wallet.passesNotice && !idle.includes(wallet))
+      await Promise.all([...idle, ...passing].map(giveBack))
       for (const wallet of idle) {
         const isUntouched = wallet.isIdle && wallet.usedAtMs <= unusedSinceMs && wallet.spendableMicrocents <= 0n
         if (isUntouched && wallets.get(wallet.organizationId) === wallet) wallets.delete(wallet.organizationId)

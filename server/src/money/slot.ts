@@ -4,7 +4,7 @@
  * allotted to it, whoever wrote that.
  */
 
-import type { Database } from '../io/postgres/database.ts'
+import type { Database, Transaction } from '../io/postgres/database.ts'
 import { HoldLost, hold } from '../io/postgres/hold.ts'
 import { LOCK_CLASS } from '../io/postgres/locks.ts'
 import { openSession, type Session } from '../io/postgres/session.ts'
@@ -29,6 +29,8 @@ export interface SlotOptions {
   readonly url: string
   readonly clock: Clock
   readonly log: Log
+  /** Below this balance an organization is told so, also when it is a dead process's charges that bring it there. */
+  readonly lowBalanceMicrocents?: bigint
   /** True when nobody else can have used the database since it started: the embedded one, owned by this process. */
   readonly alone: boolean
   /** The slot was lost for a while and is owned again; another process may have folded what was allotted to it. */
@@ -48,7 +50,8 @@ export interface Slot {
 
 /** Takes a free slot and folds what its former owner left behind. */
 export async function claimSlot(options: SlotOptions): Promise<Slot> {
-  const { database, url, clock, log } = options
+  const { database, url, clock, log, lowBalanceMicrocents } = options
+  const fold = (tx: Transaction, slot: number) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents)
   let number: number | null = null
 
   const connect = async (): Promise<Session> => {
@@ -71,7 +74,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     onLost: options.onLost,
   })
   const own = number ?? 0
-  await foldWhole(() => database.transaction((tx) => foldSlot(tx, own, clock.now())))
+  await foldWhole(() => database.transaction((tx) => fold(tx, own)))
   await takeSlot(database, own, clock.now())
 
   return {
@@ -80,7 +83,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     async reclaim() {
       if (!(await mayTakeOver(options))) return
       for (const slot of await listSlots(database)) {
-        if (slot !== own) await reclaimSlot(database, slot, clock)
+        if (slot !== own) await reclaimSlot(database, slot, fold)
       }
     },
     async release() {
@@ -100,10 +103,14 @@ async function takeAgain(session: Session, slot: number, clock: Clock): Promise<
 }
 
 /** The lock ends with the transaction, so that the owner can't come back between the two. */
-async function reclaimSlot(database: Database, slot: number, clock: Clock): Promise<void> {
+async function reclaimSlot(
+  database: Database,
+  slot: number,
+  fold: (tx: Transaction, slot: number) => Promise<boolean>,
+): Promise<void> {
   await foldWhole(() =>
     database.transaction(async (tx) => {
-      return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await foldSlot(tx, slot, clock.now()))
+      return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await fold(tx, slot))
     }),
   )
 }

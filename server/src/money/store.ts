@@ -8,8 +8,9 @@ import type { Charge } from './charge.ts'
 /** Opens an organization's account with nothing in it; does nothing where it is open already. */
 export async function openAccount(db: Queryable, organizationId: string): Promise<void> {
   await db.query(
-    `insert into accounts (organization_id, balance_microcents, new_until)
-     select id, 0, case when standing = 'new' and first_paid_at is null then created_at + interval '7 days' end
+    // Nobody is told that an account is empty which never had anything: as if that had been done.
+    `insert into accounts (organization_id, balance_microcents, told_below_microcents, new_until)
+     select id, 0, 0, case when standing = 'new' and first_paid_at is null then created_at + interval '7 days' end
      from organizations where id = $1::uuid
      on conflict (organization_id) do nothing`,
     [organizationId],
@@ -58,7 +59,10 @@ export async function postLedgerEntry(
   )
   if (inserted.length === 0) return false
   await tx.query(
-    `update accounts set balance_microcents = balance_microcents + $2::bigint where organization_id = $1::uuid`,
+    // A payment that lifts the balance above where it was told to be low: the next fall is told again.
+    `update accounts set balance_microcents = balance_microcents + $2::bigint,
+       told_below_microcents = case when balance_microcents + $2::bigint < told_below_microcents then told_below_microcents end
+     where organization_id = $1::uuid`,
     [entry.organizationId, entry.amountMicrocents],
   )
   return true

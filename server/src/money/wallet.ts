@@ -16,6 +16,10 @@ export interface Refilled extends Beyond {
   readonly stopsRunning: boolean
   /** The first instant of the UTC day that the account had reached. */
   readonly dayStartMs: number
+  /** It was granted beyond where somebody must be told: a limit that only notifies, a low balance. */
+  readonly passesNotice: boolean
+  /** Somebody is to be told something that was seen just now. */
+  readonly noticed: boolean
 }
 
 /** Gates that bind running calls under every enforcement. */
@@ -41,6 +45,7 @@ export class Wallet {
   beyond: Beyond = NOTHING_BEYOND
   stopped: Gate | null = null
   dayStartMs = 0
+  passesNotice = false
   /** Gates that a running call must respect when it extends its hold. */
   runningGates = RUNNING_GATES
   /** By how much the account has passed a gate: so much of this wallet is not for new calls, or not for running ones. */
@@ -84,6 +89,7 @@ export class Wallet {
     this.beyond = refilled
     this.stopped = refilled.stopped
     this.dayStartMs = refilled.dayStartMs
+    this.passesNotice = refilled.passesNotice
     this.runningGates = refilled.stopsRunning ? GATES : RUNNING_GATES
     this.launchPassed = passedBy(refilled.rooms, GATES)
     this.runningPassed = passedBy(refilled.rooms, this.runningGates)

@@ -36,6 +36,10 @@ export interface WriterDependencies {
   /** Called for each batch that is posted, for metrics. */
   readonly onPosted?: (charges: number, milliseconds: number) => void
   readonly onBuried?: (charge: Charge) => void
+  /** Below this balance an organization is told so, once; left out: nobody is. */
+  readonly lowBalanceMicrocents?: bigint
+  /** Called when a refill has seen something that somebody must be told. */
+  readonly onNoticed?: () => void
 }
 
 interface Pending {
@@ -123,8 +127,9 @@ export class Writer {
     for (const [organizationId, refill] of asked) wants.set(organizationId, refill.want())
     const { epoch } = this
     try {
-      const { database, slot, clock } = this.dependencies
-      const refilled = await refillAllotments(database, slot, wants, clock.now())
+      const { database, slot, clock, lowBalanceMicrocents, onNoticed } = this.dependencies
+      const refilled = await refillAllotments(database, slot, wants, clock.now(), lowBalanceMicrocents)
+      if (refilled.some(({ noticed }) => noticed)) onNoticed?.()
       if (epoch !== this.epoch) throw new Error('the slot was lost while its allotments were refilled')
       for (const each of refilled) asked.get(each.organizationId)?.wallet.take(each)
       for (const refill of asked.values()) refill.finish()

@@ -36,6 +36,7 @@ export async function createOrganization(
     name: name.value,
     standing: wanted.standing,
     createdAtMs: nowMs,
+    notifyAddresses: [],
   }
   const made = await database.transaction(async (tx) => {
     const inserted = await insertOrganization(tx, organization)

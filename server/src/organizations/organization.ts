@@ -14,7 +14,11 @@ export interface Organization {
   readonly name: string
   readonly standing: Standing
   readonly createdAtMs: number
+  /** Who is told of limits that are reached and of a low balance; at most ten. */
+  readonly notifyAddresses: readonly string[]
 }
+
+const NOTIFY_ADDRESSES_MAX = 10
 
 /** Fits a table's column and a log line. */
 const NAME_CHARACTERS_MAX = 64
@@ -35,6 +39,31 @@ export function parseOrganizationName(text: string): Result<string> {
       `The name ${JSON.stringify(text.slice(0, 80))} can't be used: take 1 to ${NAME_CHARACTERS_MAX} characters that begin ` +
         'with a letter or a digit, without control characters and without spaces at the ends or in a row.',
       { param: 'name' },
+    ),
+  )
+}
+
+/** What every mail server takes, quoted local parts left out. */
+const ADDRESS = /^[^\s@<>()[\],;:"\\\p{C}]{1,64}@[^\s@<>()[\],;:"\\\p{C}]{1,189}$/u
+
+/** Reads the addresses that notices go to: each once, at most ten. Refuses (`validation_failed`) what is no address. */
+export function parseNotifyAddresses(texts: readonly string[]): Result<readonly string[]> {
+  const addresses = [...new Set(texts)]
+  const bad = addresses.find((address) => !ADDRESS.test(address))
+  if (bad !== undefined) {
+    const shown = JSON.stringify(bad.slice(0, 80))
+    return refused(
+      refusal('validation_failed', `${shown} is no mail address: give one such as billing@example.com.`, {
+        param: 'notify',
+      }),
+    )
+  }
+  if (addresses.length <= NOTIFY_ADDRESSES_MAX) return ok(addresses)
+  return refused(
+    refusal(
+      'validation_failed',
+      `An organization has at most ${NOTIFY_ADDRESSES_MAX} addresses for notices: give the address of a mailing list.`,
+      { param: 'notify' },
     ),
   )
 }

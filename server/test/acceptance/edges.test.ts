@@ -44,7 +44,7 @@ describe('an unknown path', () => {
   })
 
   test('outside /v1 too', async () => {
-    const connection = { address: '192.0.2.1', withoutIdleTimeout: () => {} }
+    const connection = { address: '192.0.2.1', setIdleTimeout: () => {} }
     const response = await gateway.app.handle(new Request('http://gateway.test/chat/completions'), connection)
     expect(response.status).toBe(404)
     expect(await response.text()).toContain('/v1')

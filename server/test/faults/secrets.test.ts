@@ -4,11 +4,13 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readdir, readFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { killPostgres, openDirectory } from '../dataDirectory.ts'
 import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../rawServer.ts'
 import { startServer, type TestServer } from '../server.ts'
+import { writeTinyGguf } from '../tinyGguf.ts'
 
 const LIMIT_MS = 120_000
 const CREDENTIAL = 'canary-credential-5b1f0c'
@@ -18,6 +20,9 @@ const PROMPT = 'canary prompt 90c4e2'
 const MODEL = 'canary model 2c9d41'
 const ANSWER = 'canary answer 3fd8b7'
 const UPSTREAM_ERROR = 'canary upstream error 1e6a55'
+/** What the engine says to it is gibberish, and as secret: what it was is kept here. */
+const gibberish: string[] = []
+const GIBBERISH_TOKENS = 60
 /** Looks like a key of ours and is none; clients send other people's too. */
 const FOREIGN_KEY = 'svc_live_CanaryForeignKey0000000'
 
@@ -26,6 +31,9 @@ let upstream: RawServer
 const script: ('answer' | 'refuse' | 'break' | 'html' | 'silence')[] = []
 let server: TestServer
 let settings: string
+/** Where every process of ours puts its temporary files. */
+let temporary: string
+let models: string
 /** Everything that a client, or a scraper of the admin port, got to read, answers aside. */
 let shown = ''
 /** Standard output and standard error of every process of ours. */
@@ -38,6 +46,10 @@ const ENDING = piece(
 )
 
 beforeAll(async () => {
+  temporary = await mkdtemp(join(tmpdir(), 'secrets-'))
+  // The database runs as somebody else where root runs the test.
+  await chmod(temporary, 0o777)
+  models = await mkdtemp(join(tmpdir(), 'models-'))
   upstream = await rawServer((socket) => {
     const step = script.shift() ?? 'answer'
     const error = JSON.stringify({ error: { message: UPSTREAM_ERROR } })
@@ -62,6 +74,7 @@ upstreams:
     api_key_env: CANARY_KEY
     headers: { x-canary: { env: CANARY_HEADER } }
   simulated: { dialect: sandbox, first_token_ms: 0 }
+  own: { dialect: gguf, file: "${writeTinyGguf(join(models, 'tiny.gguf'))}", sequences: 2, context_tokens: 2048 }
 models:
   - id: svc/real
     context_length: 10000
@@ -71,6 +84,10 @@ models:
     context_length: 10000
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
     targets: [{ upstream: simulated, model: any }]
+  - id: svc/own
+    context_length: 2048
+    pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: own, model: own }]
 `
   server = await start()
 }, LIMIT_MS)
@@ -78,12 +95,13 @@ models:
 afterAll(async () => {
   await server.remove()
   upstream.stop()
+  for (const folder of [temporary, models]) await rm(folder, { recursive: true, force: true })
 }, LIMIT_MS)
 
 async function start(dataDir?: string): Promise<TestServer> {
   const started = await startServer({
     settings,
-    environment: { CANARY_KEY: CREDENTIAL, CANARY_HEADER: HEADER },
+    environment: { CANARY_KEY: CREDENTIAL, CANARY_HEADER: HEADER, TMPDIR: temporary },
     ...(dataDir === undefined ? {} : { dataDir }),
   })
   written.push(started.output, started.errors)
@@ -143,6 +161,46 @@ async function goodAndBad(key: string): Promise<void> {
   await send(key, {}, '/nowhere')
 }
 
+/** The same through the engine: whole, streamed, left in the middle, refused, and too long for its context. */
+async function throughTheEngine(key: string): Promise<void> {
+  for (const stream of [true, false]) {
+    const { text } = await send(key, {
+      model: 'svc/own',
+      stream,
+      messages,
+      max_tokens: GIBBERISH_TOKENS,
+      temperature: 0,
+    })
+    const parts = stream ? text.split('\n').filter((line) => line.startsWith('data: {')) : [`data: ${text}`]
+    const said = parts.map((line) => contentOf(JSON.parse(line.slice('data: '.length)))).join('')
+    expect(said).toHaveLength(GIBBERISH_TOKENS)
+    gibberish.push(said)
+  }
+  for (const content of [PROMPT.repeat(90), `<|im_end|>${PROMPT}`]) {
+    await send(key, { model: 'svc/own', stream: false, messages: [{ role: 'user', content }], max_tokens: 5 })
+  }
+  const leaving = new AbortController()
+  const left = fetch(`${server.url}/chat/completions`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}` },
+    body: JSON.stringify({ model: 'svc/own', stream: true, messages }),
+    signal: leaving.signal,
+  })
+  await (await left).body?.getReader().read()
+  leaving.abort()
+}
+
+interface ModelAnswer {
+  readonly choices: readonly {
+    readonly delta?: { readonly content?: string }
+    readonly message?: { readonly content: string }
+  }[]
+}
+
+function contentOf({ choices: [choice] }: ModelAnswer): string {
+  return choice?.delta?.content ?? choice?.message?.content ?? ''
+}
+
 /** The database fails in every statement that a call makes. */
 async function databaseErrors(key: string): Promise<void> {
   const database = await openDirectory(server.dataDir)
@@ -162,10 +220,11 @@ async function killedInMidAnswer(key: string): Promise<void> {
   const seen = upstream.requests.length
   script.push('silence', 'silence')
   const cut = [true, false].map((stream) => send(key, { model: 'svc/real', stream, messages }))
+  const engine = send(key, { model: 'svc/own', stream: true, messages, max_tokens: 1_500 })
   await reached(seen + 2, ...cut)
   await server.kill()
   await killPostgres(server.dataDir)
-  await Promise.all(cut)
+  await Promise.all([...cut, engine])
 }
 
 async function hungUp(key: string): Promise<void> {
@@ -212,6 +271,7 @@ test(
     const key = String(made['key'])
     await goodAndBad(firstKey)
     await goodAndBad(key)
+    await throughTheEngine(key)
     await hungUp(key)
     await databaseErrors(key)
     shown += await (await fetch(`${server.adminUrl}/metrics`)).text()
@@ -220,6 +280,7 @@ test(
 
     server = await start(server.dataDir)
     await goodAndBad(key)
+    await throughTheEngine(key)
     shown += await (await fetch(`${server.adminUrl}/metrics`)).text()
     expect(await server.stop()).toBe(0)
 
@@ -227,7 +288,7 @@ test(
     expect(upstream.requests.join('')).toContain(HEADER)
     expect(shown).toContain('"error"')
     const keys = [firstKey, key].flatMap((each) => [each, each.slice('svc_live_'.length)])
-    const secrets = [...keys, FOREIGN_KEY, CREDENTIAL, HEADER, PROMPT, ANSWER, UPSTREAM_ERROR]
+    const secrets = [...keys, FOREIGN_KEY, CREDENTIAL, HEADER, PROMPT, ANSWER, UPSTREAM_ERROR, ...gibberish]
     expectNone(shown, secrets, 'what clients and scrapers saw')
 
     const output = written.map((read) => read()).join('\n')
@@ -238,7 +299,8 @@ test(
     expectNone(output.replace(firstKey, ''), unspoken, "the server's output")
 
     let holdsCharges = false
-    for (const file of await filesBeneath(server.dataDir)) {
+    expect(output).toContain('the GGUF engine is ready')
+    for (const file of [...(await filesBeneath(server.dataDir)), ...(await filesBeneath(temporary))]) {
       const content = await readFile(file, 'latin1')
       holdsCharges ||= content.includes('svc/real')
       expectNone(content, unspoken, file)

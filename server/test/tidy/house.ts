@@ -21,6 +21,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   routing: ['catalog', 'upstream'],
   // What every request passes. Keys and money only, so that no endpoint's rules get in here.
   edge: ['keys', 'money'],
+  // What organizations are told of their money.
+  notices: ['organizations', 'money'],
   billing: ['organizations', 'catalog', 'keys', 'money'],
   usage: ['organizations', 'catalog', 'keys', 'money'],
   preflight: ['organizations', 'catalog', 'keys', 'money', 'billing'],

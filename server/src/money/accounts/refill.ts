@@ -18,13 +18,15 @@ export interface Want {
 
 /**
  * Folds what this slot has posted into the accounts and asks for more. Call it only while no batch of this slot's
- * charges is under way. Organizations without an account are left out of the answer.
+ * charges is under way. Organizations without an account are left out of the answer. Whose balance falls below
+ * `lowBalanceMicrocents` is noted to be told; 0: nobody is.
  */
 export async function refillAllotments(
   db: Queryable,
   slot: number,
   wants: ReadonlyMap<string, Want>,
   nowMs: number,
+  lowBalanceMicrocents = 0n,
 ): Promise<Refilled[]> {
   const ids = [...wants.keys()].sort()
   const column = (pick: (want: Want) => bigint | null) =>
@@ -46,6 +48,7 @@ export async function refillAllotments(
     },
     windowsAt(nowMs),
     NEW_ACCOUNT_CAP_MICROCENTS,
+    lowBalanceMicrocents,
   )
   return rows.map((row) => ({
     organizationId: row.organization_id,
@@ -60,6 +63,8 @@ export async function refillAllotments(
     stopped: row.stopped,
     stopsRunning: row.stops_running,
     dayStartMs: row.day_start.getTime(),
+    passesNotice: row.passes_notice,
+    noticed: row.noticed,
   }))
 }
 
@@ -73,10 +78,15 @@ const ALL: Want = { launch: 0n, least: 0n, extension: 0n, giveBack: 1n << 62n }
  * Folds what a dead slot left behind into the accounts: what it posted is subtracted, what it was granted is free again.
  * The caller holds the slot's lock. True when there may be more of it: call again, in another transaction.
  */
-export async function foldSlot(db: Queryable, slot: number, nowMs: number): Promise<boolean> {
+export async function foldSlot(
+  db: Queryable,
+  slot: number,
+  nowMs: number,
+  lowBalanceMicrocents = 0n,
+): Promise<boolean> {
   const ids = await listOfSlot(db, slot, FOLD_ACCOUNTS)
   if (ids.length === 0) return false
-  await refillAllotments(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs)
+  await refillAllotments(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents)
   await deleteEmptyAllotments(db, slot, arrayLiteral(ids))
   return ids.length === FOLD_ACCOUNTS
 }

@@ -13,6 +13,8 @@ export interface RefillRow {
   readonly stopped: 'daily' | 'monthly' | null
   readonly stops_running: boolean
   readonly day_start: Date
+  readonly passes_notice: boolean
+  readonly noticed: boolean
 }
 
 /**
@@ -33,6 +35,7 @@ export async function refillRows(
   },
   now: { readonly at: string; readonly day: string; readonly month: string; readonly windowFrom: string },
   newAccountCapMicrocents: bigint,
+  lowBalanceMicrocents: bigint,
 ): Promise<RefillRow[]> {
   return db.query<RefillRow>(REFILL, [
     wants.organizations,
@@ -46,12 +49,17 @@ export async function refillRows(
     now.month,
     now.windowFrom,
     newAccountCapMicrocents,
+    lowBalanceMicrocents,
   ])
 }
 
 /**
  * `locked` reads nothing but the account's row and what was locked before: when it has had to wait, PostgreSQL looks at
  * the row again, and at nothing else. Figures are made of it afterwards.
+ *
+ * `reached` is what somebody must be told: limits and thresholds that the figures have met. What is folded of a day or a
+ * month that is over is added up from `usage_days`, which count every charge as it is posted: whoever folds the last of
+ * it sees all of it. Nobody is told of a day that is over for more than 31 days. The rows' key says what was told before.
  */
 const REFILL = `
   with wanted as (
@@ -102,7 +110,8 @@ const REFILL = `
     from dated d join spent s using (organization_id) left join gone g using (organization_id)
   ), judged as (
     select *, allotted_microcents - granted as elsewhere, allotted_microcents - granted + kept as allotted,
-      enforcement <> 'notify_only' as is_capped, enforcement = 'stop_running' as is_stopping
+      enforcement <> 'notify_only' as is_capped, enforcement = 'stop_running' as is_stopping,
+      nullif($12::bigint, 0) as low_balance
     from folded
   ), roomy as (
     select *, balance - allotted as room_balance,
@@ -114,31 +123,69 @@ const REFILL = `
     from judged
   ), granting as (
     select *, least(room_balance, room_daily, room_monthly, room_new_account) as room,
-      least(room_balance, room_new_account, case when is_stopping then least(room_daily, room_monthly) end) as room_running
+      least(room_balance, room_new_account, case when is_stopping then least(room_daily, room_monthly) end) as room_running,
+      -- How far it is to where somebody must be told; null: nothing of the kind is ahead.
+      least(case when told_below_microcents is null and balance >= low_balance then balance - low_balance end,
+        case when not is_capped and day_spent < daily_limit_microcents then daily_limit_microcents - day_spent end,
+        case when not is_capped and month_spent < monthly_limit_microcents then monthly_limit_microcents - month_spent end)
+        - allotted as room_to_notice
     from roomy
   ), granted as (
     select *, greatest(
       -- A quarter of the room while that covers the need, so that refills are rare and others find room too; near the
       -- end, or when others recall, what is needed. Less than helps anyone is left to others, where there are others.
-      case when give_back is null and room / 4 >= launch + extension then room / 4
+      -- No more than is needed is granted beyond where somebody must be told, so that it is seen here when it is spent.
+      case when give_back is null and room / 4 >= launch + extension
+          then least(room / 4, case when room_to_notice is not null then greatest(room_to_notice, launch + extension) end)
         when room >= least or elsewhere = 0 then least(launch + extension, room) else 0 end,
       least(extension, room_running), 0) as fresh
     from granting
   ), account as (
     update accounts a set balance_microcents = g.balance, allotted_microcents = g.allotted + g.fresh,
       day = g.today, day_spent_microcents = g.day_spent, month = g.this_month, month_spent_microcents = g.month_spent,
-      hour_spent_microcents = g.hour_spent
+      hour_spent_microcents = g.hour_spent,
+      told_below_microcents = coalesce(g.told_below_microcents, case when g.balance < g.low_balance then g.low_balance end)
     from granted g where a.organization_id = g.organization_id
   ), allotted as (
     insert into allotments as l (organization_id, slot, granted_microcents)
     select organization_id, $6::integer, kept + fresh from granted
     on conflict (organization_id, slot) do update set granted_microcents = excluded.granted_microcents
+  ), late as (
+    select distinct organization_id, date_bin('1 day', minute, 'epoch') as ended_day from slices s join granted g using (organization_id)
+    where s.minute < g.today::timestamptz and s.minute >= g.today::timestamptz - interval '31 days'
+      and coalesce(daily_limit_microcents, monthly_limit_microcents) is not null
+  ), ended as (
+    select 'daily' as kind, organization_id, ended_day as starts, ended_day + interval '1 day' as ends from late
+    union
+    select 'monthly', organization_id, date_trunc('month', ended_day, 'UTC'), date_trunc('month', ended_day, 'UTC') + interval '1 month'
+    from late join granted using (organization_id) where ended_day < this_month::timestamptz
+  ), reached as (
+    select organization_id, 'daily' as kind, today::timestamptz as period, day_spent as amount,
+      daily_limit_microcents as bound from granted
+    union all
+    select organization_id, 'monthly', this_month::timestamptz, month_spent, monthly_limit_microcents from granted
+    union all
+    select organization_id, 'new_account', today::timestamptz, hour_spent, $11::bigint from granted where is_new
+    union all
+    select e.organization_id, e.kind, e.starts, (select coalesce(sum(u.cost_microcents), 0)::bigint from usage_days u
+        where u.organization_id = e.organization_id and u.day >= e.starts and u.day < e.ends),
+      case when e.kind = 'daily' then daily_limit_microcents else monthly_limit_microcents end
+    from ended e join granted using (organization_id)
+  ), noticed as (
+    insert into notices (organization_id, kind, period, amount_microcents, limit_microcents, enforcement, noticed_at)
+    select organization_id, kind, period, amount, bound, enforcement, $7::timestamptz
+    from reached join granted using (organization_id) where amount >= bound
+    union all
+    select organization_id, 'low_balance', $7::timestamptz, balance, low_balance, enforcement, $7::timestamptz
+    from granted where told_below_microcents is null and balance < low_balance
+    on conflict do nothing returning organization_id
   )
   select organization_id, kept + fresh as granted, elsewhere, room_balance - fresh as room_balance,
     room_daily - fresh as room_daily, room_monthly - fresh as room_monthly, room_new_account - fresh as room_new_account,
     case when not is_stopping then null when day_spent >= daily_limit_microcents then 'daily'
       when month_spent >= monthly_limit_microcents then 'monthly' end as stopped,
-    is_stopping as stops_running, today::timestamptz as day_start
+    is_stopping as stops_running, today::timestamptz as day_start,
+    coalesce(fresh > room_to_notice, false) as passes_notice, organization_id in (select organization_id from noticed) as noticed
   from granted`
 
 /** Organizations for which a slot has an allotment or spent slices, at most `limit`, by id. */
@@ -245,4 +292,37 @@ export async function clearNewUntil(db: Queryable, organizationId: string): Prom
 /** Tells every process something about an organization. Never inside a transaction that changes money. */
 export async function notify(db: Queryable, channel: string, payload: string): Promise<void> {
   await db.query('select pg_notify($1, $2)', [channel, payload])
+}
+
+/**
+ * Notes that a limit refused a call, with what was spent: at most once for its period. True when this was the first
+ * time. Of the cap of new organizations the period is the UTC day.
+ */
+export async function insertNotice(
+  db: Queryable,
+  notice: {
+    readonly organizationId: string
+    readonly kind: 'daily' | 'monthly' | 'new_account'
+    readonly period: string
+    readonly amountMicrocents: bigint
+    readonly limitMicrocents: bigint
+    readonly enforcement: string
+    readonly at: string
+  },
+): Promise<boolean> {
+  const rows = await db.query(
+    `insert into notices (organization_id, kind, period, amount_microcents, limit_microcents, enforcement, noticed_at)
+     values ($1::uuid, $2, $3::date::timestamptz, $4::bigint, $5::bigint, $6, $7::timestamptz)
+     on conflict do nothing returning kind`,
+    [
+      notice.organizationId,
+      notice.kind,
+      notice.period,
+      notice.amountMicrocents,
+      notice.limitMicrocents,
+      notice.enforcement,
+      notice.at,
+    ],
+  )
+  return rows.length === 1
 }

@@ -1,0 +1,100 @@
+/** One gateway in this process. */
+
+import { type App, createApp } from '../app.ts'
+import { refusalResponse } from '../edge/envelopes.ts'
+import { makeFirstKey } from '../firstStart.ts'
+import type { HttpServer } from '../io/httpServer.ts'
+import { refusal } from '../kernel/errors.ts'
+import { toHex } from '../kernel/ids.ts'
+import { banner } from './banner.ts'
+import { drain } from './drain.ts'
+import { openPort } from './openPort.ts'
+import type { Started } from './startUp.ts'
+
+/**
+ * The HTTP server's own limit is off: its 413 has no envelope and no request id, and ours comes before the body is read,
+ * or while it is. What a client sends after that is read from its socket and dropped as it comes.
+ */
+const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
+
+/** Nothing on the admin port takes a body. */
+const ADMIN_BODY_BYTES = 64 * 1024
+
+/** Runs one gateway until it is asked to stop, and lets what is open end. */
+export async function serveOne(started: Started): Promise<void> {
+  const { config, json, clock, randomBytes, stdout, opened, discovered, log, signals, stopping } = started
+  let app: App | null = null
+  const servers: HttpServer[] = []
+  try {
+    app = await createApp({
+      config,
+      database: opened.database,
+      databaseUrl: opened.url,
+      alone: opened.embedded && config.member === null,
+      discovered,
+      clock,
+      random: randomBytes,
+      log,
+      onFatal: (reason) => stopping.fail(reason),
+    })
+    const [open, admin] = openPorts(app, started)
+    servers.push(open, admin)
+    // Once nothing is in the way any more: a key that was made and never shown would be lost.
+    const isFirst = config.member === null || config.member.isFirst
+    const key = isFirst ? await makeFirstKey(opened.database, clock, randomBytes) : null
+    const running = app
+    signals.onReload(() => void running.catalog.reload())
+    if (config.member !== null) signals.onOrphaned(stopping.now)
+    stdout(
+      banner({
+        host: open.host,
+        port: open.port,
+        adminPort: admin.port,
+        key,
+        models: app.catalog.current().models,
+        discovery: config.settings.fixed.discovery,
+        foundModels: discovered.length > 0,
+        dataDirectory: config.dataDirectory,
+        settingsFile: config.source?.fileName ?? null,
+        json,
+      }),
+    )
+    log.info({ port: open.port, adminPort: admin.port }, 'serving')
+    const reason = await stopping.first
+    if (reason !== null) log.error({ reason }, 'serving can not go on')
+    const { drainMs } = config.settings.fixed
+    await drain({ app, server: open, drainMs, second: stopping.second, log, clock })
+  } finally {
+    await Promise.all(servers.map((server) => server.kill()))
+    await app?.close()
+  }
+}
+
+function openPorts(app: App, { config, log, randomBytes }: Started): [HttpServer, HttpServer] {
+  const onError = (error: unknown) => {
+    log.error({ err: error }, 'a request failed outside its handler')
+    const refused = refusal('internal_error', 'Something failed here, unexpectedly.')
+    return refusalResponse(refused, 'A', toHex(randomBytes(16)))
+  }
+  const open = openPort('--port', {
+    host: config.host,
+    port: config.port,
+    isShared: config.member !== null,
+    maxBodyBytes: NO_SERVER_LIMIT_BYTES,
+    handle: app.handle,
+    onError,
+  })
+  try {
+    const admin = openPort('--admin-port', {
+      host: '127.0.0.1',
+      port: config.adminPort,
+      maxBodyBytes: ADMIN_BODY_BYTES,
+      handle: app.handleAdmin,
+      onError,
+    })
+    return [open, admin]
+  } catch (error) {
+    void open.kill()
+    throw error
+  }
+}

@@ -1,0 +1,229 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { createServer, type Server } from 'node:net'
+import { certificateFor } from '../../test/certificate.ts'
+import { TurnedClock } from '../../test/clock.ts'
+import { makeCustomer } from '../../test/customer.ts'
+import { type MailServer, type MailServerOptions, openMailServer } from '../../test/mailServer.ts'
+import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
+import { createLog } from '../io/log.ts'
+import { createMailer } from '../io/smtp.ts'
+import type { SmtpServer } from '../kernel/mail.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../kernel/time.ts'
+import { listOrganizations } from '../organizations/find.ts'
+import { setNotifyAddresses } from '../organizations/setNotifyAddresses.ts'
+import { type Courier, createCourier } from './courier.ts'
+import { claimMails } from './store.ts'
+
+let fresh: FreshDatabase
+let clock: TurnedClock
+let logs: string[]
+let servers: MailServer[]
+let couriers: Courier[]
+beforeAll(async () => {
+  fresh = await freshDatabase()
+})
+afterAll(() => fresh.drop())
+beforeEach(async () => {
+  await fresh.database.query('delete from notices')
+  clock = new TurnedClock(Date.UTC(2030, 0, 15, 12))
+  logs = []
+  servers = []
+  couriers = []
+})
+afterEach(async () => {
+  for (const courier of couriers) {
+    const closing = courier.close()
+    await clock.turn(MINUTE_MS)
+    await closing
+  }
+  for (const server of servers) await server.close()
+})
+
+async function mailServer(options: MailServerOptions = {}): Promise<MailServer> {
+  const server = await openMailServer(options)
+  servers.push(server)
+  return server
+}
+
+function courier(port: number, more: Partial<SmtpServer> = {}): Courier {
+  const server: SmtpServer = {
+    host: '127.0.0.1',
+    port,
+    tls: 'none',
+    login: null,
+    from: 'Tollgate <billing@tollgate.test>',
+    ...more,
+  }
+  const log = createLog('debug', { write: (line) => void logs.push(line) })
+  const made = createCourier({ database: fresh.database, clock, log, mailer: createMailer(server, clock) })
+  couriers.push(made)
+  return made
+}
+
+/** An organization that something was noted for, with these addresses. */
+async function noted(addresses: readonly string[], days = 1): Promise<string> {
+  const { organizationId } = await makeCustomer(fresh.database, { cents: 0 })
+  const all = await listOrganizations(fresh.database)
+  const name = all.find(({ id }) => id === organizationId)?.name ?? ''
+  await setNotifyAddresses(fresh.database, name, addresses)
+  await fresh.database.query(
+    `insert into notices (organization_id, kind, period, amount_microcents, limit_microcents, enforcement, noticed_at)
+     select $1::uuid, 'daily', '2030-01-01'::timestamptz + day * interval '1 day', 12, 10, 'notify_only', $3::timestamptz
+     from generate_series(1, $2::integer) as day`,
+    [organizationId, days, new Date(clock.now())],
+  )
+  return name
+}
+
+const underWay = async () => (await fresh.database.query('select address, attempts from notice_mails')).length
+const logged = (words: string) => logs.filter((line) => line.includes(words)).length
+
+/** Until something outside the turned clock has happened. */
+async function until(happened: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await happened())) await fresh.database.query('select 1')
+}
+
+test('a notice is logged once and mailed once to each address, and nothing of it is left under way', async () => {
+  const server = await mailServer()
+  const name = await noted(['a@example.com', 'b@example.com'])
+  const first = courier(server.port)
+  await first.run()
+  await server.arrived(2)
+  await until(async () => (await underWay()) === 0)
+  await first.run()
+  await courier(server.port).run()
+  expect(server.mails.map(({ to }) => to).sort()).toEqual(['a@example.com', 'b@example.com'])
+  expect(logged('reached its daily spending limit')).toBe(1)
+  expect(server.mails[0]?.text).toContain(`Subject: ${name}: the daily spending`)
+  expect(logs.join()).not.toContain('@example.com')
+})
+
+test('while the mail server is down a notice waits, and is mailed once when it is up again', async () => {
+  const gone = await openMailServer()
+  const { port } = gone
+  await gone.close()
+  await noted(['a@example.com'])
+  const only = courier(port)
+  await only.run()
+  await until(() => logged('could not be mailed; it is tried again') === 1)
+  const server = await mailServer({ port })
+  await only.run()
+  expect(server.mails).toHaveLength(0)
+  await clock.turn(MINUTE_MS)
+  await only.run()
+  await server.arrived(1)
+  await until(async () => (await underWay()) === 0)
+  expect(server.mails).toHaveLength(1)
+})
+
+test('one address that is refused keeps no other waiting, and is given up after a day', async () => {
+  const server = await mailServer({ refused: 'full@example.com' })
+  await noted(['full@example.com', 'b@example.com'])
+  const only = courier(server.port)
+  for (let tries = 1; tries <= 8; tries += 1) {
+    await only.run()
+    await until(() => logged('could not be mailed') === tries)
+    await clock.turn(12 * HOUR_MS)
+  }
+  await until(async () => (await underWay()) === 0)
+  expect(server.mails.map(({ to }) => to)).toEqual(['b@example.com'])
+  expect(logged('is given up')).toBe(1)
+  expect(logs.join()).toContain('450')
+})
+
+test('many processes at once mail each notice once', async () => {
+  const server = await mailServer()
+  await noted(['a@example.com', 'b@example.com'], 12)
+  await Promise.all([1, 2, 3].map(() => courier(server.port).run()))
+  await until(async () => (await underWay()) === 0)
+  expect(server.mails).toHaveLength(24)
+  expect(new Set(server.mails.map(({ messageId }) => messageId)).size).toBe(24)
+  expect(logged('reached its daily spending limit')).toBe(12)
+})
+
+test('what a killed process had taken is mailed by another, under the same message id', async () => {
+  const server = await mailServer()
+  await noted(['a@example.com'])
+  const dead = courier(1)
+  await dead.run()
+  await until(() => logged('tried again') === 1)
+  await clock.turn(MINUTE_MS)
+  expect(await claimMails(fresh.database, clock.now(), clock.now() + 5 * MINUTE_MS, 4)).toHaveLength(1)
+  const other = courier(server.port)
+  await other.run()
+  await clock.turn(5 * MINUTE_MS)
+  expect(server.mails).toHaveLength(0)
+  await other.run()
+  await server.arrived(1)
+  expect(server.mails[0]?.messageId).toMatch(/^[0-9a-f]{32}@tollgate\.test$/)
+})
+
+test('a server that takes its time holds up other mails and nothing else', async () => {
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let begun = 0
+  const server = await mailServer({
+    onMail: () => {
+      begun += 1
+      return held
+    },
+  })
+  await noted(['a@example.com'], 6)
+  const only = courier(server.port)
+  await only.run()
+  await until(() => begun === 4)
+  await noted(['b@example.com'])
+  await only.run()
+  expect(logged('reached its daily spending limit')).toBe(7)
+  expect(begun).toBe(4)
+  release()
+  await server.arrived(7)
+  await until(async () => (await underWay()) === 0)
+})
+
+test('a server that never says anything is given up after a minute', async () => {
+  const connected: unknown[] = []
+  const silent: Server = createServer((socket) => {
+    connected.push(socket)
+    socket.on('error', () => {})
+  })
+  await new Promise<void>((resolve) => {
+    silent.listen(0, '127.0.0.1', resolve)
+  })
+  const address = silent.address()
+  await noted(['a@example.com'])
+  await courier(address !== null && typeof address === 'object' ? address.port : 0).run()
+  await until(() => connected.length === 1)
+  await clock.turn(MINUTE_MS)
+  await until(() => logged('ETIMEDOUT') === 1)
+  await new Promise((resolve) => silent.close(resolve))
+})
+
+test('nothing is sent in the clear to a server that offers no encryption where that is asked for', async () => {
+  const server = await mailServer()
+  await noted(['a@example.com'])
+  await courier(server.port, { tls: 'starttls' }).run()
+  await until(() => logged('tried again') === 1)
+  expect(server.mails).toHaveLength(0)
+})
+
+test.each(['starttls', 'implicit'] as const)('nor to one whose certificate nobody vouches for: %s', async (tls) => {
+  const server = await mailServer({ tls: { ...(await certificateFor('localhost')), implicit: tls === 'implicit' } })
+  await noted(['a@example.com'])
+  await courier(server.port, { tls, host: 'localhost' }).run()
+  await until(() => logged('tried again') === 1)
+  expect([server.mails, logged('ESOCKET')]).toEqual([[], 1])
+})
+
+test('without a mail server notices are logged, and old ones are dropped', async () => {
+  await noted(['a@example.com'])
+  const log = createLog('info', { write: (line) => void logs.push(line) })
+  const only = createCourier({ database: fresh.database, clock, log, mailer: null })
+  await only.run()
+  expect([logged('reached its daily spending limit'), await underWay()]).toEqual([1, 0])
+  await clock.turn(101 * DAY_MS)
+  await only.run()
+  expect(await fresh.database.query('select 1 from notices')).toEqual([])
+})
