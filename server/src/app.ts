@@ -21,6 +21,7 @@ import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
 import { RECALL_CHANNEL, recallAllotments } from './money/accounts/recall.ts'
 import { openMoney } from './money/openMoney.ts'
+import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
 import { claimSlot, type Slot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
 import { Writer } from './money/writer.ts'
@@ -112,6 +113,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     ownsSlot: () => slot.isOwned(),
     sendRecall: createRecaller(database, slot, clock, log),
     onUnreadable: metrics.unreadable,
+    plans: { offered: () => catalog.current().plans, onUnreadable: metrics.planUnreadable },
   })
   onSlotRegained = money.forgetAllotments
 
@@ -122,7 +124,11 @@ export async function createApp(options: AppOptions): Promise<App> {
   })
   const listener = openListener(databaseUrl, {
     clock,
-    channels: { ...authenticator.channels, [RECALL_CHANNEL]: money.hearRecall },
+    channels: {
+      ...authenticator.channels,
+      [RECALL_CHANNEL]: money.hearRecall,
+      [SUBSCRIPTION_CHANNEL]: money.hearSubscription,
+    },
     onConfirmed: (confirmed) => {
       authenticator.onConfirmed(confirmed)
       if (confirmed) money.recallAll()

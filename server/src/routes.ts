@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { noInstances } from './billing/balance.ts'
 import { balance, showBalance } from './billing/http.ts'
 import { putSpendingLimit, showSpendingLimit, spendingLimit, spendingLimitRequest } from './billing/limits/http.ts'
+import { showSubscription, subscription } from './billing/subscription/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
 import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
@@ -43,8 +44,9 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDependencies): Route[] {
+function servedRoutes({ edge, clock, catalog, chat, openRequests, database }: RouteDependencies): Route[] {
   const models = createCatalogEndpoints(clock)
+  const report = (error: unknown) => edge.log.warn({ err: error }, "a plan's meter could not be read")
   return [
     {
       method: 'GET',
@@ -114,6 +116,18 @@ function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDep
         operationId: 'getBalance',
         summary: 'Read the credit balance',
         responses: { 200: { description: 'The balance.', content: { 'application/json': balance } } },
+      },
+    },
+    {
+      method: 'GET',
+      path: '/billing/subscription',
+      needs: { permission: 'billing:read' },
+      handle: showSubscription({ database, clock, plans: () => catalog().plans, report }),
+      describe: {
+        operationId: 'getSubscription',
+        summary: 'Read the subscription, its quota and what is used of it',
+        description: 'Who never subscribed is shown the plan that there is, with the quota that it would give.',
+        responses: { 200: { description: 'The subscription.', content: { 'application/json': subscription } } },
       },
     },
     {
@@ -191,7 +205,6 @@ function routesNotEnabled(): Route[] {
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
     off('GET', '/billing/deposits/{id}', billingRead, noDeposits),
-    off('GET', '/billing/subscription', billingRead),
     off('POST', '/billing/subscription/checkout', { ...billingWrite, admin: true }, noSubscriptions),
     off('POST', '/billing/subscription/portal', { ...billingWrite, admin: true }, noSubscriptions),
   ]

@@ -25,6 +25,8 @@ export interface Metrics {
   /** The verification of the books has found so many disagreements. */
   disagreed(count: number): void
   unreadable(): void
+  /** A plan's meter could not be read, and a call counts as pay-as-you-go. */
+  planUnreadable(): void
   text(): Promise<string>
   readonly contentType: string
 }
@@ -88,6 +90,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     help: 'Calls refused or cut because the gates on money could not be read.',
     registers,
   })
+  const planUnreadable = new Counter({
+    name: 'tollgate_plan_meters_unreadable_total',
+    help: "Calls charged as pay-as-you-go because their plan's meter could not be read.",
+    registers,
+  })
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -119,6 +126,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     buried: () => dead.inc(),
     disagreed: (count) => disagreements.inc(count),
     unreadable: () => unreadable.inc(),
+    planUnreadable: () => planUnreadable.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

@@ -1,6 +1,7 @@
 import type { RandomBytes } from '../kernel/ids.ts'
 import { type Clock, MINUTE_MS } from '../kernel/time.ts'
 import type { Money } from './admit.ts'
+import { openPlans, type PlansOptions } from './plan/plans.ts'
 import { Wallet } from './wallet.ts'
 import type { Writer } from './writer.ts'
 
@@ -18,6 +19,8 @@ export interface MoneyOptions {
   /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
   readonly sendRecall: (organizationId: string) => void
   readonly onUnreadable?: () => void
+  /** Left out, no plan is ever offered. */
+  readonly plans?: Pick<PlansOptions, 'offered' | 'onUnreadable'>
 }
 
 /** The money part of one process, with what its surroundings tell it. */
@@ -27,11 +30,23 @@ export interface OpenMoney extends Money {
   hearRecall(organizationId: string): void
   /** Recalls may have been missed: comes into line with every account. */
   recallAll(): void
+  /** A subscription was changed: the next call of the organization sees it. */
+  hearSubscription(organizationId: string): void
   /** Gives back what unused wallets have and forgets those. Rejects while the database is away; call it again then. */
   dropIdle(): Promise<void>
 }
 
-export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnreadable }: MoneyOptions): OpenMoney {
+const NOTHING_OFFERED: PlansOptions['offered'] = () => []
+
+export function openMoney({
+  clock,
+  random,
+  writer,
+  ownsSlot,
+  sendRecall,
+  onUnreadable,
+  plans,
+}: MoneyOptions): OpenMoney {
   const wallets = new Map<string, Wallet>()
   const giveBack = (wallet: Wallet) => writer.refill(wallet, 0n, { kind: 'recall' })
   // Without its slot it may not write; with it again it forgets its allotments and asks anew.
@@ -42,6 +57,7 @@ export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnrea
     clock,
     random,
     writer,
+    plans: openPlans({ clock, writer, offered: NOTHING_OFFERED, ...plans }),
     wallets,
     ownsSlot,
     waitingCalls: 0,
@@ -63,6 +79,9 @@ export function openMoney({ clock, random, writer, ownsSlot, sendRecall, onUnrea
     hearRecall(organizationId) {
       const wallet = wallets.get(organizationId)
       if (wallet !== undefined) obey(wallet)
+    },
+    hearSubscription(organizationId) {
+      wallets.get(organizationId)?.plan?.expire()
     },
     recallAll() {
       for (const wallet of wallets.values()) obey(wallet)

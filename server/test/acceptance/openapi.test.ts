@@ -19,6 +19,7 @@ const OPERATIONS = {
   'get /models/{id}': 'retrieveModel',
   'post /chat/completions': 'createChatCompletion',
   'get /billing/balance': 'getBalance',
+  'get /billing/subscription': 'getSubscription',
   'get /billing/spending-limit': 'getSpendingLimit',
   'put /billing/spending-limit': 'setSpendingLimit',
 }
