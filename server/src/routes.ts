@@ -26,6 +26,7 @@ import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 import type { Clock } from './kernel/time.ts'
+import { inferencePreflight, preflightQuery, showPreflight } from './preflight/http.ts'
 import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
 
 export interface RouteDependencies {
@@ -105,6 +106,20 @@ function servedRoutes({ edge, clock, catalog, chat, openRequests, database }: Ro
           },
         },
         refusals: [402, 404, 502, 504],
+      },
+    },
+    {
+      method: 'GET',
+      path: '/inference/preflight',
+      needs: { ...READ, query: ['model'] },
+      handle: showPreflight({ database, clock, log: edge.log, money: chat.money, catalog }),
+      describe: {
+        operationId: 'getInferencePreflight',
+        summary: 'What would happen if a model were called now',
+        description: 'Nothing is sent, counted, charged or set aside. A gate that can not be read never blocks.',
+        requestParams: { query: preflightQuery },
+        responses: { 200: { description: 'The verdict.', content: { 'application/json': inferencePreflight } } },
+        refusals: [404],
       },
     },
     {
@@ -192,7 +207,6 @@ function routesNotEnabled(): Route[] {
   return [
     off('POST', '/embeddings', write),
     off('POST', '/images/generations', write),
-    off('GET', '/inference/preflight', { ...READ, query: ['model'] }),
     off('POST', '/videos', write),
     off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),
     off('GET', '/videos/{id}', READ),

@@ -1,5 +1,6 @@
 /** The money domain over a real database, as many processes of it as a test wants, with faults between the two. */
 
+import type { Plan } from '../src/catalog/plan.ts'
 import { isPartitionMissing, sqlStateOf } from '../src/io/postgres/client.ts'
 import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
@@ -90,6 +91,8 @@ export async function openHouse(clock: Clock): Promise<House> {
 /** The money part of one process, as `app.ts` builds it. */
 export interface Till extends OpenMoney {
   readonly buried: readonly Charge[]
+  /** Calls whose plan's meter could not be read. */
+  unreadablePlans: number
   /** Whether it owns its slot. */
   owns: boolean
 }
@@ -99,6 +102,7 @@ export function openTill(
   slot: number,
   clock: Clock,
   sendRecall: (organizationId: string) => void = () => {},
+  plans: readonly Plan[] = [],
 ): Till {
   const buried: Charge[] = []
   const writer = new Writer({
@@ -109,8 +113,20 @@ export function openTill(
     errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
     onBuried: (charge) => buried.push(charge),
   })
-  const money = openMoney({ clock, random: systemRandom(), writer, ownsSlot: () => till.owns, sendRecall })
-  const till: Till = Object.assign(money, { buried, owns: true })
+  const money = openMoney({
+    clock,
+    random: systemRandom(),
+    writer,
+    ownsSlot: () => till.owns,
+    sendRecall,
+    plans: {
+      offered: () => plans,
+      onUnreadable: () => {
+        till.unreadablePlans += 1
+      },
+    },
+  })
+  const till: Till = Object.assign(money, { buried, owns: true, unreadablePlans: 0 })
   return till
 }
 

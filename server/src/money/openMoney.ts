@@ -93,7 +93,8 @@ export function openMoney({
     async dropIdle() {
       const unusedSinceMs = clock.now() - IDLE_MS
       const idle = [...wallets.values()].filter((wallet) => wallet.isIdle && wallet.usedAtMs <= unusedSinceMs)
-      await Promise.all(idle.map(giveBack))
+      // Who never asked the account has nothing of it.
+      await Promise.all(idle.filter(({ hasAsked }) => hasAsked).map(giveBack))
       for (const wallet of idle) {
         const isUntouched = wallet.isIdle && wallet.usedAtMs <= unusedSinceMs && wallet.spendableMicrocents <= 0n
         if (isUntouched && wallets.get(wallet.organizationId) === wallet) wallets.delete(wallet.organizationId)

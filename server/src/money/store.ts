@@ -165,7 +165,7 @@ const postingWith = ({ columns, arrays, meters }: PlanParts) => `
   ), spent as (
     insert into spent_slices as s (organization_id, slot, minute, spent_microcents)
     select organization_id, $16::integer, date_bin('1 minute', admitted_at, 'epoch'), sum(cost_microcents)
-    from inserted group by 1, 3
+    from inserted group by 1, 3 having sum(cost_microcents) > 0
     on conflict (organization_id, slot, minute) do update set spent_microcents = s.spent_microcents + excluded.spent_microcents
   )${meters}
   insert into usage_rollups as r (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,

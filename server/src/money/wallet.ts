@@ -36,6 +36,8 @@ export class Wallet {
   users = 0
   /** When a call last asked, milliseconds since the epoch. */
   usedAtMs = 0
+  /** Whether the account was ever asked for anything: what came of it may have been lost on the way. */
+  hasAsked = false
   /** When other processes were last asked to give something back, on the monotonic clock. */
   recalledAtMs = Number.NEGATIVE_INFINITY
   /** What the account said beside the grant, at the last refill. */

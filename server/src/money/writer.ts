@@ -90,6 +90,7 @@ export class Writer {
    * of running calls first, then in the order of asking.
    */
   refill(wallet: Wallet, wantedMicrocents: bigint, ask: Ask = { kind: 'launch' }): Promise<void> {
+    wallet.hasAsked = true
     const done = this.refills.add(wallet, wantedMicrocents, ask)
     this.run()
     return done

@@ -18,6 +18,7 @@ const OPERATIONS = {
   'get /models': 'listModels',
   'get /models/{id}': 'retrieveModel',
   'post /chat/completions': 'createChatCompletion',
+  'get /inference/preflight': 'getInferencePreflight',
   'get /billing/balance': 'getBalance',
   'get /billing/subscription': 'getSubscription',
   'get /billing/spending-limit': 'getSpendingLimit',

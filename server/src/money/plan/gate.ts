@@ -66,7 +66,7 @@ export const NO_PLAN: PlanAnswer = { kind: 'none' }
  * Whether a plan is for calls of a model (P4): only where the model says so, never for videos, and for images only where
  * the plan has a backstop, since images spend no tokens. Both tiers of a model alike.
  */
-function isWithin(plan: Plan, model: Coverable): boolean {
+export function isWithin(plan: Plan, model: Coverable): boolean {
   if (!model.planCovered || model.modality === 'video') return false
   return model.modality !== 'image' || plan.quota.backstopMicrocents > 0n
 }
