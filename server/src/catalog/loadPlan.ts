@@ -38,7 +38,8 @@ const PlanShape = closed(
 
 /** Reads the section `plans`: what was good of it, in the order of the file. The rest is reported. */
 export function loadPlans(value: unknown, report: Report, lineOf: (path: Path) => number): readonly Plan[] {
-  if (value === undefined) return []
+  // A section whose entries are all in comments is empty.
+  if (value === undefined || value === null) return []
   if (!Array.isArray(value)) {
     report(['plans'], "must be a list with one '- key: …' for each plan")
     return []
