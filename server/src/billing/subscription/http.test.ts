@@ -152,3 +152,21 @@ test('a quota that is used up is paid for while there is credit, and refused wit
   const wait = Number(refused.headers.get('Retry-After'))
   expect(wait - leftSeconds >= 0 && wait - leftSeconds < 60).toBe(true)
 })
+
+test('a running server hears of a change, without looking', async () => {
+  // Its time stands still: what it knows never gets old.
+  const deaf = await openAskedGateway({ settings: SETTINGS, clock: { ...clock, monotonicMs: () => 0 } })
+  const key = await deaf.customer()
+  const body = directed('prompt_tokens=1 tokens=1', { model: 'svc/covered', max_tokens: 1 })
+  const cost = async () => costOf(await deaf.ask({ path: '/chat/completions', key, body }))
+  expect(await cost()).not.toBe('0')
+  const period = { periodStartMs: NOON_MS - HOUR_MS, periodEndMs: NOON_MS + DAY_MS, cancelAtPeriodEnd: false }
+  const subscription = { planKey: 'large', status: 'active', ...period }
+  // It listens once it is connected, and what is told before that is told again.
+  for (let tries = 0; tries < 1_000; tries += 1) {
+    await setSubscription(deaf.database, key.organizationId, subscription, clock.now())
+    if ((await cost()) === '0') break
+  }
+  expect(await cost()).toBe('0')
+  await deaf.close()
+})
