@@ -23,6 +23,7 @@ import { createAuthenticator } from './keys/authenticate.ts'
 import { createLimitNoter } from './money/accounts/noteLimit.ts'
 import { RECALL_CHANNEL, recallAllotments } from './money/accounts/recall.ts'
 import { openMoney } from './money/openMoney.ts'
+import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
 import { claimSlot, type Slot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
 import { Writer } from './money/writer.ts'
@@ -122,6 +123,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     sendRecall: createRecaller(database, slot, clock, log),
     onUnreadable: metrics.unreadable,
     onLimitReached: createLimitNoter({ database, clock, log, onNoticed: courier.wake }),
+    plans: { offered: () => catalog.current().plans, onUnreadable: metrics.planUnreadable },
   })
   onSlotRegained = money.forgetAllotments
 
@@ -132,7 +134,11 @@ export async function createApp(options: AppOptions): Promise<App> {
   })
   const listener = openListener(databaseUrl, {
     clock,
-    channels: { ...authenticator.channels, [RECALL_CHANNEL]: money.hearRecall },
+    channels: {
+      ...authenticator.channels,
+      [RECALL_CHANNEL]: money.hearRecall,
+      [SUBSCRIPTION_CHANNEL]: money.hearSubscription,
+    },
     onConfirmed: (confirmed) => {
       authenticator.onConfirmed(confirmed)
       if (confirmed) money.recallAll()

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { noInstances } from './billing/balance.ts'
 import { balance, showBalance } from './billing/http.ts'
 import { putSpendingLimit, showSpendingLimit, spendingLimit, spendingLimitRequest } from './billing/limits/http.ts'
+import { showSubscription, subscription } from './billing/subscription/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
 import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
@@ -25,6 +26,7 @@ import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 import type { Clock } from './kernel/time.ts'
+import { inferencePreflight, preflightQuery, showPreflight } from './preflight/http.ts'
 import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
 
 export interface RouteDependencies {
@@ -43,8 +45,9 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDependencies): Route[] {
+function servedRoutes({ edge, clock, catalog, chat, openRequests, database }: RouteDependencies): Route[] {
   const models = createCatalogEndpoints(clock)
+  const report = (error: unknown) => edge.log.warn({ err: error }, "a plan's meter could not be read")
   return [
     {
       method: 'GET',
@@ -107,6 +110,20 @@ function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDep
     },
     {
       method: 'GET',
+      path: '/inference/preflight',
+      needs: { ...READ, query: ['model'] },
+      handle: showPreflight({ database, clock, log: edge.log, money: chat.money, catalog }),
+      describe: {
+        operationId: 'getInferencePreflight',
+        summary: 'What would happen if a model were called now',
+        description: 'Nothing is sent, counted, charged or set aside. A gate that can not be read never blocks.',
+        requestParams: { query: preflightQuery },
+        responses: { 200: { description: 'The verdict.', content: { 'application/json': inferencePreflight } } },
+        refusals: [404],
+      },
+    },
+    {
+      method: 'GET',
       path: '/billing/balance',
       needs: { permission: 'billing:read' },
       handle: showBalance(database, noInstances),
@@ -114,6 +131,18 @@ function servedRoutes({ clock, catalog, chat, openRequests, database }: RouteDep
         operationId: 'getBalance',
         summary: 'Read the credit balance',
         responses: { 200: { description: 'The balance.', content: { 'application/json': balance } } },
+      },
+    },
+    {
+      method: 'GET',
+      path: '/billing/subscription',
+      needs: { permission: 'billing:read' },
+      handle: showSubscription({ database, clock, plans: () => catalog().plans, report }),
+      describe: {
+        operationId: 'getSubscription',
+        summary: 'Read the subscription, its quota and what is used of it',
+        description: 'Who never subscribed is shown the plan that there is, with the quota that it would give.',
+        responses: { 200: { description: 'The subscription.', content: { 'application/json': subscription } } },
       },
     },
     {
@@ -178,7 +207,6 @@ function routesNotEnabled(): Route[] {
   return [
     off('POST', '/embeddings', write),
     off('POST', '/images/generations', write),
-    off('GET', '/inference/preflight', { ...READ, query: ['model'] }),
     off('POST', '/videos', write),
     off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),
     off('GET', '/videos/{id}', READ),
@@ -191,7 +219,6 @@ function routesNotEnabled(): Route[] {
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
     off('GET', '/billing/deposits/{id}', billingRead, noDeposits),
-    off('GET', '/billing/subscription', billingRead),
     off('POST', '/billing/subscription/checkout', { ...billingWrite, admin: true }, noSubscriptions),
     off('POST', '/billing/subscription/portal', { ...billingWrite, admin: true }, noSubscriptions),
   ]

@@ -10,7 +10,7 @@ import { storePriceVersion } from '../src/money/store.ts'
 import type { TurnedClock } from './clock.ts'
 import { type House, openHouse, openTill } from './moneyHouse.ts'
 
-const PRICE = {
+export const PRICE = {
   kind: 'tokens' as const,
   inputMicrocents: 123_456_789n,
   outputMicrocents: 987_654_321n,

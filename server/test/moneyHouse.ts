@@ -1,5 +1,6 @@
 /** The money domain over a real database, as many processes of it as a test wants, with faults between the two. */
 
+import type { Plan } from '../src/catalog/plan.ts'
 import { isPartitionMissing, sqlStateOf } from '../src/io/postgres/client.ts'
 import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
@@ -91,6 +92,8 @@ export async function openHouse(clock: Clock): Promise<House> {
 /** The money part of one process, as `app.ts` builds it. */
 export interface Till extends OpenMoney {
   readonly buried: readonly Charge[]
+  /** Calls whose plan's meter could not be read. */
+  unreadablePlans: number
   /** Whether it owns its slot. */
   owns: boolean
 }
@@ -101,6 +104,7 @@ export function openTill(
   clock: Clock,
   sendRecall: (organizationId: string) => void = () => {},
   lowBalanceMicrocents = 0n,
+  plans: readonly Plan[] = [],
 ): Till {
   const buried: Charge[] = []
   const writer = new Writer({
@@ -120,8 +124,14 @@ export function openTill(
     ownsSlot: () => till.owns,
     sendRecall,
     onLimitReached,
+    plans: {
+      offered: () => plans,
+      onUnreadable: () => {
+        till.unreadablePlans += 1
+      },
+    },
   })
-  const till: Till = Object.assign(money, { buried, owns: true })
+  const till: Till = Object.assign(money, { buried, owns: true, unreadablePlans: 0 })
   return till
 }
 

@@ -20,5 +20,5 @@ export function catalogOf(settings: Settings, found: readonly Discovered[], runn
     const same = running?.upstreams.get(upstream.name)
     upstreams.set(upstream.name, same !== undefined && isSameUpstream(same, upstream) ? same : upstream)
   }
-  return createCatalog([...own, ...discovered.models], [...upstreams.values()], settings.deadlines)
+  return createCatalog([...own, ...discovered.models], [...upstreams.values()], settings.deadlines, settings.plans)
 }

@@ -43,6 +43,9 @@ function withModel(changes: Readonly<Record<string, string | null>> = {}): strin
 }
 const pricing = (inner: string) => withModel({ pricing: `pricing: { ${inner} }` })
 
+const plan = '{ key: a, name: A plan, input_tokens_monthly: 1, output_tokens_monthly: 2, weekly_tokens: 3 }'
+const plans = (...entries: string[]) => `plans:\n${entries.map((entry) => `  - ${entry}\n`).join('')}`
+
 const EXAMPLE = readFileSync(new URL('../../../tollgate.example.yaml', import.meta.url), 'utf8')
 
 test('the example file is good, as it is and with everything in comments taken in', () => {
@@ -314,12 +317,44 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     pricing('per_image_cents: 1, per_mpxl_microcents: 1'),
     /stands beside a price per image/,
   ],
+  ['plans that are no list', 'plans: { key: a }', /plans: must be a list with one '- key: …'/],
+  ['a plan without a quota', plans('{ key: a, name: A }'), /plans\[0\].weekly_tokens: is missing/],
+  ['a quota of nothing', plans(plan.replace('weekly_tokens: 3', 'weekly_tokens: 0')), /weekly_tokens: must be a/],
+  ['a key with capitals', plans(plan.replace('key: a', 'key: A')), /plans\[0\].key: must be 1 to 64 of a-z/],
+  ['a plan called none', plans(plan.replace('key: a', 'key: none')), /key: must not be 'none'/],
+  ['two plans of one key', plans(plan, plan), /plans\[1\].key: is the key of the plan in line 2: change one/],
+  [
+    'a backstop that disagrees',
+    plans(plan.replace(' }', ', max_usage_cents: 1, max_usage_microcents: 5 }')),
+    /max_usage_cents: disagrees/,
+  ],
+  ['models of a plan', plans(plan.replace(' }', ', models: [svc/m] }')), /models: a model says by itself/],
+  [
+    'a video within plans',
+    withModel({
+      a: 'modality: video',
+      status: 'status: coming_soon',
+      plan: 'plan_covered: true',
+      pricing: 'pricing: { per_video_second_cents: 5 }',
+    }),
+    /plan_covered: no plan ever covers videos/,
+  ],
   [
     'a bad economy price',
     withModel({ e: 'economy: { pricing: { input_per_1m_tokens_cents: 1 }, targets: [{ upstream: box }] }' }),
     /models\[0\].economy.pricing: has no output price/,
   ],
 ]
+
+test('plans are read in their order, the backstop to the micro-cent', () => {
+  const second = plan.replace('key: a', 'key: b').replace(' }', ', max_usage_microcents: 1500001 }')
+  const quota = { inputTokens: 1, outputTokens: 2, weeklyTokens: 3, backstopMicrocents: 0n }
+  expect(settingsOf(plans(plan, second)).plans).toEqual([
+    { key: 'a', name: 'A plan', quota },
+    { key: 'b', name: 'A plan', quota: { ...quota, backstopMicrocents: 1_500_001n } },
+  ])
+  for (const empty of ['plans:\n', 'plans: []\n', '']) expect(settingsOf(empty).plans).toEqual([])
+})
 
 for (const [what, text, expected] of REFUSED) {
   test(`refused with line, path and what to do: ${what}`, () => {

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { type Path, type Report, readDocument, type SettingsDocument } from './document.ts'
 import { loadModel } from './loadModel.ts'
 import type { Surroundings } from './loadOpenai.ts'
+import { loadPlans } from './loadPlan.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
 import { loadSmtp, SmtpShape } from './loadSmtp.ts'
 import type { NamedUpstreams } from './loadTarget.ts'
@@ -58,6 +59,7 @@ const FileShape = closed(
     }).optional(),
     upstreams: z.unknown().optional(),
     models: z.unknown().optional(),
+    plans: z.unknown().optional(),
   },
   {
     port: "the port is no setting of this file: use '--port' or TOLLGATE_PORT",
@@ -90,6 +92,7 @@ function loadFile(document: SettingsDocument, around: Surroundings): Settings | 
   const upstreams = loadUpstreams(sections['upstreams'], around, report)
   const ownedBy = read?.owned_by ?? DEFAULT_SETTINGS.ownedBy
   const models = loadModels(sections['models'], { ownedBy, upstreams }, document)
+  const plans = loadPlans(sections['plans'], report, document.lineOf)
   if (read === null) return null
   const fixed = loadFixed(read, around, report)
   const deadlines = loadDeadlines(read.deadlines ?? {}, report)
@@ -99,6 +102,7 @@ function loadFile(document: SettingsDocument, around: Surroundings): Settings | 
     deadlines,
     upstreams: [...upstreams.values()].filter((upstream): upstream is UpstreamSettings => upstream !== null),
     models,
+    plans,
   }
 }
 

@@ -139,6 +139,7 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
   if (read.context_length === undefined && (modality === 'chat' || modality === 'embedding')) {
     reject('context_length', 'is missing: it must be a whole number')
   }
+  if (modality === 'video' && read.plan_covered) reject('plan_covered', 'no plan ever covers videos: remove it')
   if (modality === 'chat') return sound
   const a = modality === 'video' ? 'a' : 'an'
   if (read.max_output_tokens !== undefined) {

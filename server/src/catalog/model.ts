@@ -1,5 +1,6 @@
 import { refusal } from '../kernel/errors.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
+import type { Plan } from './plan.ts'
 import { type PriceTable, priceHash } from './price.ts'
 import type { Deadlines, UpstreamSettings } from './upstream.ts'
 
@@ -111,6 +112,8 @@ export interface Catalog {
   readonly models: readonly Model[]
   readonly upstreams: ReadonlyMap<string, UpstreamSettings>
   readonly deadlines: Deadlines
+  /** In the order of the settings file. */
+  readonly plans: readonly Plan[]
   /** By canonical id or alias, with or without `:economy`. Whatever its status. */
   find(name: string): Found
 }
@@ -120,6 +123,7 @@ export function createCatalog(
   models: readonly Model[],
   upstreams: readonly UpstreamSettings[],
   deadlines: Deadlines,
+  plans: readonly Plan[] = [],
 ): Catalog {
   const byName = new Map<string, Model>()
   for (const model of models) {
@@ -135,7 +139,7 @@ export function createCatalog(
     const tier = economy ? model.economy : model.serverless
     return tier === null ? { kind: 'no_tier' } : { kind: 'found', model, tier }
   }
-  return { models, upstreams: new Map(upstreams.map((upstream) => [upstream.name, upstream])), deadlines, find }
+  return { models, upstreams: new Map(upstreams.map((upstream) => [upstream.name, upstream])), deadlines, plans, find }
 }
 
 /** Every tier that is offered: their prices are what has to be stored before a catalog takes effect. */

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { BRAND } from '../kernel/brand.ts'
 import type { SmtpServer } from '../kernel/mail.ts'
 import type { Model } from './model.ts'
+import type { Plan } from './plan.ts'
 import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
 import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upstream.ts'
 
@@ -57,6 +58,8 @@ export interface Settings {
   readonly upstreams: readonly UpstreamSettings[]
   /** Null where the file has no `models` section, or there is no file: the built-in models are served. */
   readonly models: readonly Model[] | null
+  /** What may be subscribed to, the first one shown to those who are not; empty: nothing. */
+  readonly plans: readonly Plan[]
 }
 
 /** The settings where there is no file, and of whatever a file leaves out. */
@@ -84,6 +87,7 @@ export const DEFAULT_SETTINGS: Settings = {
   deadlines: DEFAULT_DEADLINES,
   upstreams: [],
   models: null,
+  plans: [],
 }
 
 /** Models and the upstreams that they need: what the built-in catalog and discovery add to the settings. */

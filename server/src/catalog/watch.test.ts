@@ -113,6 +113,20 @@ test('a good change takes effect when the file stands still, and a call keeps wh
   expect(world.reads).toBe(1)
 })
 
+test('plans change with the file, and a bad one changes nothing', async () => {
+  const plans = (tokens: number) =>
+    `${file(1)}plans: [{ key: a, name: A, input_tokens_monthly: ${tokens}, output_tokens_monthly: 1, weekly_tokens: 1 }]\n`
+  const world = new World(file(1))
+  const live = await world.start()
+  const seen: (number | undefined)[] = [live.current().plans[0]?.quota.inputTokens]
+  for (const text of [plans(5), plans(0), file(1)]) {
+    world.write(text)
+    for (let seconds = 0; seconds < 3; seconds += 1) await world.second()
+    seen.push(live.current().plans[0]?.quota.inputTokens)
+  }
+  expect(seen).toEqual([undefined, 5, 5, undefined])
+})
+
 test('a bad change keeps what was offered, and is told once, with its line', async () => {
   const world = new World(file(1))
   const live = await world.start()

@@ -138,6 +138,7 @@ export async function complete(
         outputTokens,
         served.model.hiddenReasoningTokens,
       ),
+    served.model,
   )
   const admission = passed instanceof Promise ? await passed : passed
   if (!admission.ok) return admission

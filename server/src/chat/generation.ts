@@ -213,7 +213,7 @@ export class Generation {
     const tokens = Math.max(this.eventsSoFar, Math.ceil(this.unitsSoFar / UNITS_PER_TOKEN))
     const { money, hold, wallet, price, promptTokens, outputTokens, outputIsLimited, hiddenTokens } = this.budget
     // A cap that is used up ends running calls, whatever they hold (P5).
-    if (wallet.stopped !== null) return wallet.stopped
+    if (wallet.stopped !== null && !hold.isCovered) return wallet.stopped
     if (tokens <= this.tokensCovered) return 'extended'
     const reach = tokens + STEP_TOKENS + hiddenTokens
     const upTo = outputIsLimited ? Math.min(reach, outputTokens) : reach

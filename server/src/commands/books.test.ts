@@ -81,7 +81,7 @@ test('books that agree are called so; what disagrees is named, and the exit code
   await books.database.query('update accounts set balance_microcents = 0, allotted_microcents = 0')
   expect(await tollgate('ledger', 'verify')).toEqual({
     exitCode: 0,
-    stdout: 'The books agree: every balance, charge, rollup and allotment.\n',
+    stdout: 'The books agree: every balance, charge, rollup, allotment and meter of a plan.\n',
     stderr: '',
   })
   await books.database.query('update accounts set balance_microcents = 1')

@@ -10,6 +10,7 @@ import { createOrganizationCommand, listOrganizationsCommand, updateOrganization
 import { pullModelCommand } from './pullModel.ts'
 import { createRefundCommand } from './refunds.ts'
 import { serveCommand } from './serveCommand.ts'
+import { setSubscriptionCommand, showSubscriptionCommand } from './subscriptions.ts'
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -24,6 +25,8 @@ export const COMMANDS: readonly Command[] = [
   grantCreditsCommand,
   createRefundCommand,
   createAdjustmentCommand,
+  setSubscriptionCommand,
+  showSubscriptionCommand,
   verifyLedgerCommand,
   checkConfigCommand,
   listModelsCommand,

@@ -11,7 +11,7 @@ const SHOWN_MOST = 1_000
 /** `tollgate ledger verify` */
 export const verifyLedgerCommand: Command = {
   words: ['ledger', 'verify'],
-  summary: 'Recompute every balance, charge and rollup; exit with 1 when something disagrees',
+  summary: 'Recompute every balance, charge, rollup and meter; exit with 1 when something disagrees',
   options: [],
   examples: ['tollgate ledger verify'],
   run: (invocation, surroundings) =>
@@ -25,7 +25,7 @@ export const verifyLedgerCommand: Command = {
       const json = { agrees: found === 0, disagreements: found, shown: shown.map(disagreementToJson) }
       const text =
         found === 0
-          ? 'The books agree: every balance, charge, rollup and allotment.\n'
+          ? 'The books agree: every balance, charge, rollup, allotment and meter of a plan.\n'
           : [...shown.map(describe), ...summaryOf(found)].map((line) => `${line}\n`).join('')
       if (found === 0) return { json, text }
       surroundings.stdout(invocation.json ? `${JSON.stringify(json)}\n` : text)

@@ -58,6 +58,7 @@ export function refusalResponse(
   const body = envelope === 'A' ? bodyA(refused, requestId) : bodyB(refused)
   return problemResponse(body, statusOf(refused), envelope, requestId, {
     ...(refused.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(refused.retryAfterSeconds) }),
+    ...(refused.retryIsUseless === undefined ? {} : { 'x-should-retry': 'false' }),
     ...headers,
   })
 }

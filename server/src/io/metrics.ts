@@ -25,6 +25,8 @@ export interface Metrics {
   /** The verification of the books has found so many disagreements. */
   disagreed(count: number): void
   unreadable(): void
+  /** A plan's meter could not be read, and a call counts as pay-as-you-go. */
+  planUnreadable(): void
   text(): Promise<string>
   readonly contentType: string
 }
@@ -36,6 +38,10 @@ export function createMetrics(gauges: Gauges): Metrics {
     new Histogram({ name, help, labelNames, buckets, registers })
   const counter = (name: string, help: string, labelNames: string[] = []) =>
     new Counter({ name, help, labelNames, registers })
+  const planUnreadable = counter(
+    'tollgate_plan_meters_unreadable_total',
+    "Calls charged as pay-as-you-go because their plan's meter could not be read.",
+  )
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -107,6 +113,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     buried: () => dead.inc(),
     disagreed: (count) => disagreements.inc(count),
     unreadable: () => unreadable.inc(),
+    planUnreadable: () => planUnreadable.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

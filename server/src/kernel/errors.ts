@@ -43,6 +43,7 @@ export const ERROR_CATALOGUE = {
   rate_limited: { status: 429, title: 'Too many requests' },
   rate_limit_exceeded: { status: 429, title: 'Too many requests' },
   stream_limit_exceeded: { status: 429, title: 'Too many open requests' },
+  subscription_quota_exhausted: { status: 429, title: 'The quota of the plan is used up' },
   // 5xx
   internal_error: { status: 500, title: 'Internal error' },
   upstream_error: { status: 502, title: 'The model server sent a faulty answer' },
@@ -62,6 +63,8 @@ export interface Refusal {
   readonly param?: string
   /** Seconds, at least 1; becomes `Retry-After`. */
   readonly retryAfterSeconds?: number
+  /** Clients retry a 429 by themselves; becomes `x-should-retry: false`, which tells them not to. */
+  readonly retryIsUseless?: true
   /** Overrides the catalogue's status where one code has two (E14: envelope A's `internal_error` as 503). */
   readonly status?: number
 }

@@ -5,6 +5,9 @@ import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import type { Admission } from './charge.ts'
 import { type Decision, decide, firstShort, GATES, type Gate, type Worst } from './gates.ts'
+import type { Coverable, PlanAnswer } from './plan/gate.ts'
+import { NO_PLAN } from './plan/gate.ts'
+import type { Plans } from './plan/plans.ts'
 import { Hold, type Wallet } from './wallet.ts'
 import type { Writer } from './writer.ts'
 
@@ -31,6 +34,8 @@ export interface Money {
   readonly clock: Clock
   readonly random: RandomBytes
   readonly writer: Writer
+  /** Asked before any gate on money. */
+  readonly plans: Plans
   wallet(organizationId: string): Wallet
   /** To be called when the slot was lost and is owned again: what was allotted to it may have gone to others meanwhile. */
   forgetAllotments(): void
@@ -78,15 +83,23 @@ const SHORT: Readonly<Record<Gate, Refusal>> = {
   ),
 }
 
+/** What leaves a call unfunded whose plan is used up: no credit, or an own limit reached. */
+const UNFUNDED: ReadonlySet<Refusal> = new Set([SHORT.balance, SHORT.daily, SHORT.monthly])
+
+const USED_UP =
+  'The quota of your subscription is used up, and neither the credit balance nor your own spending limits leave enough to pay for this request. Add credit or raise the limit, or wait until the quota is free again.'
+
 /**
- * Admits a paid call: passes the money gates and sets the hold aside. Answers at once from the allotment in memory in
- * nearly every case; asks the database only when the allotment has run low. `worstAt` is what the call may come to at the
- * rate of the instant of admission, which is settled here.
+ * Admits a paid call: asks the plan, and where that does not cover the call passes the money gates and sets the hold
+ * aside. Answers at once from the allotment in memory in nearly every case; asks the database only when the allotment has
+ * run low. `worstAt` is what the call may come to at the rate of the instant of admission, which is settled here. `model`
+ * is what the plan is asked about; null: no plan ever covers the call.
  */
 export function admit(
   money: Money,
   call: Omit<Admission, 'chargeId' | 'admittedAtMs'>,
   worstAt: (admittedAtMs: number) => Worst,
+  model: Coverable | null = null,
 ): Result<Admitted> | Promise<Result<Admitted>> {
   if (!money.ownsSlot() || money.writer.oldestAgeMs > STALLED_MS || money.writer.backlog >= BACKLOG_LIMIT) {
     money.onUnreadable?.()
@@ -97,13 +110,40 @@ export function admit(
   const worst = worstAt(admittedAtMs)
   const wallet = money.wallet(call.organizationId)
   wallet.usedAtMs = admittedAtMs
+  const plan = model === null ? NO_PLAN : money.plans.ask(wallet, model, admittedAtMs)
+  return plan instanceof Promise
+    ? plan.then((answer) => admitBy(money, wallet, admission, worst, answer))
+    : admitBy(money, wallet, admission, worst, plan)
+}
+
+/** Goes on where the plan has answered: a call that it covers meets no gate on money. */
+function admitBy(
+  money: Money,
+  wallet: Wallet,
+  admission: Admission,
+  worst: Worst,
+  plan: PlanAnswer,
+): Result<Admitted> | Promise<Result<Admitted>> {
+  if (plan.kind === 'covered') {
+    return ok({ admission: { ...admission, cover: plan.cover }, hold: new Hold(wallet, 0n, true) })
+  }
+  const { admittedAtMs } = admission
   if (wallet.launchableMicrocents >= worst.wholeMicrocents && wallet.stopped === null) {
     const hold = launch(wallet, worst, admittedAtMs)
     if (hold instanceof Hold) return ok({ admission, hold })
   }
   return takeHold(money, wallet, worst, admittedAtMs).then((hold) =>
-    hold instanceof Hold ? ok({ admission, hold }) : refused(hold),
+    hold instanceof Hold ? ok({ admission, hold }) : refused(inWordsOfPlan(hold, plan, admittedAtMs)),
   )
+}
+
+/** Where the plan is used up, what is short beside it is not told: the plan being free again is enough (P1). */
+function inWordsOfPlan(refusedBy: Refusal, plan: PlanAnswer, nowMs: number): Refusal {
+  if (plan.kind !== 'used_up' || !UNFUNDED.has(refusedBy)) return refusedBy
+  return refusal('subscription_quota_exhausted', USED_UP, {
+    retryAfterSeconds: Math.max(1, Math.ceil((plan.freeAtMs - nowMs) / SECOND_MS)),
+    retryIsUseless: true,
+  })
 }
 
 /** What came of trying to take a hold: it, why not, or that the call came before the day that the account is in. */

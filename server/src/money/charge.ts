@@ -1,4 +1,6 @@
 import type { TokenUsage } from '../upstream/spec.ts'
+import type { Cover } from './plan/gate.ts'
+import type { Metered } from './plan/meter.ts'
 
 export type Tier = 'serverless' | 'economy'
 
@@ -22,6 +24,8 @@ export interface Admission {
   readonly tier: Tier
   /** Names the immutable price version that the cost is computed from. */
   readonly priceHash: Uint8Array
+  /** Where a plan covers the call: then it costs the balance nothing, and counts on the plan's meter. */
+  readonly cover?: Cover
 }
 
 /** A charge ready to be posted. */
@@ -33,4 +37,6 @@ export interface Charge extends Admission {
   /** The target that served it, `upstream/model`, for the operator. */
   readonly target: string
   readonly outcome: Outcome
+  /** What it counts on the plan's meter, where a plan covers it; `costMicrocents` is 0 then. */
+  readonly metered?: Metered
 }

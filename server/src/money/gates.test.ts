@@ -105,7 +105,7 @@ test('a refusal names the first gate in their order that not even all that is se
       const decision = decide(spendable, held, worst, other)
       if (decision.kind !== 'refuse') return
       const all = spendable + held + other.elsewhereMicrocents
-      expect(decision.gate).toBe(firstShort(other.rooms, all, worst.firstStepMicrocents) ?? 'balance')
+      expect(decision.gate).toBe(firstShort(other.rooms, all, worst.firstStepMicrocents, GATES) ?? 'balance')
       for (const gate of GATES) {
         if (gate === decision.gate) break
         const left = other.rooms[gate]

@@ -51,7 +51,12 @@ export function roomsOf(figures: Figures): Rooms {
 }
 
 /** The first of these gates that leaves less than `needed` when `more` is added to each; null: none does. */
-export function firstShort(rooms: Rooms, more: bigint, needed: bigint, gates: readonly Gate[] = GATES): Gate | null {
+export function firstShort<Among extends Gate>(
+  rooms: Rooms,
+  more: bigint,
+  needed: bigint,
+  gates: readonly Among[],
+): Among | null {
   for (const gate of gates) {
     const room = rooms[gate]
     if (room !== null && room + more < needed) return gate
@@ -117,7 +122,7 @@ export function decide(
     return { kind: 'hold', microcents: ample ? worst.firstStepMicrocents : worst.wholeMicrocents }
   }
   const othersHave = heldMicrocents + elsewhereMicrocents
-  const gate = firstShort(rooms, spendableMicrocents + othersHave, worst.firstStepMicrocents)
+  const gate = firstShort(rooms, spendableMicrocents + othersHave, worst.firstStepMicrocents, GATES)
   if (gate !== null) return { kind: 'refuse', gate }
   // Nobody else can give anything back: the call gets all that is left and is cut when that is used up (C6).
   if (othersHave <= 0n && free >= worst.firstStepMicrocents) return { kind: 'hold', microcents: free }

@@ -2,6 +2,7 @@ import type { RandomBytes } from '../kernel/ids.ts'
 import { type Clock, MINUTE_MS } from '../kernel/time.ts'
 import type { Money } from './admit.ts'
 import type { Gate } from './gates.ts'
+import { openPlans, type PlansOptions } from './plan/plans.ts'
 import { Wallet } from './wallet.ts'
 import type { Writer } from './writer.ts'
 
@@ -21,6 +22,8 @@ export interface MoneyOptions {
   readonly onUnreadable?: () => void
   /** A limit has refused a call, or ended one; how it is noted is not waited for. */
   readonly onLimitReached?: (organizationId: string, gate: Gate) => void
+  /** Left out, no plan is ever offered. */
+  readonly plans?: Pick<PlansOptions, 'offered' | 'onUnreadable'>
 }
 
 /** The money part of one process, with what its surroundings tell it. */
@@ -30,6 +33,8 @@ export interface OpenMoney extends Money {
   hearRecall(organizationId: string): void
   /** Recalls may have been missed: comes into line with every account. */
   recallAll(): void
+  /** A subscription was changed: the next call of the organization sees it. */
+  hearSubscription(organizationId: string): void
   /**
    * Gives back what unused wallets have and forgets those, and folds what others have spent beyond where somebody must be
    * told. Rejects while the database is away; call it again then.
@@ -37,8 +42,10 @@ export interface OpenMoney extends Money {
   dropIdle(): Promise<void>
 }
 
+const NOTHING_OFFERED: PlansOptions['offered'] = () => []
+
 export function openMoney(options: MoneyOptions): OpenMoney {
-  const { clock, random, writer, ownsSlot, sendRecall, onUnreadable, onLimitReached } = options
+  const { clock, random, writer, ownsSlot, sendRecall, onUnreadable, onLimitReached, plans } = options
   const wallets = new Map<string, Wallet>()
   const giveBack = (wallet: Wallet) => writer.refill(wallet, 0n, { kind: 'recall' })
   // Without its slot it may not write; with it again it forgets its allotments and asks anew.
@@ -49,6 +56,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     clock,
     random,
     writer,
+    plans: openPlans({ clock, writer, offered: NOTHING_OFFERED, ...plans }),
     wallets,
     ownsSlot,
     waitingCalls: 0,
@@ -72,6 +80,9 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       const wallet = wallets.get(organizationId)
       if (wallet !== undefined) obey(wallet)
     },
+    hearSubscription(organizationId) {
+      wallets.get(organizationId)?.plan?.expire()
+    },
     recallAll() {
       for (const wallet of wallets.values()) obey(wallet)
     },
@@ -83,7 +94,8 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       const unusedSinceMs = clock.now() - IDLE_MS
       const idle = [...wallets.values()].filter((wallet) => wallet.isIdle && wallet.usedAtMs <= unusedSinceMs)
       const passing = [...wallets.values()].filter((wallet) => wallet.passesNotice && !idle.includes(wallet))
-      await Promise.all([...idle, ...passing].map(giveBack))
+      // Who never asked the account has nothing of it.
+      await Promise.all([...idle.filter(({ hasAsked }) => hasAsked), ...passing].map(giveBack))
       for (const wallet of idle) {
         const isUntouched = wallet.isIdle && wallet.usedAtMs <= unusedSinceMs && wallet.spendableMicrocents <= 0n
         if (isUntouched && wallets.get(wallet.organizationId) === wallet) wallets.delete(wallet.organizationId)

@@ -1,8 +1,8 @@
 import type { TokenRate } from '../catalog/price.ts'
 import type { TokenUsage } from '../upstream/spec.ts'
 import type { Admitted, Money } from './admit.ts'
-import type { Outcome } from './charge.ts'
-import { priceTokens } from './pricing.ts'
+import type { Charge, Outcome } from './charge.ts'
+import { priceTokens, weightedTokens } from './pricing.ts'
 
 /** What there is to charge for. */
 export interface Delivered {
@@ -16,13 +16,23 @@ export interface Delivered {
 
 /**
  * Charges a call at `rate`, the one in force when it was admitted, and ends its hold. The money leaves the wallet at once; the promise resolves when the charge is durable,
- * however long the database takes: an answer that waits for it must not leave before. Returns the cost in micro-cents.
+ * however long the database takes: an answer that waits for it must not leave before. Returns the cost in micro-cents; a
+ * call that a plan covers costs nothing, and counts on the plan's meter instead.
  * Throws when the call's hold has ended before: a call is charged once.
  */
 export async function settle(money: Money, admitted: Admitted, rate: TokenRate, delivered: Delivered): Promise<bigint> {
-  const costMicrocents = priceTokens(rate, delivered.usage)
-  admitted.hold.spend(costMicrocents)
+  const charge = chargeFor(admitted, rate, delivered)
+  admitted.hold.spend(charge.costMicrocents)
   const wallet = money.wallet(admitted.admission.organizationId)
-  await money.writer.post({ ...admitted.admission, ...delivered, costMicrocents }, wallet)
-  return costMicrocents
+  if (charge.metered !== undefined) wallet.plan?.add(charge.metered)
+  await money.writer.post(charge, wallet)
+  return charge.costMicrocents
+}
+
+function chargeFor({ admission }: Admitted, rate: TokenRate, delivered: Delivered): Charge {
+  const listMicrocents = priceTokens(rate, delivered.usage)
+  const { cover } = admission
+  if (cover === undefined) return { ...admission, ...delivered, costMicrocents: listMicrocents }
+  const metered = { ...weightedTokens(delivered.usage, cover.factorThousandths), listMicrocents }
+  return { ...admission, ...delivered, costMicrocents: 0n, metered }
 }

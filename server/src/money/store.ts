@@ -69,7 +69,8 @@ export async function postLedgerEntry(
 }
 
 /**
- * Posts a batch of charges: the rows, what this slot has spent by minute, and its sums by hour and day, in one statement
+ * Posts a batch of charges: the rows, what this slot has spent by minute, its sums by hour and day, and where plans cover
+ * some of them its rows of the plans' meters, in one statement
  * and so in one transaction. A charge that is there already is left alone and counted nowhere again, which makes the
  * statement safe to repeat whatever became of an earlier try. Only rows of this slot are updated: no two processes
  * ever wait for each other here.
@@ -80,9 +81,9 @@ export async function postCharges(
   charges: readonly Charge[],
   postedAtMs: number,
 ): Promise<void> {
-  const column = (pick: (charge: Charge) => string | number | bigint | boolean): string =>
+  const column = (pick: (charge: Charge) => string | number | bigint | boolean | null): string =>
     arrayLiteral(charges.map(pick))
-  await db.query(POST_CHARGES, [
+  const parameters = [
     column((c) => toTimestamp(c.admittedAtMs)),
     column((c) => c.chargeId),
     column((c) => c.organizationId),
@@ -99,28 +100,76 @@ export async function postCharges(
     column((c) => c.outcome),
     toTimestamp(postedAtMs),
     slot,
+  ]
+  if (charges.every(({ metered }) => metered === undefined)) {
+    await db.query(POST_CHARGES, parameters)
+    return
+  }
+  await db.query(POST_COVERED_TOO, [
+    ...parameters,
+    column((c) => (c.cover === undefined ? null : toTimestamp(c.cover.periodStartMs))),
+    column((c) => c.cover?.factorThousandths ?? null),
+    column((c) => c.metered?.inputTokens ?? null),
+    column((c) => c.metered?.outputTokens ?? null),
+    column((c) => c.metered?.listMicrocents ?? null),
   ])
 }
 
-const POST_CHARGES = `
+/** What the statement has beside the ordinary where plans cover charges of the batch. */
+interface PlanParts {
+  readonly columns: string
+  readonly arrays: string
+  readonly meters: string
+}
+
+const NO_PLAN_PARTS: PlanParts = { columns: '', arrays: '', meters: '' }
+
+const PLAN_PARTS: PlanParts = {
+  columns: ', plan_period, plan_factor, plan_input_tokens, plan_output_tokens, list_microcents',
+  arrays: `, $17::text::timestamptz[], $18::text::integer[], $19::text::bigint[], $20::text::bigint[],
+      $21::text::bigint[]`,
+  meters: `, metered_periods as (
+    insert into plan_periods as p (organization_id, period_start, slot, input_tokens, output_tokens, list_microcents)
+    select organization_id, plan_period, $16::integer, sum(plan_input_tokens), sum(plan_output_tokens),
+      sum(list_microcents)
+    from inserted where plan_period is not null group by 1, 2
+    on conflict (organization_id, period_start, slot) do update set
+      input_tokens = p.input_tokens + excluded.input_tokens,
+      output_tokens = p.output_tokens + excluded.output_tokens,
+      list_microcents = p.list_microcents + excluded.list_microcents
+  ), metered_hours as (
+    insert into plan_hours as h (organization_id, hour, period_start, slot, requests, input_tokens, output_tokens,
+      list_microcents)
+    select organization_id, date_bin('1 hour', admitted_at, 'epoch'), plan_period, $16::integer, count(*),
+      sum(plan_input_tokens), sum(plan_output_tokens), sum(list_microcents)
+    from inserted where plan_period is not null group by 1, 2, 3
+    on conflict (organization_id, hour, period_start, slot) do update set
+      requests = h.requests + excluded.requests,
+      input_tokens = h.input_tokens + excluded.input_tokens,
+      output_tokens = h.output_tokens + excluded.output_tokens,
+      list_microcents = h.list_microcents + excluded.list_microcents
+  )`,
+}
+
+const postingWith = ({ columns, arrays, meters }: PlanParts) => `
   with inserted as (
     insert into charges (admitted_at, id, organization_id, key_id, model, tier, price_hash, prompt_tokens,
-      cached_prompt_tokens, completion_tokens, estimated, cost_microcents, target, outcome, posted_at)
+      cached_prompt_tokens, completion_tokens, estimated, cost_microcents, target, outcome, posted_at${columns})
     select c.admitted_at, c.id, c.organization_id, c.key_id, c.model, c.tier, decode(c.price_hash, 'hex'),
       c.prompt_tokens, c.cached_prompt_tokens, c.completion_tokens, c.estimated, c.cost_microcents, c.target,
-      c.outcome, $15::timestamptz
+      c.outcome, $15::timestamptz${columns}
     from unnest($1::text::timestamptz[], $2::text::uuid[], $3::text::uuid[], $4::text::uuid[], $5::text::text[],
       $6::text::text[], $7::text::text[], $8::text::bigint[], $9::text::bigint[], $10::text::bigint[],
-      $11::text::boolean[], $12::text::bigint[], $13::text::text[], $14::text::text[])
+      $11::text::boolean[], $12::text::bigint[], $13::text::text[], $14::text::text[]${arrays})
       as c (admitted_at, id, organization_id, key_id, model, tier, price_hash, prompt_tokens, cached_prompt_tokens,
-        completion_tokens, estimated, cost_microcents, target, outcome)
+        completion_tokens, estimated, cost_microcents, target, outcome${columns})
     on conflict (admitted_at, id) do nothing
     returning organization_id, admitted_at, model, tier, key_id, prompt_tokens, cached_prompt_tokens,
-      completion_tokens, cost_microcents
+      completion_tokens, cost_microcents${columns}
   ), spent as (
     insert into spent_slices as s (organization_id, slot, minute, spent_microcents)
     select organization_id, $16::integer, date_bin('1 minute', admitted_at, 'epoch'), sum(cost_microcents)
-    from inserted group by 1, 3
+    from inserted group by 1, 3 having sum(cost_microcents) > 0
     on conflict (organization_id, slot, minute) do update set spent_microcents = s.spent_microcents + excluded.spent_microcents
   ), hours as (
     select organization_id, date_bin('1 hour', admitted_at, 'epoch') as hour, model, tier, key_id, count(*) as requests,
@@ -134,7 +183,7 @@ const POST_CHARGES = `
     on conflict (organization_id, day, slot) do update set
       requests = d.requests + excluded.requests,
       cost_microcents = d.cost_microcents + excluded.cost_microcents
-  )
+  )${meters}
   insert into usage_rollups as r (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
     cached_prompt_tokens, completion_tokens, cost_microcents)
   select organization_id, hour, model, tier, key_id, $16::integer, requests, prompt_tokens, cached_prompt_tokens,
@@ -146,6 +195,9 @@ const POST_CHARGES = `
     cached_prompt_tokens = r.cached_prompt_tokens + excluded.cached_prompt_tokens,
     completion_tokens = r.completion_tokens + excluded.completion_tokens,
     cost_microcents = r.cost_microcents + excluded.cost_microcents`
+
+const POST_CHARGES = postingWith(NO_PLAN_PARTS)
+const POST_COVERED_TOO = postingWith(PLAN_PARTS)
 
 /** Keeps a charge that the database refuses, for an operator to look at. */
 export async function buryCharge(db: Queryable, charge: Charge, reason: string, failedAtMs: number): Promise<void> {

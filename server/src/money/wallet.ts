@@ -4,6 +4,7 @@
  */
 
 import { type Beyond, GATES, type Gate, NOTHING_BEYOND, passedBy } from './gates.ts'
+import type { PlanMeter } from './plan/meter.ts'
 
 /** What a refill did for one organization. */
 export interface Refilled extends Beyond {
@@ -39,11 +40,15 @@ export class Wallet {
   users = 0
   /** When a call last asked, milliseconds since the epoch. */
   usedAtMs = 0
+  /** Whether the account was ever asked for anything: what came of it may have been lost on the way. */
+  hasAsked = false
   /** When other processes were last asked to give something back, on the monotonic clock. */
   recalledAtMs = Number.NEGATIVE_INFINITY
   /** What the account said beside the grant, at the last refill. */
   beyond: Beyond = NOTHING_BEYOND
   stopped: Gate | null = null
+  /** What is known of its plan; null where no plan is offered, or nobody has asked yet. */
+  plan: PlanMeter | null = null
   dayStartMs = 0
   passesNotice = false
   /** Gates that a running call must respect when it extends its hold. */
@@ -79,7 +84,8 @@ export class Wallet {
 
   /** True when no call uses it and no charge of it is on its way. */
   get isIdle(): boolean {
-    return this.users === 0 && this.unpostedMicrocents === 0n && this.waiting.length === 0
+    const isSettled = this.unpostedMicrocents === 0n && (this.plan === null || this.plan.isIdle)
+    return this.users === 0 && isSettled && this.waiting.length === 0
   }
 
   /** Takes up what a refill has brought. No batch of this process may have been posted since it was decided. */
@@ -128,12 +134,15 @@ export class Wallet {
 /** Money set aside for one call. Ends exactly once: by {@link release} or by {@link spend}. */
 export class Hold {
   private readonly wallet: Wallet
+  /** True where a plan covers the call: it needs no money, however long it goes on, and meets no gate on it. */
+  readonly isCovered: boolean
   private amount: bigint
   private ended = false
 
   /** Takes `microcents` out of what the wallet can spend. The caller has made sure that it is there. */
-  constructor(wallet: Wallet, microcents: bigint) {
+  constructor(wallet: Wallet, microcents: bigint, isCovered = false) {
     this.wallet = wallet
+    this.isCovered = isCovered
     this.amount = microcents
     wallet.heldMicrocents += microcents
     wallet.users += 1
@@ -150,6 +159,7 @@ export class Hold {
   /** Takes more, when the wallet has it. False changes nothing: it has not, or the hold has ended. */
   tryExtend(toMicrocents: bigint): boolean {
     if (this.ended) return false
+    if (this.isCovered) return true
     const more = toMicrocents - this.amount
     if (more <= 0n) return true
     if (this.wallet.extendableMicrocents < more) return false

@@ -10,6 +10,8 @@ import type { Log } from '../kernel/log.ts'
 import { type Clock, SECOND_MS, sleep, utcDay } from '../kernel/time.ts'
 import { refillAllotments, type Want } from './accounts/refill.ts'
 import type { Charge } from './charge.ts'
+import type { PlanMeter } from './plan/meter.ts'
+import { PlanReads } from './plan/reads.ts'
 import { type Ask, RefillQueue } from './refillQueue.ts'
 import { buryCharge, ensureChargePartition, postCharges } from './store.ts'
 import type { Wallet } from './wallet.ts'
@@ -54,6 +56,7 @@ export class Writer {
   private readonly pending: Pending[] = []
   private readonly underWay: Pending[] = []
   private readonly refills = new RefillQueue()
+  private readonly planReads = new PlanReads()
   private readonly partitions = new Set<string>()
   private running: Promise<void> | null = null
   private epoch = 0
@@ -91,7 +94,18 @@ export class Writer {
    * of running calls first, then in the order of asking.
    */
   refill(wallet: Wallet, wantedMicrocents: bigint, ask: Ask = { kind: 'launch' }): Promise<void> {
+    wallet.hasAsked = true
     const done = this.refills.add(wallet, wantedMicrocents, ask)
+    this.run()
+    return done
+  }
+
+  /**
+   * Reads an organization's plan and its meter between two batches, so that what this process has posted is in it, and what
+   * it posts from then on is not. Rejects when the database can't be asked now.
+   */
+  readPlan(wallet: Wallet, meter: PlanMeter): Promise<void> {
+    const done = this.planReads.add(wallet, meter)
     this.run()
     return done
   }
@@ -113,7 +127,8 @@ export class Writer {
   private async work(): Promise<void> {
     // Lets everything that finishes in this turn of the event loop join the first batch.
     await Promise.resolve()
-    while (this.pending.length > 0 || this.refills.size > 0) {
+    while (this.pending.length > 0 || this.refills.size > 0 || this.planReads.size > 0) {
+      if (this.planReads.size > 0) await this.planReads.run(this.dependencies.database, this.dependencies.clock)
       if (this.refills.size > 0) await this.refillAll()
       if (this.pending.length > 0) await this.postBatch()
     }
@@ -160,6 +175,7 @@ export class Writer {
         this.partitions.clear()
         log.warn({ err: error, charges: batch.length }, 'charges not posted yet; trying again')
         this.refills.failAll(error)
+        this.planReads.failAll(error)
         await sleep(clock, delayMs)
       }
     }
@@ -173,6 +189,7 @@ export class Writer {
     for (const { charge, wallet } of batch) {
       wallet.unpostedMicrocents -= charge.costMicrocents
       wallet.postedMicrocents += charge.costMicrocents
+      if (charge.metered !== undefined) wallet.plan?.end(charge.metered, true)
     }
   }
 
@@ -210,6 +227,7 @@ export class Writer {
       }
     }
     wallet.unpostedMicrocents -= charge.costMicrocents
+    if (charge.metered !== undefined) wallet.plan?.end(charge.metered, false)
     wallet.wakeAll()
     onBuried?.(charge)
   }

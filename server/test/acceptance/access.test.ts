@@ -16,7 +16,7 @@ const endpoints: Endpoint[] = [
   ['GET', '/models/svc/demo', 'serverless:read', 'served'],
   ['POST', '/chat/completions', 'serverless:write', 'served'],
   ['GET', '/billing/balance', 'billing:read', 'served'],
-  ['GET', '/inference/preflight?model=svc/demo', 'serverless:read', 'not_found'],
+  ['GET', '/inference/preflight?model=svc/demo', 'serverless:read', 'served'],
   ['POST', '/embeddings', 'serverless:write', 'not_found'],
   ['POST', '/images/generations', 'serverless:write', 'not_found'],
   ['POST', '/videos', 'serverless:write', 'not_found'],
@@ -34,7 +34,7 @@ const endpoints: Endpoint[] = [
   ['GET', '/billing/deposits/d1', 'billing:read', 'not-found'],
   ['GET', '/billing/spending-limit', 'billing:read', 'served'],
   ['PUT', '/billing/spending-limit', 'billing:write admin', 'served'],
-  ['GET', '/billing/subscription', 'billing:read', 'not_found'],
+  ['GET', '/billing/subscription', 'billing:read', 'served'],
   ['POST', '/billing/subscription/checkout', 'billing:write admin', 'payment-source-unavailable'],
   ['POST', '/billing/subscription/portal', 'billing:write admin', 'payment-source-unavailable'],
 ]

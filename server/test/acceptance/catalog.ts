@@ -26,6 +26,21 @@ models:
     status: deprecated
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+  - id: svc/covered
+    aliases: [covered]
+    context_length: 4096
+    plan_covered: true
+    usage_factor: 2
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    targets: [{ upstream: sandbox, model: sandbox }]
+plans:
+  - { key: small, name: Small, input_tokens_monthly: 100, output_tokens_monthly: 100, weekly_tokens: 150 }
+  - key: large
+    name: Large
+    input_tokens_monthly: 1000000
+    output_tokens_monthly: 1000000
+    weekly_tokens: 1000000
+    max_usage_cents: 100
 `
 
 /** A chat request that is good; `more` is laid over it. */

@@ -18,7 +18,9 @@ const OPERATIONS = {
   'get /models': 'listModels',
   'get /models/{id}': 'retrieveModel',
   'post /chat/completions': 'createChatCompletion',
+  'get /inference/preflight': 'getInferencePreflight',
   'get /billing/balance': 'getBalance',
+  'get /billing/subscription': 'getSubscription',
   'get /billing/spending-limit': 'getSpendingLimit',
   'put /billing/spending-limit': 'setSpendingLimit',
 }
@@ -74,6 +76,8 @@ describe('each operation', () => {
     ['get /models', [200, 304, 400, 401, 403, 429, 500, 503]],
     ['get /models/{id}', [200, 304, 400, 401, 403, 404, 429, 500, 503]],
     ['post /chat/completions', [200, 400, 401, 402, 403, 404, 413, 422, 429, 500, 502, 503, 504]],
+    ['get /inference/preflight', [200, 400, 401, 403, 404, 429, 500, 503]],
+    ['get /billing/subscription', [200, 401, 403, 422, 429, 500, 503]],
     ['get /billing/balance', [200, 401, 403, 422, 429, 500, 503]],
   ])('%s has the statuses %j', (name, statuses) => {
     const [method = '', path = ''] = name.split(' ')

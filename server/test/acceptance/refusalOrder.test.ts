@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
 import { chat, directed, SETTINGS } from './catalog.ts'
+import { useUpPlan } from './plans.ts'
 
 const path = '/chat/completions'
 const ANNOUNCED = { 'Content-Length': '70000' }
@@ -25,6 +26,8 @@ beforeAll(async () => {
   }
   await make('good', {})
   await make('poor', { cents: 0 })
+  await useUpPlan(gateway.database, await make('used up', { cents: 0 }))
+  await make('billing only', { scopes: 'billing:write' })
   await make('reader', { scopes: 'read_only' })
   await make('expired reader', { scopes: 'read_only', expiresAtMs: 1 })
   await make('chat only', { scopes: 'serverless:write' })
@@ -91,6 +94,26 @@ const rows: Row[] = [
     'stream_limit_exceeded',
   ],
   ['429 open requests', '503', { path, body: directed('fail=unavailable'), key: 'busy' }, 'stream_limit_exceeded'],
+  [
+    '429 plan',
+    '402 balance',
+    { path, body: chat({ model: 'svc/covered' }), key: 'used up' },
+    'subscription_quota_exhausted',
+  ],
+  ['404 model', '429 plan', { path, body: chat(NO_MODEL), key: 'used up' }, 'model_not_found'],
+  [
+    '429 plan',
+    '503',
+    { path, body: directed('fail=unavailable', { model: 'svc/covered' }), key: 'used up' },
+    'subscription_quota_exhausted',
+  ],
+  ['unknown query', '400 without a model', { path: '/inference/preflight?x=1', key: 'good' }, 'unsupported_parameter'],
+  [
+    '403',
+    '404 model of preflight',
+    { path: '/inference/preflight?model=x', key: 'billing only' },
+    'insufficient_scope',
+  ],
   ['402', '503', { path, body: directed('fail=unavailable'), key: 'poor' }, 'insufficient_balance'],
   ['402', '504', { path, body: directed('fail=timeout'), key: 'poor' }, 'insufficient_balance'],
   ['402', '400 of the upstream', { path, body: directed('nonsense'), key: 'poor' }, 'insufficient_balance'],

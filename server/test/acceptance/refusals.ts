@@ -11,6 +11,8 @@ export interface Expected {
   /** The header, where there must be one; there must be none otherwise. */
   readonly retryAfter?: number
   readonly allow?: string
+  /** The header that keeps OpenAI's clients from trying again; there must be none otherwise. */
+  readonly shouldRetry?: string
   /** What the words for the client must say, among others. */
   readonly says?: string | RegExp
 }
@@ -39,12 +41,13 @@ const GENERATED_ID = /^[0-9a-f]{32}$/
 
 /** Every field and header of a refusal in the envelope, and none beside them. */
 export function expectRefusal(answer: Answer, envelope: 'A' | 'B', expected: Expected): void {
-  const { status, code, retryAfter, allow, says } = expected
+  const { status, code, retryAfter, allow, shouldRetry, says } = expected
   const { headers, json, text } = answer
   expect({ status: answer.status, code: codeOf(json) }).toEqual({ status, code })
   expect(headers.get('Content-Type')).toBe(envelope === 'A' ? 'application/problem+json' : 'application/json')
   expect(headers.get('Retry-After')).toBe(retryAfter === undefined ? null : String(retryAfter))
   expect(headers.get('Allow')).toBe(allow ?? null)
+  expect(headers.get('x-should-retry')).toBe(shouldRetry ?? null)
   expect(headers.get('X-Request-Id')).toMatch(GENERATED_ID)
   if (envelope === 'A') {
     expect(json).toEqual(problem(answer, expected))

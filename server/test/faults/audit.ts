@@ -1,6 +1,8 @@
 /** Holds what clients received and what the upstream gave against the books. */
 
 import type { Database } from '../../src/io/postgres/database.ts'
+import { describe } from '../../src/money/ledger/disagreement.ts'
+import { verifyAll } from '../../src/money/ledger/verifyAll.ts'
 import { findImbalances } from '../../src/money/store.ts'
 import type { Received } from './caller.ts'
 import type { CountingUpstream } from './countingUpstream.ts'
@@ -17,6 +19,8 @@ interface ChargeRow {
   readonly prompt_tokens: bigint
   readonly completion_tokens: bigint
   readonly cost_microcents: bigint
+  /** Of a charge that a plan covers. */
+  readonly list_microcents: bigint | null
 }
 
 export interface Evidence {
@@ -31,7 +35,7 @@ export interface Evidence {
 /** Everything that is wrong, a line each; empty when the books are right. */
 export async function audit(database: Database, evidence: Evidence): Promise<string[]> {
   const charges = await database.query<ChargeRow>(
-    `select replace(id::text, '-', '') as id, model, outcome, estimated, prompt_tokens, completion_tokens, cost_microcents
+    `select replace(id::text, '-', '') as id, model, outcome, estimated, prompt_tokens, completion_tokens, cost_microcents, list_microcents
      from charges where organization_id = $1::uuid`,
     [evidence.organizationId],
   )
@@ -64,7 +68,10 @@ function auditCharge(charge: ChargeRow, evidence: Evidence): string[] {
   const { received, upstream, stoppedCleanly } = evidence
   const problems: string[] = []
   const sum = charge.prompt_tokens * PRICE_MICROCENTS.input + charge.completion_tokens * PRICE_MICROCENTS.output
-  if (charge.cost_microcents !== (sum + 999_999n) / 1_000_000n) problems.push('its cost is not its price')
+  const list = charge.list_microcents ?? charge.cost_microcents
+  if (list !== (sum + 999_999n) / 1_000_000n) problems.push('its cost is not its price')
+  if (charge.list_microcents !== null && charge.cost_microcents !== 0n)
+    problems.push('it is covered, and costs something')
   if (charge.completion_tokens <= 0n) problems.push('no token was generated')
   const seen = received.find(({ id }) => id === `chatcmpl-${charge.id}`)
   // Only a sandbox call whose end was not reached has no usage, and so not its number.
@@ -105,6 +112,8 @@ async function auditSums(
   for (const each of await findImbalances(database)) {
     problems.push(`the books of ${each.organization_id} disagree: ${JSON.stringify(each, bigintAsText)}`)
   }
+  // Charges against prices, rollups, and the meters of plans.
+  for await (const found of verifyAll({ database, pause: async () => {} })) problems.push(describe(found))
   const spent = charges.reduce((total, charge) => total + charge.cost_microcents, 0n)
   const [account] = await database.query<{ balance_microcents: bigint; allotted_microcents: bigint }>(
     'select balance_microcents, allotted_microcents from accounts where organization_id = $1::uuid',

@@ -15,16 +15,22 @@ beforeAll(async () => {
 
 afterAll(() => runner.close(), LIMIT_MS)
 
+let coveredInAll = 0
 for (let seed = 1; seed <= SEEDS; seed += 1) {
   test(
     `seed ${seed}: what was answered whole is charged once, and nothing else is wrong (${replayOf(seed)})`,
     async () => {
-      const { problems, struck, whole, charges } = await runner.run(seed)
+      const { problems, struck, whole, charges, covered } = await runner.run(seed)
       expect(problems).toEqual([])
       // Otherwise the seed has tried nothing.
       expect(struck).toBe(true)
       expect(charges).toBeGreaterThanOrEqual(whole)
+      coveredInAll += covered
     },
     LIMIT_MS,
   )
 }
+
+test('some of what was charged was covered by a plan', () => {
+  expect(coveredInAll).toBeGreaterThan(SEEDS)
+})

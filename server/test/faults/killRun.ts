@@ -1,6 +1,8 @@
 /** Runs seeds of the kill test: load, the end of the world, a restart on the same data, and a look into the books. */
 
+import { systemClock } from '../../src/io/clock.ts'
 import { MICROCENTS_PER_CENT } from '../../src/kernel/money.ts'
+import { setSubscription } from '../../src/money/plan/setSubscription.ts'
 import { makeCustomer } from '../customer.ts'
 import { killPostgres, openDirectory, readPostmaster } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
@@ -19,6 +21,8 @@ export interface KillResult {
   readonly whole: number
   readonly cutShort: number
   readonly charges: number
+  /** Of them those that a plan covers. */
+  readonly covered: number
 }
 
 export interface KillRunner {
@@ -33,6 +37,14 @@ export function replayOf(seed: number): string {
 
 const CREDIT_CENTS = 100_000
 
+const PLAN = {
+  planKey: 'small',
+  status: 'active',
+  periodStartMs: Date.UTC(2020, 0, 1),
+  periodEndMs: Date.UTC(2120, 0, 1),
+  cancelAtPeriodEnd: false,
+}
+
 /** One data directory, and a gateway on it that dies and comes back once a seed. */
 export async function startKillRunner(): Promise<KillRunner> {
   const upstream = startCountingUpstream()
@@ -43,7 +55,12 @@ export async function startKillRunner(): Promise<KillRunner> {
   return {
     async run(seed) {
       const plan = planOf(seed)
-      const customer = await withDirectory(dataDir, (database) => makeCustomer(database, { cents: CREDIT_CENTS }))
+      const customer = await withDirectory(dataDir, async (database) => {
+        const made = await makeCustomer(database, { cents: CREDIT_CENTS })
+        // Every other seed begins under a plan, whose quota some of the calls use up.
+        if (seed % 2 === 0) await setSubscription(database, made.organizationId, PLAN, systemClock.now())
+        return made
+      })
       upstream.forget()
       const problems: string[] = []
       if (plan.fault.kind === 'send') {
@@ -71,13 +88,24 @@ export async function startKillRunner(): Promise<KillRunner> {
           stoppedCleanly: plan.fault.kind === 'stop',
         }
         problems.push(...(await audit(database, evidence)))
-        const [{ count } = { count: 0n }] = await database.query<{ count: bigint }>(
-          'select count(*) as count from charges where organization_id = $1::uuid',
-          [customer.organizationId],
-        )
+        const [{ count, covered } = { count: 0n, covered: 0n }] = await database.query<{
+          count: bigint
+          covered: bigint
+        }>('select count(*) as count, count(plan_period) as covered from charges where organization_id = $1::uuid', [
+          customer.organizationId,
+        ])
         const whole = received.filter((each) => each.whole).length
         const cutShort = received.filter((each) => each.id !== null && !each.whole && !each.hungUp).length
-        return { seed, fault: plan.fault, problems, struck, whole, cutShort, charges: Number(count) }
+        return {
+          seed,
+          fault: plan.fault,
+          problems,
+          struck,
+          whole,
+          cutShort,
+          charges: Number(count),
+          covered: Number(covered),
+        }
       })
     },
     async close() {
@@ -91,7 +119,7 @@ export async function startKillRunner(): Promise<KillRunner> {
 export function settingsFor(upstream: CountingUpstream): string {
   const pricing = 'pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }'
   const model = (name: string, target: string) =>
-    `  - { id: svc/${name}, context_length: 32768, max_output_tokens: 4096, ${pricing}, targets: [${target}] }`
+    `  - { id: svc/${name}, plan_covered: true, context_length: 32768, max_output_tokens: 4096, ${pricing}, targets: [${target}] }`
   return [
     'open_requests_per_key: 1000',
     'upstreams:',
@@ -100,6 +128,8 @@ export function settingsFor(upstream: CountingUpstream): string {
     'models:',
     model('sandbox', '{ upstream: simulated, model: sandbox }'),
     ...UPSTREAM_MODELS.map((name) => model(name, `{ upstream: counting, model: ${name} }`)),
+    'plans:',
+    '  - { key: small, name: Small, input_tokens_monthly: 300, output_tokens_monthly: 100000, weekly_tokens: 100000 }',
     '',
   ].join('\n')
 }

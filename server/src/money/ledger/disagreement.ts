@@ -5,6 +5,9 @@ import { toTimestamp } from '../../kernel/time.ts'
 /** Requests, prompt, cached and completion tokens, micro-cents. */
 export type Figures = readonly [bigint, bigint, bigint, bigint, bigint]
 
+/** Weighted input and output tokens, and micro-cents by list price. */
+export type Metered = readonly [bigint, bigint, bigint]
+
 export type Disagreement =
   /** Σ ledger entries − Σ charges is not what the account and its allotments keep. */
   | { readonly kind: 'balance'; readonly organizationId: string; readonly booked: bigint; readonly kept: bigint }
@@ -25,6 +28,32 @@ export type Disagreement =
       readonly chargeId: string
       readonly priceHash: string
       readonly problem: 'missing' | 'altered'
+    }
+  /** A charge that a plan covers costs something, or counts on the meter what its usage does not come to. */
+  | {
+      readonly kind: 'cover'
+      readonly organizationId: string
+      readonly chargeId: string
+      readonly charged: bigint
+      readonly metered: Metered
+      readonly recomputed: Metered
+    }
+  /** The covered charges of an hour are not what the plan's meter of that hour says. */
+  | {
+      readonly kind: 'plan_hour'
+      readonly organizationId: string
+      readonly hourMs: number
+      readonly periodStartMs: number
+      readonly charged: Metered | null
+      readonly metered: Metered | null
+    }
+  /** The meter of a plan's period is not the sum of its hours. */
+  | {
+      readonly kind: 'plan_period'
+      readonly organizationId: string
+      readonly periodStartMs: number
+      readonly hours: Metered | null
+      readonly period: Metered | null
     }
   /** The charges of an hour are not what its rollups say. */
   | {
@@ -68,6 +97,21 @@ export function describe(found: Disagreement): string {
       return `${who}: charge ${found.chargeId} cites the price ${found.priceHash}, which is ${
         found.problem === 'missing' ? 'not stored' : 'stored with other figures'
       }`
+    case 'cover':
+      return (
+        `${who}: charge ${found.chargeId} is covered by a plan and ${found.charged} micro-cents; it counts ` +
+        `${tokens(found.metered)}, its usage ${tokens(found.recomputed)}`
+      )
+    case 'plan_hour':
+      return (
+        `${who}: ${toTimestamp(found.hourMs)}, plan's period from ${toTimestamp(found.periodStartMs)}: ` +
+        `covered charges have ${tokens(found.charged)}; the meter ${tokens(found.metered)}`
+      )
+    case 'plan_period':
+      return (
+        `${who}: the hours of the plan's period from ${toTimestamp(found.periodStartMs)} come to ` +
+        `${tokens(found.hours)}; the period's meter says ${tokens(found.period)}`
+      )
     case 'rollup':
       return (
         `${who}: ${toTimestamp(found.hourMs)}, ${found.model} (${found.tier}), key ${found.keyId}: ` +
@@ -84,6 +128,12 @@ function figures(read: Figures | null): string {
   if (read === null) return 'nothing'
   const [requests, prompt, cached, completion, cost] = read
   return `${requests} requests, ${prompt}+${completion} tokens (${cached} cached), ${cost} micro-cents`
+}
+
+function tokens(read: Metered | null): string {
+  if (read === null) return 'nothing'
+  const [input, output, list] = read
+  return `${input}+${output} weighted tokens, ${list} micro-cents by list price`
 }
 
 /** For machines: amounts as digits in strings, since they may pass what a JSON number holds exactly. */

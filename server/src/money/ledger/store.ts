@@ -3,7 +3,7 @@
 import { arrayLiteral, type Queryable, type Transaction } from '../../io/postgres/database.ts'
 import { LOCK_CLASS } from '../../io/postgres/locks.ts'
 import { DAY_MS, HOUR_MS, toTimestamp } from '../../kernel/time.ts'
-import type { Figures } from './disagreement.ts'
+import type { Figures, Metered } from './disagreement.ts'
 
 /** Days of whose charges there is a partition, oldest first, as `YYYY-MM-DD`. */
 export async function listChargeDays(db: Queryable): Promise<string[]> {
@@ -81,6 +81,8 @@ export interface ChargeRow {
   readonly cachedPromptTokens: bigint
   readonly completionTokens: bigint
   readonly costMicrocents: bigint
+  /** Where a plan covers it: the usage factor in thousandths, and what it counts on the plan's meter. */
+  readonly cover: { readonly factorThousandths: number; readonly metered: Metered } | null
 }
 
 /** A page of charges from `from` on and before `beforeMs`, in the order of their key. */
@@ -99,9 +101,14 @@ export async function readCharges(
     cached: bigint
     completion: bigint
     cost: bigint
+    factor: number | null
+    plan_input: bigint
+    plan_output: bigint
+    list: bigint
   }>(
     `select id, admitted_at, organization_id, encode(price_hash, 'hex') as price_hash, prompt_tokens as prompt,
-       cached_prompt_tokens as cached, completion_tokens as completion, cost_microcents as cost
+       cached_prompt_tokens as cached, completion_tokens as completion, cost_microcents as cost,
+       plan_factor as factor, plan_input_tokens as plan_input, plan_output_tokens as plan_output, list_microcents as list
      from charges
      where admitted_at >= $1::timestamptz and admitted_at < $3::timestamptz
        and (admitted_at, id) > ($1::timestamptz, $2::uuid)
@@ -117,6 +124,10 @@ export async function readCharges(
     cachedPromptTokens: row.cached,
     completionTokens: row.completion,
     costMicrocents: row.cost,
+    cover:
+      row.factor === null
+        ? null
+        : { factorThousandths: row.factor, metered: [row.plan_input, row.plan_output, row.list] },
   }))
 }
 

@@ -8,8 +8,10 @@ import { type PriceTable, priceFromJson, priceHash, rateAt } from '../../catalog
 import type { Queryable } from '../../io/postgres/database.ts'
 import { toHex } from '../../kernel/ids.ts'
 import { DAY_MS, HOUR_MS } from '../../kernel/time.ts'
-import { priceTokens } from '../pricing.ts'
-import type { Disagreement } from './disagreement.ts'
+import type { TokenUsage } from '../../upstream/spec.ts'
+import { verifyPlanHours } from '../plan/verify.ts'
+import { priceTokens, weightedTokens } from '../pricing.ts'
+import type { Disagreement, Metered } from './disagreement.ts'
 import {
   type ChargeRow,
   compareDay,
@@ -63,7 +65,7 @@ export async function* verifyAccounts({ database, pause }: VerifyDependencies): 
 export async function* verifyDay(dependencies: VerifyDependencies, day: string): AsyncGenerator<Disagreement, void> {
   const { database, pause } = dependencies
   const dayMs = Date.parse(`${day}T00:00:00Z`)
-  yield* verifyCharges(dependencies, dayMs, dayMs + DAY_MS)
+  const hasCovered = yield* verifyCharges(dependencies, dayMs, dayMs + DAY_MS)
   for (const { organizationId, hours, days } of await compareDay(database, dayMs, DIFFERENCES_MOST)) {
     yield { kind: 'day', organizationId, day, hours, days }
   }
@@ -81,14 +83,19 @@ export async function* verifyDay(dependencies: VerifyDependencies, day: string):
     }
     await pause()
   }
+  yield* verifyPlanHours(dependencies, dayMs, hasCovered, DIFFERENCES_MOST)
 }
 
-/** Every charge admitted in a window: what its usage costs at the price that it cites. */
+/**
+ * Every charge admitted in a window: what its usage costs at the price that it cites, and where a plan covers it what it
+ * counts on the meter. Returns whether a plan covers any.
+ */
 async function* verifyCharges(
   { database, pause }: VerifyDependencies,
   startMs: number,
   endMs: number,
-): AsyncGenerator<Disagreement, void> {
+): AsyncGenerator<Disagreement, boolean> {
+  let hasCovered = false
   const prices = new Map<string, PriceTable | 'missing' | 'altered'>()
   for (let from = { admittedAtMs: startMs, id: LOWEST_UUID }; ; ) {
     const page = await readCharges(database, from, endMs, CHARGES_PAGE)
@@ -99,11 +106,12 @@ async function* verifyCharges(
         price = await readPrice(database, charge.priceHash)
         prices.set(charge.priceHash, price)
       }
+      hasCovered ||= charge.cover !== null
       const found = checkCharge(charge, price)
       if (found !== null) yield found
     }
     const last = page.at(-1)
-    if (last === undefined || page.length < CHARGES_PAGE) return
+    if (last === undefined || page.length < CHARGES_PAGE) return hasCovered
     from = last
     await pause()
   }
@@ -126,12 +134,26 @@ function checkCharge(charge: ChargeRow, price: PriceTable | 'missing' | 'altered
   if (price === 'missing' || price === 'altered') {
     return { kind: 'price', organizationId, chargeId, priceHash: hash, problem: price }
   }
-  const recomputed = priceTokens(rateAt(price, charge.admittedAtMs), {
+  const usage = {
     promptTokens: Number(charge.promptTokens),
     cachedPromptTokens: Number(charge.cachedPromptTokens),
     completionTokens: Number(charge.completionTokens),
-  })
+  }
+  const recomputed = priceTokens(rateAt(price, charge.admittedAtMs), usage)
+  if (charge.cover !== null) return checkCover(charge, charge.cover, usage, recomputed)
   return recomputed === costMicrocents
     ? null
     : { kind: 'cost', organizationId, chargeId, charged: costMicrocents, recomputed }
+}
+
+function checkCover(
+  { organizationId, id: chargeId, costMicrocents }: ChargeRow,
+  { factorThousandths, metered }: NonNullable<ChargeRow['cover']>,
+  usage: TokenUsage,
+  listMicrocents: bigint,
+): Disagreement | null {
+  const { inputTokens, outputTokens } = weightedTokens(usage, factorThousandths)
+  const recomputed: Metered = [inputTokens, outputTokens, listMicrocents]
+  const agrees = costMicrocents === 0n && recomputed.every((figure, index) => figure === metered[index])
+  return agrees ? null : { kind: 'cover', organizationId, chargeId, charged: costMicrocents, metered, recomputed }
 }

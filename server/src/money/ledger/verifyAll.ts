@@ -1,3 +1,4 @@
+import { verifyPlanPeriods } from '../plan/verify.ts'
 import type { Disagreement } from './disagreement.ts'
 import { listChargeDays, listDroppedDays } from './store.ts'
 import { type VerifyDependencies, verifyAccounts, verifyDay } from './verify.ts'
@@ -5,6 +6,7 @@ import { type VerifyDependencies, verifyAccounts, verifyDay } from './verify.ts'
 /** All of the books, the oldest day first: as long as there are charges. The result of each step is found once only. */
 export async function* verifyAll(dependencies: VerifyDependencies): AsyncGenerator<Disagreement, void> {
   yield* verifyAccounts(dependencies)
+  yield* verifyPlanPeriods(dependencies)
   const { database } = dependencies
   const days = new Set([...(await listChargeDays(database)), ...(await listDroppedDays(database))])
   for (const day of [...days].sort()) yield* verifyDay(dependencies, day)

@@ -1,6 +1,7 @@
 import type { Database } from '../../io/postgres/database.ts'
 import type { Log } from '../../kernel/log.ts'
 import { type Clock, DAY_MS, HOUR_MS, sleep, utcDay } from '../../kernel/time.ts'
+import { verifyPlanPeriods } from '../plan/verify.ts'
 import { type Disagreement, disagreementToJson } from './disagreement.ts'
 import { claimDayToVerify, listChargeDays, noteVerified } from './store.ts'
 import { verifyAccounts, verifyDay } from './verify.ts'
@@ -50,7 +51,7 @@ export async function verifyNextDay(dependencies: BackgroundDependencies): Promi
     if (isStopping()) throw new Error(`the process stops; the verification of ${day} is left to another time`)
   }
   const verifying = { database, pause }
-  for (const check of [verifyAccounts(verifying), verifyDay(verifying, day)]) {
+  for (const check of [verifyAccounts(verifying), verifyPlanPeriods(verifying), verifyDay(verifying, day)]) {
     for await (const disagreement of check) note(disagreement)
   }
   await noteVerified(database, day, found, clock.now())

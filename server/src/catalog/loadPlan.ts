@@ -1,0 +1,76 @@
+import { z } from 'zod'
+import type { Path, Report } from './document.ts'
+import { amountOf, cents, microcents } from './loadAmount.ts'
+import type { Plan } from './plan.ts'
+import { closed, label, readShape, whole } from './shape.ts'
+
+/** Far more than anyone sells. */
+const PLANS_MAX = 100
+
+/** Exact in every number that shows it; a million calls of a million tokens each are a thousandth of it. */
+const QUOTA_MAX = Number.MAX_SAFE_INTEGER
+
+/** Ten million dollars: exact in micro-cents too. */
+const BACKSTOP_MAX_MICROCENTS = 1_000_000_000_000_000n
+
+/** Stands on the wire where there is no plan at all. */
+const NO_PLAN_KEY = 'none'
+
+const PlanShape = closed(
+  {
+    key: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z, 0-9, '_' and '-', the first a letter or digit")
+      .refine((key) => key !== NO_PLAN_KEY, `must not be '${NO_PLAN_KEY}': that stands for having no plan`),
+    name: label,
+    input_tokens_monthly: whole(1, QUOTA_MAX),
+    output_tokens_monthly: whole(1, QUOTA_MAX),
+    weekly_tokens: whole(1, QUOTA_MAX),
+    max_usage_cents: cents(BACKSTOP_MAX_MICROCENTS),
+    max_usage_microcents: microcents(BACKSTOP_MAX_MICROCENTS),
+  },
+  {
+    models: "a model says by itself that plans cover it: write 'plan_covered: true' with the model",
+    max_usage_micro_cents: "write 'max_usage_microcents'",
+    price: 'what a plan costs is not set here: remove it',
+  },
+)
+
+/** Reads the section `plans`: what was good of it, in the order of the file. The rest is reported. */
+export function loadPlans(value: unknown, report: Report, lineOf: (path: Path) => number): readonly Plan[] {
+  // A section whose entries are all in comments is empty.
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) {
+    report(['plans'], "must be a list with one '- key: …' for each plan")
+    return []
+  }
+  if (value.length > PLANS_MAX) report(['plans'], `must have at most ${PLANS_MAX} entries`)
+  const plans: Plan[] = []
+  const first = new Map<string, Path>()
+  for (const [index, entry] of value.slice(0, PLANS_MAX).entries()) {
+    const path: Path = ['plans', index]
+    const plan = loadPlan(entry, path, report)
+    if (plan === null) continue
+    const earlier = first.get(plan.key)
+    if (earlier !== undefined) report([...path, 'key'], `is the key of the plan in line ${lineOf(earlier)}: change one`)
+    else first.set(plan.key, [...path, 'key'])
+    plans.push(plan)
+  }
+  return plans
+}
+
+function loadPlan(value: unknown, path: Path, report: Report): Plan | null {
+  const read = readShape(PlanShape, value, path, report)
+  const backstop = read && amountOf(read, 'max_usage', path, report)
+  if (read === null || backstop === 'refused') return null
+  return {
+    key: read.key,
+    name: read.name,
+    quota: {
+      inputTokens: read.input_tokens_monthly,
+      outputTokens: read.output_tokens_monthly,
+      weeklyTokens: read.weekly_tokens,
+      backstopMicrocents: backstop ?? 0n,
+    },
+  }
+}

@@ -1,0 +1,159 @@
+import type { Plan } from '../catalog/plan.ts'
+import type { Database } from '../io/postgres/database.ts'
+import { parseInstant } from '../kernel/instant.ts'
+import { toTimestamp } from '../kernel/time.ts'
+import { entitledPlan } from '../money/plan/gate.ts'
+import { readPlanState } from '../money/plan/readPlan.ts'
+import { setSubscription } from '../money/plan/setSubscription.ts'
+import { SUBSCRIPTION_STATUSES, type Subscription } from '../money/plan/subscription.ts'
+import { findOrganizationByName } from '../organizations/find.ts'
+import { type Command, CommandFailure, type Invocation, UsageFailure } from './command.ts'
+import { configOf, orThrow, withDatabase } from './environment.ts'
+import { printUsd } from './usd.ts'
+
+/** `tollgate subscriptions set --org NAME --plan KEY --status STATUS --until WHEN` */
+export const setSubscriptionCommand: Command = {
+  words: ['subscriptions', 'set'],
+  summary: 'Subscribe an organization to a plan, or change its subscription',
+  options: [
+    { name: 'org', value: 'NAME', summary: 'whose calls the plan covers', required: true },
+    { name: 'plan', value: 'KEY', summary: 'a plan of the settings file', required: true },
+    {
+      name: 'status',
+      value: 'STATUS',
+      summary: `${SUBSCRIPTION_STATUSES.join(', ')}; the first two entitle`,
+      required: true,
+    },
+    {
+      name: 'until',
+      value: 'WHEN',
+      summary: 'end of the period: a time from now (30d) or an ISO date',
+      required: true,
+    },
+    { name: 'from', value: 'WHEN', summary: 'its begin, an ISO date', preset: 'that of the period under way, or now' },
+    { name: 'cancel-at-period-end', value: null, summary: 'show that it will not be renewed' },
+  ],
+  examples: [
+    'tollgate subscriptions set --org acme --plan starter --status active --until 30d',
+    'tollgate subscriptions set --org acme --plan starter --status past_due --until 2031-08-01',
+  ],
+  run: async (invocation, surroundings) => {
+    const nowMs = surroundings.clock.now()
+    const status = invocation.required('status')
+    if (!SUBSCRIPTION_STATUSES.some((known) => known === status)) {
+      throw new UsageFailure(`--status "${status}" is not known: use one of ${SUBSCRIPTION_STATUSES.join(', ')}`)
+    }
+    const periodEndMs = instantOf(invocation, 'until', nowMs) ?? nowMs
+    const fromMs = instantOf(invocation, 'from', nowMs)
+    const { plans } = (await configOf(invocation, surroundings)).settings
+    const planKey = invocation.required('plan')
+    refuseUnknownPlan(plans, planKey)
+    return await withDatabase(invocation, surroundings, async (database) => {
+      const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
+      const { subscription: before } = await readPlanState(database, organization.id, nowMs)
+      const isUnderWay = before !== null && nowMs >= before.periodStartMs && nowMs < before.periodEndMs
+      const periodStartMs = fromMs ?? (isUnderWay ? before.periodStartMs : nowMs)
+      if (periodEndMs <= periodStartMs) {
+        throw new UsageFailure(
+          `--until must be after the period's begin, ${toTimestamp(periodStartMs)}; set that with --from`,
+        )
+      }
+      const cancelAtPeriodEnd = invocation.flag('cancel-at-period-end')
+      const subscription = { planKey, status, periodStartMs, periodEndMs, cancelAtPeriodEnd }
+      await setSubscription(database, organization.id, subscription, nowMs)
+      return {
+        json: toJson(organization.name, subscription),
+        text: `"${organization.name}" has the plan ${planKey}, ${status}, ${periodOf(subscription)}.\n`,
+      }
+    })
+  },
+}
+
+/** `tollgate subscriptions show --org NAME` */
+export const showSubscriptionCommand: Command = {
+  words: ['subscriptions', 'show'],
+  summary: "Show an organization's subscription, and what is used of its plan",
+  options: [{ name: 'org', value: 'NAME', summary: 'whose', required: true }],
+  examples: ['tollgate subscriptions show --org acme'],
+  run: async (invocation, surroundings) => {
+    const { plans } = (await configOf(invocation, surroundings)).settings
+    return await withDatabase(invocation, surroundings, async (database) => {
+      const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
+      return await show(database, plans, organization, surroundings.clock.now())
+    })
+  },
+}
+
+async function show(
+  database: Database,
+  plans: readonly Plan[],
+  { id, name }: { id: string; name: string },
+  nowMs: number,
+) {
+  const { subscription, usage } = await readPlanState(database, id, nowMs)
+  if (subscription === null) {
+    return { json: { org: name, status: 'none', entitled: false }, text: `"${name}" was never subscribed.\n` }
+  }
+  const { planKey, status } = subscription
+  const plan = plans.find(({ key }) => key === planKey)
+  const entitled = entitledPlan(plans, subscription, nowMs) !== null
+  const quota = plan?.quota
+  const of = (used: bigint, most: number | undefined) => `${used}${most === undefined ? '' : ` of ${most}`}`
+  const backstop =
+    quota === undefined || quota.backstopMicrocents === 0n ? '' : ` of $${printUsd(quota.backstopMicrocents)}`
+  return {
+    json: {
+      ...toJson(name, subscription),
+      entitled,
+      input_tokens: String(usage.inputTokens),
+      output_tokens: String(usage.outputTokens),
+      weekly_tokens: String(usage.weeklyTokens),
+      list_usd: printUsd(usage.listMicrocents),
+    },
+    text: [
+      `"${name}": plan ${planKey}${plan === undefined ? ', which is not in the settings file,' : ''} ${status}, ${periodOf(subscription)}.`,
+      entitled ? 'It covers calls now.' : 'It covers no calls now.',
+      `Input tokens: ${of(usage.inputTokens, quota?.inputTokens)}`,
+      `Output tokens: ${of(usage.outputTokens, quota?.outputTokens)}`,
+      `Tokens of the last 7 days: ${of(usage.weeklyTokens, quota?.weeklyTokens)}`,
+      `By list price: $${printUsd(usage.listMicrocents)}${backstop}`,
+      '',
+    ].join('\n'),
+  }
+}
+
+function instantOf(invocation: Invocation, option: string, nowMs: number): number | null {
+  const typed = invocation.text(option)
+  if (typed === undefined) return null
+  const instantMs = parseInstant(typed, nowMs)
+  if (instantMs !== null) return instantMs
+  throw new UsageFailure(
+    `--${option} "${typed}" is not understood: use a time from now such as 30d or 12h, or an ISO date such as 2031-12-31 or 2031-12-31T18:00:00Z`,
+  )
+}
+
+function refuseUnknownPlan(plans: readonly Plan[], planKey: string): void {
+  if (plans.some(({ key }) => key === planKey)) return
+  const keys = plans.map(({ key }) => key)
+  throw new CommandFailure(
+    keys.length === 0
+      ? `there is no plan "${planKey}", since the settings file has none: add a section 'plans' to it`
+      : `there is no plan "${planKey}" in the settings file: use ${keys.join(', ')}`,
+  )
+}
+
+function periodOf({ periodStartMs, periodEndMs, cancelAtPeriodEnd }: Subscription): string {
+  const end = `${toTimestamp(periodStartMs)} to ${toTimestamp(periodEndMs)}`
+  return cancelAtPeriodEnd ? `${end}, not to be renewed` : end
+}
+
+function toJson(org: string, subscription: Subscription) {
+  return {
+    org,
+    plan: subscription.planKey,
+    status: subscription.status,
+    period_start: toTimestamp(subscription.periodStartMs),
+    period_end: toTimestamp(subscription.periodEndMs),
+    cancel_at_period_end: subscription.cancelAtPeriodEnd,
+  }
+}

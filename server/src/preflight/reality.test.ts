@@ -1,0 +1,171 @@
+/**
+ * Preflight against reality: for each generated state of plan, quota, balance and caps, on a real database, what preflight
+ * says of a call and what becomes of that call. An endpoint that comes is a row of ENDPOINTS.
+ */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { directed } from '../../test/acceptance/catalog.ts'
+import type { TestKey } from '../../test/customer.ts'
+import { type Gateway, openGateway } from '../../test/gateway.ts'
+import { allStates, type State, setUpStates } from '../../test/preflightStates.ts'
+import { systemClock } from '../io/clock.ts'
+import { findImbalances } from '../money/store.ts'
+
+const model = (id: string, more = '') => `
+  - id: svc/${id}
+    aliases: [${id}]
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    targets: [{ upstream: sandbox, model: sandbox }]${more}`
+const ECONOMY = `
+    economy:
+      pricing: { input_per_1m_tokens_cents: 50, output_per_1m_tokens_cents: 100 }
+      targets: [{ upstream: sandbox, model: sandbox }]`
+const SETTINGS = `
+upstreams:
+  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
+models:${model('within', `\n    plan_covered: true${ECONOMY}`)}${model('outside', ECONOMY)}
+plans:
+  - key: small
+    name: Small
+    input_tokens_monthly: 100
+    output_tokens_monthly: 100
+    weekly_tokens: 150
+    max_usage_cents: 100
+`
+
+interface Endpoint {
+  readonly name: string
+  /** As they are called, and whether a plan is for them. */
+  readonly models: readonly (readonly [name: string, isWithin: boolean])[]
+  call(gateway: Gateway, key: TestKey, name: string): Promise<Response>
+}
+
+/** What is paid for. Each call's worst case fits an ample balance, and is more than a low one. */
+const ENDPOINTS: readonly Endpoint[] = [
+  {
+    name: 'chat',
+    models: [
+      ['svc/within', true],
+      ['outside', false],
+      ['within:economy', true],
+    ],
+    call: (gateway, key, name) =>
+      gateway.post(key, '/chat/completions', directed('prompt_tokens=2 tokens=2', { model: name, max_tokens: 2 })),
+  },
+]
+
+interface Said {
+  readonly verdict: 'ok' | 'warn' | 'block'
+  readonly reason?: string
+  readonly funded: boolean
+  readonly subscribed: boolean
+  readonly plan_covered: boolean
+}
+
+interface Outcome {
+  readonly status: number
+  readonly code: string | null
+  readonly message: string
+  readonly costMicrocents: number | null
+}
+
+/** What a block must come to: status, code, and what the message names. */
+const BLOCKED: Readonly<Record<string, readonly [number, string, RegExp]>> = {
+  insufficient_balance: [402, 'insufficient_balance', /balance/],
+  daily_limit_reached: [402, 'quota_exceeded', /daily/],
+  monthly_limit_reached: [402, 'quota_exceeded', /monthly/],
+  subscription_quota_exhausted: [429, 'subscription_quota_exhausted', /quota/],
+}
+
+const NOON_MS = Date.UTC(2031, 4, 17, 12)
+/** Goes on as the wall's, on another day. */
+const aheadMs = NOON_MS - systemClock.now()
+const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
+
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await openGateway({ settings: SETTINGS, clock })
+}, 60_000)
+afterAll(() => gateway.close())
+
+/** How many states are asked at once. */
+const AT_ONCE = 24
+
+async function forEach<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = items.values()
+  const worker = async () => {
+    for (const item of left) await work(item)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+}
+
+async function outcomeOf(response: Response): Promise<Outcome> {
+  const json = (await response.json()) as { error?: { code: string; message: string } }
+  const cost = response.headers.get('Svc-Cost-Microcents')
+  return {
+    status: response.status,
+    code: json.error?.code ?? null,
+    message: json.error?.message ?? '',
+    costMicrocents: cost === null ? null : Number(cost),
+  }
+}
+
+/** What of the two does not fit together; empty where all does. */
+function faultsOf(state: State, isWithin: boolean, said: Said, real: Outcome): string[] {
+  const faults: string[] = []
+  const isSubscribed = state.plan === 'room' || state.plan.endsWith('used up')
+  const isCovered = isSubscribed && isWithin && state.plan === 'room'
+  if (said.subscribed !== isSubscribed) faults.push('subscribed')
+  if (said.plan_covered !== isWithin) faults.push('plan_covered')
+  const isCapped = state.enforcement !== 'notify_only' && (state.daily === 'reached' || state.monthly === 'reached')
+  if (said.funded !== (state.balance !== 'none' && !isCapped)) faults.push('funded')
+  if (isCovered !== (said.reason === 'plan_covered')) faults.push('plan_covered as the reason')
+  if (said.verdict === 'block') {
+    const [status, code, names] = BLOCKED[said.reason ?? ''] ?? [0, '', /^$/]
+    const isAsSaid = real.status === status && real.code === code && names.test(real.message)
+    // A balance that is there and does not cover this call's worst case is named first (E1).
+    const isShortFirst = state.balance === 'low' && status === 402 && real.code === 'insufficient_balance'
+    if (!isAsSaid && !isShortFirst) faults.push('not refused as said')
+  } else if (real.status === 200) {
+    if (isCovered !== (real.costMicrocents === 0)) faults.push('charged otherwise than said')
+  } else {
+    // Where the room does not cover the worst case a call may be refused that preflight lets pass.
+    const mayBeShort = state.balance === 'low' && !isCovered && (real.status === 402 || real.status === 429)
+    if (!mayBeShort) faults.push('not served as said')
+  }
+  return faults
+}
+
+describe.each(ENDPOINTS)('what preflight says of $name is what happens', ({ models, call }) => {
+  test.each([...models])('%s', async (name, isWithin) => {
+    const states = allStates()
+    expect(states.length).toBeGreaterThanOrEqual(500)
+    const keys = await setUpStates(gateway.database, states, clock.now())
+    const faults: unknown[] = []
+    const verdicts = new Map<string, number>()
+    await forEach([...states.entries()], async ([index, state]) => {
+      const key = keys[index]
+      if (key === undefined) throw new Error('a state without a key')
+      const asked = await gateway.get(key, `/inference/preflight?model=${encodeURIComponent(name)}`)
+      const said = (await asked.json()) as Said
+      const real = await outcomeOf(await call(gateway, key, name))
+      const found = faultsOf(state, isWithin, said, real)
+      if (found.length > 0) faults.push({ found, state, said, real })
+      const kind = `${said.verdict} ${said.reason ?? ''}`
+      verdicts.set(kind, (verdicts.get(kind) ?? 0) + 1)
+    })
+    expect(faults.slice(0, 5)).toEqual([])
+    // The states reach whatever can be said of such a model.
+    const common = ['block daily_limit_reached', 'block insufficient_balance', 'block monthly_limit_reached']
+    const notified = ['warn daily_limit_reached', 'warn monthly_limit_reached']
+    const ofPlan = isWithin
+      ? ['block subscription_quota_exhausted', 'ok payg', 'ok plan_covered', 'warn subscription_quota_exhausted']
+      : ['ok ', 'warn not_plan_covered']
+    expect([...verdicts.keys()].sort()).toEqual([...common, ...ofPlan, ...notified].sort())
+  })
+})
+
+test('the books agree afterwards', async () => {
+  expect(await findImbalances(gateway.database)).toEqual([])
+})

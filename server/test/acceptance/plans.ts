@@ -1,0 +1,22 @@
+import { systemClock } from '../../src/io/clock.ts'
+import type { Database } from '../../src/io/postgres/database.ts'
+import { DAY_MS } from '../../src/kernel/time.ts'
+import { setSubscription } from '../../src/money/plan/setSubscription.ts'
+import type { TestKey } from '../customer.ts'
+
+/** Subscribes an organization to the plan `small` of the settings, all of whose quota of a period is used up. */
+export async function useUpPlan(database: Database, { organizationId }: TestKey): Promise<void> {
+  const nowMs = systemClock.now()
+  const periodStartMs = nowMs - DAY_MS
+  await setSubscription(
+    database,
+    organizationId,
+    { planKey: 'small', status: 'active', periodStartMs, periodEndMs: nowMs + 30 * DAY_MS, cancelAtPeriodEnd: false },
+    nowMs,
+  )
+  await database.query(
+    `insert into plan_periods (organization_id, period_start, slot, input_tokens, output_tokens, list_microcents)
+     select organization_id, period_start, 900, 100, 0, 0 from subscriptions where organization_id = $1::uuid`,
+    [organizationId],
+  )
+}
