@@ -4,7 +4,14 @@ import { inspect } from 'node:util'
 import { type LoadedSettings, loadSettings } from './load.ts'
 import { describeProblem } from './settings.ts'
 
-const ENVIRONMENT = { VLLM_API_KEY: 'canary-key-1', GATEWAY_TOKEN: 'canary-token-2', EMPTY: '', BROKEN: 'canary-3\nx' }
+const ENVIRONMENT = {
+  VLLM_API_KEY: 'canary-key-1',
+  ANTHROPIC_API_KEY: 'canary-4',
+  GEMINI_API_KEY: 'canary-5',
+  GATEWAY_TOKEN: 'canary-token-2',
+  EMPTY: '',
+  BROKEN: 'canary-3\nx',
+}
 
 function load(text: string): LoadedSettings {
   const fileExists = (path: string) => path.endsWith('.gguf')
@@ -56,13 +63,15 @@ test('the example file is good, as it is and with everything in comments taken i
   expect(models?.map((model) => model.id)).toEqual([
     'svc/demo',
     'svc/llama-3.3-70b',
+    'svc/claude',
+    'svc/gemini-flash',
     'svc/night-owl',
     'svc/embedder',
     'svc/painter',
     'svc/mosaic',
     'svc/director',
   ])
-  expect(upstreams.map((upstream) => upstream.name)).toEqual(['sandbox', 'vllm', 'local'])
+  expect(upstreams.map((upstream) => upstream.name)).toEqual(['sandbox', 'vllm', 'anthropic', 'gemini', 'local'])
 })
 
 test('an empty file, or one of comments, means the defaults', () => {
@@ -129,6 +138,19 @@ test('an upstream carries its credentials out of reach of logs and dumps', () =>
   }
 })
 
+test("a provider's address may be left out, and its key may not, unless there is another address", () => {
+  const { upstreams } = settingsOf(`upstreams:
+  a: { dialect: anthropic, api_key_env: ANTHROPIC_API_KEY }
+  g: { dialect: gemini, api_key_env: GEMINI_API_KEY }
+  p: { dialect: anthropic, base_url: "http://127.0.0.1:9/v1/" }
+`)
+  expect(upstreams).toMatchObject([
+    { dialect: 'anthropic', baseUrl: 'https://api.anthropic.com/v1' },
+    { dialect: 'gemini', baseUrl: 'https://generativelanguage.googleapis.com/v1beta' },
+    { dialect: 'anthropic', baseUrl: 'http://127.0.0.1:9/v1', apiKey: null },
+  ])
+})
+
 /** Each: what the operator wrote, and where and what the answer must say. */
 const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ['not YAML', 'models: [', /:1:10: is not YAML here/],
@@ -163,6 +185,33 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'a missing variable',
     'upstreams:\n  a:\n    dialect: openai\n    base_url: http://h/v1\n    api_key_env: NOT_SET',
     /:5:18: upstreams.a.api_key_env: the environment variable NOT_SET is not set/,
+  ],
+  ['no key for a provider', 'upstreams: { a: { dialect: gemini } }', /upstreams.a.api_key_env: is missing: it must be/],
+  ['no address', 'upstreams: { a: { dialect: openai } }', /upstreams.a.base_url: is missing/],
+  [
+    'an address that goes too far',
+    'upstreams: { a: { dialect: anthropic, base_url: "http://h/v1/messages" } }',
+    /base_url: must stop before '\/messages'/,
+  ],
+  [
+    'a model in the address',
+    'upstreams: { a: { dialect: gemini, base_url: "http://h/v1beta/models/m" } }',
+    /base_url: must stop before '\/models'/,
+  ],
+  [
+    'a key twice for a provider',
+    'upstreams: { a: { dialect: gemini, api_key_env: GEMINI_API_KEY, headers: { X-Goog-Api-Key: { env: VLLM_API_KEY } } } }',
+    /is set from 'api_key_env': remove one of them/,
+  ],
+  [
+    'the version of the wire format',
+    'upstreams: { a: { dialect: anthropic, api_key_env: ANTHROPIC_API_KEY, headers: { anthropic-version: x } } }',
+    /is set by the gateway: remove it/,
+  ],
+  [
+    'a model of Anthropic without the limit of its answers',
+    `upstreams: { a: { dialect: anthropic, base_url: "http://h" } }\nmodels:\n  - id: svc/m\n    context_length: 4096\n    ${PRICING}\n    targets: [{ upstream: a, model: m }]`,
+    /targets\[0\].upstream: needs the model's max_output_tokens/,
   ],
   [
     'an empty variable',

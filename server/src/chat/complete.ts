@@ -317,7 +317,8 @@ class Call {
 
   private toCall(): Omit<ChatCall, 'model'> {
     const { messages, maxTokens, temperature } = this.request
-    return { messages, maxTokens: maxTokens === null ? null : this.bounds.outputTokens, temperature }
+    const { outputTokens } = this.bounds
+    return { messages, maxTokens: maxTokens === null ? null : outputTokens, outputTokens, temperature }
   }
 }
 

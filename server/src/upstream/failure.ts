@@ -72,7 +72,7 @@ export function faulty(detail: string): UpstreamFailure {
 }
 
 /** A day: a server that says more is not asked again by any client of ours that soon anyway. */
-const MAX_RETRY_AFTER_SECONDS = 86_400
+export const MAX_RETRY_AFTER_SECONDS = 86_400
 
 /** The seconds of a `Retry-After` header, either form (RFC 9110, 10.2.3), 1 to a day; null when absent or senseless. */
 export function retryAfterFromWire(header: string | null, nowMs: number): number | null {
