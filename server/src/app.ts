@@ -159,6 +159,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       onAnswered: metrics.answered,
     },
     openRequests: createOpenRequests(fixed.openRequestsPerKey),
+    compat: fixed.compat,
     clock,
     catalog: () => catalog.current(),
     chat: {

@@ -50,6 +50,10 @@ const FileShape = closed(
     retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
     low_balance_cents: whole(0, LOW_BALANCE_CENTS_MAX).optional(),
     smtp: SmtpShape.optional(),
+    compat: closed({
+      max_completion_tokens: z.boolean().optional(),
+      neutral_parameters: z.boolean().optional(),
+    }).optional(),
     owned_by: label.optional(),
     deadlines: closed({
       connect_seconds: deadline,
@@ -185,6 +189,10 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
         ? defaults.lowBalanceMicrocents
         : BigInt(read.low_balance_cents) * MICROCENTS_PER_CENT,
     smtp: read.smtp === undefined ? defaults.smtp : loadSmtp(read.smtp, ['smtp'], around, report),
+    compat: {
+      maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
+      neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
+    },
   }
 }
 
