@@ -26,6 +26,7 @@ import { openMoney } from './money/openMoney.ts'
 import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
 import { claimSlot, type Slot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
+import type { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
 import { createCourier } from './notices/courier.ts'
 import { checkReadiness } from './readiness.ts'
@@ -102,6 +103,11 @@ export async function createApp(options: AppOptions): Promise<App> {
     waitingCalls: () => money.waitingCalls,
     unpostedCharges: () => writer.backlog,
     oldestUnpostedSeconds: () => writer.oldestAgeMs / 1_000,
+    wallets: () => money.wallets.size,
+    heldMicrocents: () => sumOf(money.wallets, (wallet) => wallet.heldMicrocents),
+    allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
+    waitingRefills: () => writer.waitingRefills,
+    waitingTokenCounts: () => tokenCounter.waiting,
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
   })
   const writer = new Writer({
@@ -218,6 +224,13 @@ export async function createApp(options: AppOptions): Promise<App> {
       http.close()
     },
   }
+}
+
+/** Only for metrics: as a number it may be off by a trifle. */
+function sumOf(wallets: ReadonlyMap<string, Wallet>, amount: (wallet: Wallet) => bigint): number {
+  let sum = 0n
+  for (const wallet of wallets.values()) sum += amount(wallet)
+  return Number(sum)
 }
 
 /** After a recall the dead are looked for too, at most this often: a killed process answers no recall. */

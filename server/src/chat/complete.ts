@@ -7,6 +7,7 @@ import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Outcome } from '../money/charge.ts'
 import type { Gate } from '../money/gates.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
@@ -46,7 +47,12 @@ function cutFromTheStart(gate: Gate): Refusal {
 export interface ChatMetrics extends RoutingMetrics {
   firstToken(milliseconds: number): void
   /** Of a call that was charged. */
-  tokens(model: string, promptTokens: number, completionTokens: number): void
+  tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
+  /** The charge of a call is durable, so long after its admission. */
+  charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
+  /** A call could not be admitted from memory; so long it took until it was, or was refused. */
+  waitedForMoney(elapsedMs: number): void
+  refusedForMoney(code: string): void
 }
 
 export interface ChatDependencies {
@@ -125,7 +131,8 @@ export async function complete(
   request: ChatRequest,
   signal: AbortSignal,
 ): Promise<Result<ChatReply>> {
-  const startedAtMs = dependencies.clock.monotonicMs()
+  const { clock, metrics } = dependencies
+  const startedAtMs = clock.monotonicMs()
   const promptTokens = promptTokensAtMost(request.messages, served.model)
   const outputTokens = outputTokensAtMost(request, served.model)
   const passed = admit(
@@ -141,7 +148,11 @@ export async function complete(
     served.model,
   )
   const admission = passed instanceof Promise ? await passed : passed
-  if (!admission.ok) return admission
+  if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
+  if (!admission.ok) {
+    metrics?.refusedForMoney(admission.refusal.code)
+    return admission
+  }
   const admitted = admission.value
   const call = new Call(dependencies, served, request, admitted, { promptTokens, outputTokens }, signal)
   const starting = call.start()
@@ -149,12 +160,12 @@ export async function complete(
 
   let cancelTimer = () => {}
   const latest = new Promise<null>((resolve) => {
-    cancelTimer = dependencies.clock.after(REPLY_LATEST_MS, () => resolve(null))
+    cancelTimer = clock.after(REPLY_LATEST_MS, () => resolve(null))
   })
   const started = await Promise.race([starting, latest])
   cancelTimer()
   if (started?.ok === false) return started
-  if (started) dependencies.metrics?.firstToken(dependencies.clock.monotonicMs() - startedAtMs)
+  if (started) metrics?.firstToken(clock.monotonicMs() - startedAtMs)
   return ok({ ...call.heading, kind: 'streamed', parts: call.replyStreamed(starting) })
 }
 
@@ -168,6 +179,7 @@ class Call {
   private readonly rate: TokenRate
   private readonly bounds: { readonly promptTokens: number; readonly outputTokens: number }
   private readonly signal: AbortSignal
+  private readonly admittedMonotonicMs: number
 
   constructor(
     dependencies: ChatDependencies,
@@ -184,6 +196,7 @@ class Call {
     this.bounds = bounds
     this.signal = signal
     const { chargeId, admittedAtMs } = admitted.admission
+    this.admittedMonotonicMs = dependencies.clock.monotonicMs()
     this.rate = rateAt(served.tier.price, admittedAtMs)
     this.heading = {
       id: `chatcmpl-${chargeId.replaceAll('-', '')}`,
@@ -288,7 +301,9 @@ class Call {
       admitted.hold.release()
       throw error
     }
-    dependencies.metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens)
+    const { metrics, clock } = dependencies
+    metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens, usage.cachedPromptTokens)
+    metrics?.charged(served.model.id, outcome, costMicrocents, clock.monotonicMs() - this.admittedMonotonicMs)
     const cachedTokens = rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens
     return { usage: { ...usage, cachedTokens }, costMicrocents }
   }
