@@ -11,6 +11,7 @@ import { createOpenRequests } from './edge/openRequests.ts'
 import type { Connection } from './edge/pipeline.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
+import { openOtlp } from './io/otlp.ts'
 import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
@@ -96,7 +97,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   const mailer = fixed.smtp === null ? null : createMailer(fixed.smtp, clock)
   const courier = createCourier({ database, clock, log, mailer })
-
+  const telemetry = fixed.otlp === null ? null : await openOtlp({ ...fixed.otlp, clock, log })
   const lifecycle = createLifecycle()
   const metrics = createMetrics({
     openRequests: () => lifecycle.openRequests,
@@ -176,6 +177,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       targets: (served) => targetsOf(served, catalog.current(), clients.clientFor),
       tokenCounter,
       metrics,
+      ...(telemetry === null ? {} : { telemetry }),
     },
     database,
   })
@@ -220,7 +222,14 @@ export async function createApp(options: AppOptions): Promise<App> {
     async close() {
       stopWorkers()
       catalog.close()
-      await Promise.all([clients.close(), listener.close(), slot.release(), tokenCounter.close(), courier.close()])
+      await Promise.all([
+        clients.close(),
+        listener.close(),
+        slot.release(),
+        tokenCounter.close(),
+        courier.close(),
+        telemetry?.close(),
+      ])
       http.close()
     },
   }

@@ -79,6 +79,7 @@ test('an empty file, or one of comments, means the defaults', () => {
     expect(settings.fixed).toMatchObject({ discovery: false, drainMs: 600_000, bodyLimitBytes: 8_388_608 })
     expect(settings.fixed.openRequestsPerKey).toBe(100)
     expect(settings.fixed.retentionDays).toBeNull()
+    expect(settings.fixed.otlp).toBeNull()
     expect(settings.fixed.compat).toEqual({ maxCompletionTokens: false, neutralParameters: false })
   }
 })
@@ -140,6 +141,11 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'a switch that is no switch',
     'compat: { neutral_parameters: 1 }',
     /compat.neutral_parameters: must be true or false/,
+  ],
+  [
+    'a collector without its scheme',
+    'otlp: { endpoint: "127.0.0.1:4318" }',
+    /otlp.endpoint: must be a collector's address/,
   ],
   ['a limit of nothing', 'body_limit_bytes: 0', /body_limit_bytes: must be at least 1024/],
   ['upstreams as a list', 'upstreams: [a]', /upstreams: must be a section/],

@@ -54,6 +54,12 @@ const FileShape = closed(
       max_completion_tokens: z.boolean().optional(),
       neutral_parameters: z.boolean().optional(),
     }).optional(),
+    otlp: closed({
+      endpoint: z
+        .string()
+        .regex(/^https?:\/\/[^\s?#@]+$/, "must be a collector's address, such as 'http://127.0.0.1:4318'"),
+      trace_ratio: z.number().min(0).max(1).default(1),
+    }).optional(),
     owned_by: label.optional(),
     deadlines: closed({
       connect_seconds: deadline,
@@ -193,6 +199,7 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
       maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
     },
+    otlp: read.otlp ? { endpoint: read.otlp.endpoint.replace(/\/+$/, ''), traceRatio: read.otlp.trace_ratio } : null,
   }
 }
 

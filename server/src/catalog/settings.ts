@@ -17,6 +17,14 @@ export interface CompatSettings {
   readonly neutralParameters: boolean
 }
 
+/** Where traces and metrics are sent as they come about. */
+export interface OtlpSettings {
+  /** Of a collector that takes OTLP over HTTP, without a trailing slash. */
+  readonly endpoint: string
+  /** The share of calls that are traced, 0 to 1. */
+  readonly traceRatio: number
+}
+
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {
   readonly logLevel: LogLevel
@@ -38,6 +46,8 @@ export interface FixedSettings {
   /** What notices are mailed by; null: they are only logged. */
   readonly smtp: SmtpServer | null
   readonly compat: CompatSettings
+  /** Null: nothing is sent. */
+  readonly otlp: OtlpSettings | null
 }
 
 const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
@@ -52,6 +62,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   lowBalanceMicrocents: 'low_balance_cents',
   smtp: 'smtp',
   compat: 'compat',
+  otlp: 'otlp',
 }
 
 /** Which settings that only a restart changes differ, by their names in the file. */
@@ -90,6 +101,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
   compat: { maxCompletionTokens: false, neutralParameters: false },
+  otlp: null,
 }
 
 export const DEFAULT_SETTINGS: Settings = {

@@ -115,7 +115,7 @@ async function stage(credit: bigint, script: (stage: Stage) => Script | Error): 
     call: ({ stream = false, maxTokens = null } = {}) =>
       complete(
         dependencies,
-        { organizationId: organization, keyId: KEY },
+        { traceparent: null, organizationId: organization, keyId: KEY },
         SERVED,
         {
           model: MODEL.id,

@@ -160,7 +160,8 @@ export function chatCompletions(
     }
     let streaming = false
     try {
-      const caller = { organizationId: call.key.organizationId, keyId: call.key.id }
+      const traceparent = dependencies.telemetry ? call.request.headers.get('traceparent') : null
+      const caller = { organizationId: call.key.organizationId, keyId: call.key.id, traceparent }
       const gone = request.stream ? goneWith(call.request.signal) : null
       const signal = gone?.signal ?? call.request.signal
       const answered = await complete(dependencies, caller, found.value, request, signal)
