@@ -11,6 +11,7 @@ import { createOpenRequests } from './edge/openRequests.ts'
 import type { Connection } from './edge/pipeline.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
+import { openOtlp } from './io/otlp.ts'
 import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
@@ -26,6 +27,7 @@ import { openMoney } from './money/openMoney.ts'
 import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
 import { claimSlot, type Slot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
+import type { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
 import { createCourier } from './notices/courier.ts'
 import { checkReadiness } from './readiness.ts'
@@ -95,13 +97,18 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   const mailer = fixed.smtp === null ? null : createMailer(fixed.smtp, clock)
   const courier = createCourier({ database, clock, log, mailer })
-
+  const telemetry = fixed.otlp === null ? null : await openOtlp({ ...fixed.otlp, clock, log })
   const lifecycle = createLifecycle()
   const metrics = createMetrics({
     openRequests: () => lifecycle.openRequests,
     waitingCalls: () => money.waitingCalls,
     unpostedCharges: () => writer.backlog,
     oldestUnpostedSeconds: () => writer.oldestAgeMs / 1_000,
+    wallets: () => money.wallets.size,
+    heldMicrocents: () => sumOf(money.wallets, (wallet) => wallet.heldMicrocents),
+    allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
+    waitingRefills: () => writer.waitingRefills,
+    waitingTokenCounts: () => tokenCounter.waiting,
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
   })
   const writer = new Writer({
@@ -159,6 +166,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       onAnswered: metrics.answered,
     },
     openRequests: createOpenRequests(fixed.openRequestsPerKey),
+    compat: fixed.compat,
     clock,
     catalog: () => catalog.current(),
     chat: {
@@ -169,6 +177,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       targets: (served) => targetsOf(served, catalog.current(), clients.clientFor),
       tokenCounter,
       metrics,
+      ...(telemetry === null ? {} : { telemetry }),
     },
     database,
   })
@@ -213,10 +222,24 @@ export async function createApp(options: AppOptions): Promise<App> {
     async close() {
       stopWorkers()
       catalog.close()
-      await Promise.all([clients.close(), listener.close(), slot.release(), tokenCounter.close(), courier.close()])
+      await Promise.all([
+        clients.close(),
+        listener.close(),
+        slot.release(),
+        tokenCounter.close(),
+        courier.close(),
+        telemetry?.close(),
+      ])
       http.close()
     },
   }
+}
+
+/** Only for metrics: as a number it may be off by a trifle. */
+function sumOf(wallets: ReadonlyMap<string, Wallet>, amount: (wallet: Wallet) => bigint): number {
+  let sum = 0n
+  for (const wallet of wallets.values()) sum += amount(wallet)
+  return Number(sum)
 }
 
 /** After a recall the dead are looked for too, at most this often: a killed process answers no recall. */

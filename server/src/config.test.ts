@@ -60,7 +60,9 @@ test('a flag wins over a variable, a variable over the file, the file over the d
   expect(fromFlags).toMatchObject({ port: 91, host: '::1', adminPort: 0, dataDirectory: '/e' })
   expect(fromFlags.settings.fixed).toMatchObject({ logLevel: 'error', discovery: false })
   const overridden = await configOf({}, { TOLLGATE_LOG_LEVEL: 'warn', TOLLGATE_DISCOVERY: 'off' }, directory)
-  expect(overridden.settings.fixed).toMatchObject({ logLevel: 'warn', discovery: false })
+  expect(overridden.settings.fixed).toMatchObject({ logLevel: 'warn', discovery: false, otlp: null })
+  const traced = await configOf({}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318/' }, directory)
+  expect(traced.settings.fixed.otlp).toEqual({ endpoint: 'http://c:4318', traceRatio: 1 })
 })
 
 test('what the environment sets holds through a reload too', async () => {
@@ -85,6 +87,7 @@ test('several processes are refused a model of their own, at start and when the 
 
 const REFUSED: readonly (readonly [ConfigFlags, Environment, RegExp])[] = [
   [{ port: '65536' }, {}, /^--port: '65536' is no port/],
+  [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'c:4318' }, /^OTEL_EXPORTER_OTLP_ENDPOINT: must be an address/],
   [{ port: '-1' }, {}, /^--port: '-1' is no port/],
   [{ port: '' }, {}, /^--port: '' is no port/],
   [{ port: '80a' }, {}, /^--port/],

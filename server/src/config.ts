@@ -199,6 +199,9 @@ function readDatabaseUrl(environment: Environment, reject: (problem: string) => 
 function readOverrides(environment: Environment, reject: (problem: string) => void): Overrides {
   const discovery = environment['TOLLGATE_DISCOVERY'] || undefined
   const logLevel = environment['TOLLGATE_LOG_LEVEL'] || undefined
+  const endpoint = environment['OTEL_EXPORTER_OTLP_ENDPOINT'] || undefined
+  if (endpoint !== undefined && !/^https?:\/\/[^\s?#@]+$/.test(endpoint))
+    reject('OTEL_EXPORTER_OTLP_ENDPOINT: must be an address such as http://127.0.0.1:4318')
   const level = LOG_LEVELS.find((each) => each === logLevel)
   if (discovery !== undefined && discovery !== 'on' && discovery !== 'off')
     reject("TOLLGATE_DISCOVERY: must be 'on' or 'off'")
@@ -210,6 +213,10 @@ function readOverrides(environment: Environment, reject: (problem: string) => vo
       ...settings.fixed,
       discovery: discovery === undefined ? settings.fixed.discovery : discovery === 'on',
       logLevel: level ?? settings.fixed.logLevel,
+      otlp:
+        endpoint === undefined
+          ? settings.fixed.otlp
+          : { traceRatio: 1, ...settings.fixed.otlp, endpoint: endpoint.replace(/\/+$/, '') },
     },
   })
 }

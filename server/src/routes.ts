@@ -8,8 +8,9 @@ import { showSubscription, subscription } from './billing/subscription/http.ts'
 import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts'
 import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
+import type { CompatSettings } from './catalog/settings.ts'
 import type { ChatDependencies } from './chat/complete.ts'
-import { chatCompletionChunk, chatCompletionRequest, chatCompletionResponse, chatCompletions } from './chat/http.ts'
+import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatRequestSchema } from './chat/http.ts'
 import { type DescribedRoute, describeService, errorSchema } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
 import { answerHead } from './edge/head.ts'
@@ -32,6 +33,7 @@ import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http
 export interface RouteDependencies {
   readonly edge: PipelineDependencies
   readonly openRequests: OpenRequests
+  readonly compat: CompatSettings
   readonly clock: Clock
   readonly catalog: () => Catalog
   readonly chat: ChatDependencies
@@ -45,7 +47,7 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ edge, clock, catalog, chat, openRequests, database }: RouteDependencies): Route[] {
+function servedRoutes({ edge, clock, catalog, chat, openRequests, compat, database }: RouteDependencies): Route[] {
   const models = createCatalogEndpoints(clock)
   const report = (error: unknown) => edge.log.warn({ err: error }, "a plan's meter could not be read")
   return [
@@ -88,14 +90,14 @@ function servedRoutes({ edge, clock, catalog, chat, openRequests, database }: Ro
       method: 'POST',
       path: '/chat/completions',
       needs: { permission: 'serverless:write', body: 'json' },
-      handle: chatCompletions(chat, openRequests),
+      handle: chatCompletions(chat, openRequests, compat),
       describe: {
         operationId: 'createChatCompletion',
         summary: 'Complete a chat',
         description:
           'With `stream: true` the answer is a stream of server-sent events, ended by `data: [DONE]`. An unknown model on a ' +
           'stream, and a failure in mid-stream, arrive as one `{"error": …}` event before it.',
-        requestBody: chatCompletionRequest,
+        requestBody: chatRequestSchema(compat),
         responses: {
           200: {
             description: 'The answer, whole or streamed.',

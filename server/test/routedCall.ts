@@ -98,4 +98,9 @@ async function* texts(take: () => Promise<string | null>): AsyncGenerator<ChatEv
 }
 
 const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, wholeMs: 60_000 }
-export const CALL = { messages: [{ role: 'user' as const, content: 'Hi' }], maxTokens: null, temperature: null }
+export const CALL = {
+  messages: [{ role: 'user' as const, content: 'Hi' }],
+  maxTokens: null,
+  outputTokens: 100,
+  temperature: null,
+}

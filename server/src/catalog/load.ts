@@ -2,9 +2,9 @@ import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 import { type Path, type Report, readDocument, type SettingsDocument } from './document.ts'
 import { loadModel } from './loadModel.ts'
-import type { Surroundings } from './loadOpenai.ts'
 import { loadPlans } from './loadPlan.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
+import type { Surroundings } from './loadRemote.ts'
 import { loadSmtp, SmtpShape } from './loadSmtp.ts'
 import type { NamedUpstreams } from './loadTarget.ts'
 import { loadUpstream } from './loadUpstream.ts'
@@ -50,6 +50,16 @@ const FileShape = closed(
     retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
     low_balance_cents: whole(0, LOW_BALANCE_CENTS_MAX).optional(),
     smtp: SmtpShape.optional(),
+    compat: closed({
+      max_completion_tokens: z.boolean().optional(),
+      neutral_parameters: z.boolean().optional(),
+    }).optional(),
+    otlp: closed({
+      endpoint: z
+        .string()
+        .regex(/^https?:\/\/[^\s?#@]+$/, "must be a collector's address, such as 'http://127.0.0.1:4318'"),
+      trace_ratio: z.number().min(0).max(1).default(1),
+    }).optional(),
     owned_by: label.optional(),
     deadlines: closed({
       connect_seconds: deadline,
@@ -185,6 +195,11 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
         ? defaults.lowBalanceMicrocents
         : BigInt(read.low_balance_cents) * MICROCENTS_PER_CENT,
     smtp: read.smtp === undefined ? defaults.smtp : loadSmtp(read.smtp, ['smtp'], around, report),
+    compat: {
+      maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
+      neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
+    },
+    otlp: read.otlp ? { endpoint: read.otlp.endpoint.replace(/\/+$/, ''), traceRatio: read.otlp.trace_ratio } : null,
   }
 }
 

@@ -103,7 +103,11 @@ function loadTier(
   report: Report,
 ): Tier | null {
   const price = toPriceTable(tier.pricing, model.modality, [...path, 'pricing'], report)
-  const needs = { active: model.status === 'active', contextTokens: model.context_length ?? 0 }
+  const needs = {
+    active: model.status === 'active',
+    contextTokens: model.context_length ?? 0,
+    maxOutputTokens: model.max_output_tokens,
+  }
   const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
   return price === null || targets === null ? null : tierOf(name, price, targets)
 }

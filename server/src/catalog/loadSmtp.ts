@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { SmtpServer } from '../kernel/mail.ts'
 import type { Path, Report } from './document.ts'
-import { type Surroundings, secretOf, variableName } from './loadOpenai.ts'
+import { type Surroundings, secretOf, variableName } from './loadRemote.ts'
 import { closed, label, whole } from './shape.ts'
 
 const SMTP_PORT = 587

@@ -16,6 +16,8 @@ interface Needs {
   /** Only a model that is not active may have no target. */
   readonly active: boolean
   readonly contextTokens: number
+  /** As the file has it. */
+  readonly maxOutputTokens: number | undefined
 }
 
 /** Reads the targets of a tier. `path` is the tier's. Null where something was reported. */
@@ -49,11 +51,16 @@ export function loadTargets(
       )
       continue
     }
-    if (upstream?.dialect === 'openai' && model === undefined) {
+    if (upstream && 'apiKey' in upstream && model === undefined) {
       reject(index, 'model', 'is missing: it must be the name that the upstream knows the model by')
     }
     if (upstream?.dialect === 'gguf' && upstream.contextTokens < needs.contextTokens) {
       const reason = `gives each call ${upstream.contextTokens} tokens, and the model's context_length is ${needs.contextTokens}: lower that, or raise the upstream's context_tokens`
+      reject(index, 'upstream', reason)
+    }
+    if (upstream?.dialect === 'anthropic' && needs.maxOutputTokens === undefined) {
+      // The API must be told a limit, and refuses one above the model's own.
+      const reason = "needs the model's max_output_tokens: add it to the model, as the provider documents it"
       reject(index, 'upstream', reason)
     }
     const target = { upstream: name, model: model ?? name }

@@ -1,12 +1,14 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import type { Path, Report } from './document.ts'
-import { loadOpenai, OpenaiShape, type Surroundings } from './loadOpenai.ts'
+import { loadRemote, RemoteShape, type Surroundings } from './loadRemote.ts'
 import { closed, nearest, readShape, whole } from './shape.ts'
 import { ENGINES_REFUSED, FAILURE_KINDS, GGUF_DEFAULTS, SANDBOX_DEFAULTS, type UpstreamSettings } from './upstream.ts'
 
 const DIALECTS = {
-  openai: OpenaiShape,
+  openai: RemoteShape,
+  anthropic: RemoteShape,
+  gemini: RemoteShape,
   gguf: closed({
     dialect: z.literal('gguf'),
     file: z.string().min(1),
@@ -39,7 +41,6 @@ export function loadUpstream(
 ): UpstreamSettings | null {
   const dialect = dialectOf(value, path, report)
   if (!isFreeName(name, dialect, path, report) || dialect === null) return null
-  if (dialect === 'openai') return loadOpenai(name, value, path, around, report)
   if (dialect === 'gguf') {
     const read = readShape(DIALECTS.gguf, value, path, report)
     if (read === null) return null
@@ -53,6 +54,7 @@ export function loadUpstream(
     report([...path, 'file'], 'there is no such file: relative paths start from the folder of this settings file')
     return null
   }
+  if (dialect !== 'sandbox') return loadRemote(name, value, path, around, report)
   const read = readShape(DIALECTS.sandbox, value, path, report)
   if (read === null) return null
   const { failure } = read
@@ -79,18 +81,22 @@ function isFreeName(name: string, dialect: string | null, path: Path, report: Re
   return false
 }
 
+const DIALECT_NAMES = Object.keys(DIALECTS) as (keyof typeof DIALECTS)[]
+const CHOICES = DIALECT_NAMES.map((dialect) => `'${dialect}'`).join(', ')
+
 function dialectOf(value: unknown, path: Path, report: Report): keyof typeof DIALECTS | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    report(path, "must be a section with 'dialect: openai', 'dialect: gguf' or 'dialect: sandbox'")
+    report(path, `must be a section with 'dialect:' and one of ${CHOICES}`)
     return null
   }
   const dialect = 'dialect' in value ? value.dialect : undefined
-  if (dialect === 'openai' || dialect === 'gguf' || dialect === 'sandbox') return dialect
-  const near = typeof dialect === 'string' ? nearest(dialect, Object.keys(DIALECTS)) : null
+  const known = DIALECT_NAMES.find((each) => each === dialect)
+  if (known !== undefined) return known
+  const near = typeof dialect === 'string' ? nearest(dialect, DIALECT_NAMES) : null
   const suggestion = near === null ? '' : `: did you mean '${near}'?`
   report(
     [...path, 'dialect'],
-    `${dialect === undefined ? 'is missing: it ' : ''}must be 'openai', 'gguf' or 'sandbox'${suggestion}`,
+    `${dialect === undefined ? 'is missing: it ' : ''}must be one of ${CHOICES}${suggestion}`,
   )
   return null
 }

@@ -9,6 +9,22 @@ import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upst
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const
 type LogLevel = (typeof LOG_LEVELS)[number]
 
+/** Leniency towards clients that don't keep to the interface (C9). All off unless the file says otherwise. */
+export interface CompatSettings {
+  /** `max_completion_tokens` is accepted as another name of `max_tokens`. */
+  readonly maxCompletionTokens: boolean
+  /** Parameters that are not supported are accepted with the values that change nothing, such as `n: 1`. */
+  readonly neutralParameters: boolean
+}
+
+/** Where traces and metrics are sent as they come about. */
+export interface OtlpSettings {
+  /** Of a collector that takes OTLP over HTTP, without a trailing slash. */
+  readonly endpoint: string
+  /** The share of calls that are traced, 0 to 1. */
+  readonly traceRatio: number
+}
+
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {
   readonly logLevel: LogLevel
@@ -29,6 +45,9 @@ export interface FixedSettings {
   readonly lowBalanceMicrocents: bigint
   /** What notices are mailed by; null: they are only logged. */
   readonly smtp: SmtpServer | null
+  readonly compat: CompatSettings
+  /** Null: nothing is sent. */
+  readonly otlp: OtlpSettings | null
 }
 
 const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
@@ -42,6 +61,8 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   retentionDays: 'retention_days',
   lowBalanceMicrocents: 'low_balance_cents',
   smtp: 'smtp',
+  compat: 'compat',
+  otlp: 'otlp',
 }
 
 /** Which settings that only a restart changes differ, by their names in the file. */
@@ -79,6 +100,8 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   retentionDays: null,
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
+  compat: { maxCompletionTokens: false, neutralParameters: false },
+  otlp: null,
 }
 
 export const DEFAULT_SETTINGS: Settings = {

@@ -1,12 +1,15 @@
 import type { Secret } from '../kernel/secret.ts'
 
-/** A server that speaks OpenAI's wire format. */
-interface OpenaiUpstreamSettings {
+/** The dialects that are spoken over HTTP: OpenAI's chat completions, Anthropic's Messages, Google's generateContent. */
+export type RemoteDialect = 'openai' | 'anthropic' | 'gemini'
+
+/** A server that speaks one of them. */
+export interface RemoteUpstreamSettings {
   readonly name: string
-  readonly dialect: 'openai'
-  /** http or https, without a trailing slash; `/chat/completions` is appended. */
+  readonly dialect: RemoteDialect
+  /** http or https, without a trailing slash; the path of a call is appended. */
   readonly baseUrl: string
-  /** Sent as `Authorization: Bearer`; null: nothing is sent. */
+  /** Sent in the dialect's own header; null: nothing is sent. */
   readonly apiKey: Secret | null
   /** Additional headers, names in lower case. */
   readonly headers: Readonly<Record<string, Secret>>
@@ -54,7 +57,7 @@ interface SandboxFailureSettings {
 }
 
 /** How an upstream is reached, as the settings say; its `name` is what targets refer to. */
-export type UpstreamSettings = OpenaiUpstreamSettings | GgufUpstreamSettings | SandboxUpstreamSettings
+export type UpstreamSettings = RemoteUpstreamSettings | GgufUpstreamSettings | SandboxUpstreamSettings
 
 /** Deadlines of one attempt at one target, in milliseconds. */
 export interface Deadlines {
@@ -93,7 +96,8 @@ export function isSameUpstream(one: UpstreamSettings, other: UpstreamSettings): 
 
 /** Holds credentials: for comparing within the process, never to be shown. */
 function contentOf(upstream: UpstreamSettings): string {
-  if (upstream.dialect !== 'openai') return JSON.stringify(Object.entries(upstream).toSorted())
-  const headers = Object.entries(upstream.headers).map(([name, value]) => [name, value.reveal()])
-  return JSON.stringify([upstream.name, upstream.baseUrl, upstream.apiKey?.reveal() ?? null, headers.toSorted()])
+  if (!('apiKey' in upstream)) return JSON.stringify(Object.entries(upstream).toSorted())
+  const { name, dialect, baseUrl, apiKey } = upstream
+  const headers = Object.entries(upstream.headers).map(([header, value]) => [header, value.reveal()])
+  return JSON.stringify([name, dialect, baseUrl, apiKey?.reveal() ?? null, headers.toSorted()])
 }

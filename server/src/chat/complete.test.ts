@@ -99,6 +99,7 @@ async function stage(credit: bigint, script: (stage: Stage) => Script | Error): 
     targets: () => [{ upstream, model: 'test' }],
     // In this thread, so that a turned clock does not run ahead of it.
     tokenCounter: {
+      waiting: 0,
       count: async (texts) => texts.reduce((sum, text) => sum + countText(text), 0),
       close: async () => {},
     },
@@ -114,7 +115,7 @@ async function stage(credit: bigint, script: (stage: Stage) => Script | Error): 
     call: ({ stream = false, maxTokens = null } = {}) =>
       complete(
         dependencies,
-        { organizationId: organization, keyId: KEY },
+        { traceparent: null, organizationId: organization, keyId: KEY },
         SERVED,
         {
           model: MODEL.id,

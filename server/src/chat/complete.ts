@@ -5,8 +5,10 @@ import { rateAt, type TokenRate } from '../catalog/price.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
+import type { CallTrace, Telemetry } from '../kernel/telemetry.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Outcome } from '../money/charge.ts'
 import type { Gate } from '../money/gates.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
@@ -46,7 +48,12 @@ function cutFromTheStart(gate: Gate): Refusal {
 export interface ChatMetrics extends RoutingMetrics {
   firstToken(milliseconds: number): void
   /** Of a call that was charged. */
-  tokens(model: string, promptTokens: number, completionTokens: number): void
+  tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
+  /** The charge of a call is durable, so long after its admission. */
+  charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
+  /** A call could not be admitted from memory; so long it took until it was, or was refused. */
+  waitedForMoney(elapsedMs: number): void
+  refusedForMoney(code: string): void
 }
 
 export interface ChatDependencies {
@@ -58,11 +65,15 @@ export interface ChatDependencies {
   readonly targets: (served: Served) => readonly ChatTarget[]
   readonly tokenCounter: TokenCounter
   readonly metrics?: ChatMetrics
+  /** Where calls are traced. */
+  readonly telemetry?: Telemetry
 }
 
 export interface Caller {
   readonly organizationId: string
   readonly keyId: string
+  /** The client's header of that name, where calls are traced. */
+  readonly traceparent: string | null
 }
 
 /** What every answer carries. */
@@ -125,12 +136,20 @@ export async function complete(
   request: ChatRequest,
   signal: AbortSignal,
 ): Promise<Result<ChatReply>> {
-  const startedAtMs = dependencies.clock.monotonicMs()
+  const { clock, metrics } = dependencies
+  const trace = dependencies.telemetry?.begin(toTraced(caller, served, request)) ?? null
+  const startedAtMs = clock.monotonicMs()
   const promptTokens = promptTokensAtMost(request.messages, served.model)
   const outputTokens = outputTokensAtMost(request, served.model)
   const passed = admit(
     dependencies.money,
-    { ...caller, model: served.model.id, tier: served.tier.name, priceHash: served.tier.priceHash },
+    {
+      organizationId: caller.organizationId,
+      keyId: caller.keyId,
+      model: served.model.id,
+      tier: served.tier.name,
+      priceHash: served.tier.priceHash,
+    },
     (admittedAtMs) =>
       worstCase(
         rateAt(served.tier.price, admittedAtMs),
@@ -141,20 +160,28 @@ export async function complete(
     served.model,
   )
   const admission = passed instanceof Promise ? await passed : passed
-  if (!admission.ok) return admission
+  if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
+  if (!admission.ok) {
+    metrics?.refusedForMoney(admission.refusal.code)
+    trace?.end({ ...NOTHING, error: admission.refusal.code })
+    return admission
+  }
   const admitted = admission.value
-  const call = new Call(dependencies, served, request, admitted, { promptTokens, outputTokens }, signal)
+  const call = new Call(dependencies, served, request, admitted, { promptTokens, outputTokens }, signal, trace)
   const starting = call.start()
   if (!request.stream) return call.replyWhole(await starting)
 
   let cancelTimer = () => {}
   const latest = new Promise<null>((resolve) => {
-    cancelTimer = dependencies.clock.after(REPLY_LATEST_MS, () => resolve(null))
+    cancelTimer = clock.after(REPLY_LATEST_MS, () => resolve(null))
   })
   const started = await Promise.race([starting, latest])
   cancelTimer()
   if (started?.ok === false) return started
-  if (started) dependencies.metrics?.firstToken(dependencies.clock.monotonicMs() - startedAtMs)
+  if (started) {
+    metrics?.firstToken(clock.monotonicMs() - startedAtMs)
+    trace?.firstToken()
+  }
   return ok({ ...call.heading, kind: 'streamed', parts: call.replyStreamed(starting) })
 }
 
@@ -168,6 +195,8 @@ class Call {
   private readonly rate: TokenRate
   private readonly bounds: { readonly promptTokens: number; readonly outputTokens: number }
   private readonly signal: AbortSignal
+  private readonly trace: CallTrace | null
+  private readonly admittedMonotonicMs: number
 
   constructor(
     dependencies: ChatDependencies,
@@ -176,6 +205,7 @@ class Call {
     admitted: Admitted,
     bounds: { readonly promptTokens: number; readonly outputTokens: number },
     signal: AbortSignal,
+    trace: CallTrace | null,
   ) {
     this.dependencies = dependencies
     this.served = served
@@ -183,7 +213,9 @@ class Call {
     this.admitted = admitted
     this.bounds = bounds
     this.signal = signal
+    this.trace = trace
     const { chargeId, admittedAtMs } = admitted.admission
+    this.admittedMonotonicMs = dependencies.clock.monotonicMs()
     this.rate = rateAt(served.tier.price, admittedAtMs)
     this.heading = {
       id: `chatcmpl-${chargeId.replaceAll('-', '')}`,
@@ -194,7 +226,7 @@ class Call {
 
   /** Reaches the upstream and waits for the first text. On a refusal the hold is released. Never rejects. */
   async start(): Promise<Result<Running>> {
-    const { dependencies, served, request, admitted, bounds, signal } = this
+    const { dependencies, served, request, admitted, bounds, signal, trace } = this
     const { clock, log, money } = dependencies
     try {
       const opened = await openChat(dependencies.targets(served), this.toCall(), {
@@ -203,6 +235,7 @@ class Call {
         clock,
         log,
         ...(dependencies.metrics === undefined ? {} : { metrics: dependencies.metrics }),
+        ...(trace && { onAttempt: ({ upstream, model }, ...how) => trace.attempt(upstream.name, model, ...how) }),
       })
       const wallet = money.wallet(admitted.admission.organizationId)
       const budget = {
@@ -223,7 +256,7 @@ class Call {
       return ok({ generation, target: `${opened.target.upstream.name}/${opened.target.model}`, first })
     } catch (error) {
       admitted.hold.release()
-      return refused(this.explain(error))
+      return this.failed(this.explain(error))
     }
   }
 
@@ -235,12 +268,13 @@ class Call {
     if (generation.outcome === 'interrupted') {
       // Nothing was delivered, so nothing is charged (C5).
       this.admitted.hold.release()
-      return refused(this.explain(generation.failure))
+      return this.failed(this.explain(generation.failure))
     }
     const settled = await this.settle(started.value)
     if (settled === null) {
-      return refused(generation.shortGate === null ? CLIENT_GONE : cutFromTheStart(generation.shortGate))
+      return this.failed(generation.shortGate === null ? CLIENT_GONE : cutFromTheStart(generation.shortGate))
     }
+    this.endTrace(null, generation, settled)
     const { text, finishReason } = generation
     return ok({ ...this.heading, kind: 'whole', text, finishReason, ...settled })
   }
@@ -253,9 +287,12 @@ class Call {
       return
     }
     const { generation, first } = started.value
+    let settled: Settled | null = null
+    let error: string | null = 'cancelled'
     try {
       for (let text = first; text !== null; text = await generation.next()) yield { kind: 'text', text }
-      const settled = await this.settle(started.value)
+      settled = await this.settle(started.value)
+      error = generation.outcome
       const costMicrocents = settled?.costMicrocents ?? null
       if (generation.shortGate !== null) {
         yield { kind: 'error', refusal: cutMidCall(generation.shortGate), costMicrocents }
@@ -264,7 +301,8 @@ class Call {
       } else if (settled !== null) yield { kind: 'end', finishReason: generation.finishReason, ...settled }
     } finally {
       await generation.stop()
-      if (this.admitted.hold.isOpen) await this.settle(started.value)
+      if (this.admitted.hold.isOpen) settled = await this.settle(started.value)
+      this.endTrace(error === 'completed' ? null : error, generation, settled)
     }
   }
 
@@ -288,7 +326,9 @@ class Call {
       admitted.hold.release()
       throw error
     }
-    dependencies.metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens)
+    const { metrics, clock } = dependencies
+    metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens, usage.cachedPromptTokens)
+    metrics?.charged(served.model.id, outcome, costMicrocents, clock.monotonicMs() - this.admittedMonotonicMs)
     const cachedTokens = rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens
     return { usage: { ...usage, cachedTokens }, costMicrocents }
   }
@@ -304,6 +344,16 @@ class Call {
     return { promptTokens, cachedPromptTokens: 0, completionTokens }
   }
 
+  private failed(refusal: Refusal): Result<never> {
+    this.trace?.end({ ...NOTHING, error: this.signal.aborted ? 'cancelled' : refusal.code })
+    return refused(refusal)
+  }
+
+  private endTrace(error: string | null, { finishReason }: Generation, settled: Settled | null): void {
+    const { usage = null, costMicrocents = null } = settled ?? {}
+    this.trace?.end({ error, finishReason, usage, costMicrocents })
+  }
+
   /** In the client's words (C7); the operator's are in the log. */
   private explain(error: unknown): Refusal {
     if (error instanceof UpstreamFailure) return toRefusal(error)
@@ -317,8 +367,17 @@ class Call {
 
   private toCall(): Omit<ChatCall, 'model'> {
     const { messages, maxTokens, temperature } = this.request
-    return { messages, maxTokens: maxTokens === null ? null : this.bounds.outputTokens, temperature }
+    const { outputTokens } = this.bounds
+    return { messages, maxTokens: maxTokens === null ? null : outputTokens, outputTokens, temperature }
   }
+}
+
+/** What is told to a trace of a call that came to nothing. */
+const NOTHING = { finishReason: null, usage: null, costMicrocents: null }
+
+function toTraced({ organizationId, keyId, traceparent }: Caller, { model, tier }: Served, request: ChatRequest) {
+  const { stream: isStreamed, maxTokens, temperature } = request
+  return { model: model.id, tier: tier.name, organizationId, keyId, isStreamed, maxTokens, temperature, traceparent }
 }
 
 /** Nobody reads this; it ends the request. */

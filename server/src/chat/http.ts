@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { lookUpForCall } from '../catalog/model.ts'
+import type { CompatSettings } from '../catalog/settings.ts'
 import { COST_HEADER, costComment } from '../edge/cost.ts'
 import { errorEvent } from '../edge/envelopes.ts'
 import { eventStream } from '../edge/eventStream.ts'
@@ -7,6 +8,7 @@ import type { OpenRequests } from '../edge/openRequests.ts'
 import type { Call, Handle } from '../edge/pipeline.ts'
 import { type Issue, pathOf, validate } from '../edge/validate.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
+import { withoutNeutral } from './compat.ts'
 import { type ChatDependencies, type ChatReply, complete, type StreamedPart } from './complete.ts'
 import type { ChatRequest } from './request.ts'
 import { chunkWriter, completionToWire, DONE } from './wire.ts'
@@ -18,7 +20,7 @@ const chatMessage = z
   })
   .meta({ id: 'ChatMessage' })
 
-export const chatCompletionRequest = z
+const chatCompletionRequest = z
   .strictObject({
     model: z.string().min(1).meta({ description: 'A model id or alias, optionally with `:economy`.' }),
     messages: z.array(chatMessage).min(1, { error: 'must hold at least one message' }),
@@ -28,6 +30,20 @@ export const chatCompletionRequest = z
     temperature: z.number().min(0).max(2).nullish(),
   })
   .meta({ id: 'ChatCompletionRequest' })
+
+/** With the name that newer clients use; only one of the two may be given, or both alike. */
+const lenientRequest = chatCompletionRequest
+  .extend({
+    max_completion_tokens: z.int().min(1).nullish().meta({ description: 'Another name of `max_tokens`.' }),
+  })
+  .meta({ id: 'LenientChatCompletionRequest' })
+
+type RequestBody = z.infer<typeof lenientRequest>
+
+/** What a request may say under these settings. */
+export function chatRequestSchema(compat: CompatSettings): z.ZodType<RequestBody> {
+  return compat.maxCompletionTokens ? lenientRequest : chatCompletionRequest
+}
 
 const usage = z
   .object({
@@ -102,22 +118,36 @@ function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
   return value
 }
 
-function fromWire(body: z.infer<typeof chatCompletionRequest>): ChatRequest {
+function fromWire(body: RequestBody): ChatRequest {
   return {
     model: body.model,
     messages: body.messages,
     stream: body.stream ?? false,
     includeUsage: body.stream_options?.include_usage ?? true,
-    maxTokens: body.max_tokens ?? null,
+    maxTokens: body.max_tokens ?? body.max_completion_tokens ?? null,
     temperature: body.temperature ?? null,
   }
 }
 
+const TWO_LIMITS = refusal(
+  'validation_failed',
+  "'max_completion_tokens' must be the same as 'max_tokens': give only one of them.",
+  { param: 'max_completion_tokens' },
+)
+
 /** POST /chat/completions. */
-export function chatCompletions(dependencies: ChatDependencies, openRequests: OpenRequests): Handle {
+export function chatCompletions(
+  dependencies: ChatDependencies,
+  openRequests: OpenRequests,
+  compat: CompatSettings,
+): Handle {
+  const schema = chatRequestSchema(compat)
   return async (call) => {
-    const valid = validate(chatCompletionRequest, call.body, 'validation_failed', explain)
+    const body = compat.neutralParameters ? withoutNeutral(call.body) : call.body
+    const valid = validate(schema, body, 'validation_failed', explain)
     if (!valid.ok) return valid.refusal
+    const { max_tokens: limit, max_completion_tokens: other } = valid.value
+    if (typeof limit === 'number' && typeof other === 'number' && limit !== other) return TWO_LIMITS
     const request = fromWire(valid.value)
     const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
     if (!found.ok) return refuseModel(found.refusal, request, call)
@@ -130,7 +160,8 @@ export function chatCompletions(dependencies: ChatDependencies, openRequests: Op
     }
     let streaming = false
     try {
-      const caller = { organizationId: call.key.organizationId, keyId: call.key.id }
+      const traceparent = dependencies.telemetry ? call.request.headers.get('traceparent') : null
+      const caller = { organizationId: call.key.organizationId, keyId: call.key.id, traceparent }
       const gone = request.stream ? goneWith(call.request.signal) : null
       const signal = gone?.signal ?? call.request.signal
       const answered = await complete(dependencies, caller, found.value, request, signal)

@@ -15,6 +15,8 @@ const TOKENS_EACH_MESSAGE = 4
 const BYTES_PER_TOKEN = 4
 
 export interface TokenCounter {
+  /** How many counts have been asked for and not been answered. */
+  readonly waiting: number
   /** Counts the tokens of texts. Never rejects: where the counting thread fails, the count follows from the length. */
   count(texts: readonly string[]): Promise<number>
   close(): Promise<void>
@@ -55,6 +57,9 @@ export function createTokenCounter(log: Log): TokenCounter {
     return started
   }
   return {
+    get waiting() {
+      return waiting.size
+    },
     count(texts) {
       if (texts.every((text) => text === '')) return Promise.resolve(0)
       worker ??= start()

@@ -11,6 +11,15 @@ export interface Gauges {
   waitingCalls(): number
   unpostedCharges(): number
   oldestUnpostedSeconds(): number
+  /** Organizations whose money this process works with now. */
+  wallets(): number
+  /** What open calls have set aside, and what is allotted to this process in all. Micro-cents. */
+  heldMicrocents(): number
+  allottedMicrocents(): number
+  /** Organizations whose account is to be asked as soon as the statement under way has ended. */
+  waitingRefills(): number
+  /** Answers whose tokens are still to be counted here, since their upstream reported none. */
+  waitingTokenCounts(): number
   isReady(): boolean
 }
 
@@ -19,7 +28,13 @@ export interface Metrics {
   answered(route: string, status: number, milliseconds: number): void
   firstToken(milliseconds: number): void
   attempt(upstream: string, outcome: string, milliseconds: number): void
-  tokens(model: string, promptTokens: number, completionTokens: number): void
+  /** `cachedTokens` are a part of the prompt's. */
+  tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
+  /** A call was charged: how it ended, what it cost, and the time from its admission until the charge was durable. */
+  charged(model: string, outcome: string, costMicrocents: bigint, milliseconds: number): void
+  /** A call could not be admitted from memory: so long it took until it was admitted or refused. */
+  waitedForMoney(milliseconds: number): void
+  refusedForMoney(code: string): void
   posted(charges: number, milliseconds: number): void
   buried(): void
   /** The verification of the books has found so many disagreements. */
@@ -68,7 +83,27 @@ export function createMetrics(gauges: Gauges): Metrics {
     CALL_SECONDS,
     ['upstream', 'outcome'],
   )
-  const tokens = counter('tollgate_tokens_total', 'Tokens charged for.', ['model', 'class'])
+  const tokens = counter(
+    'tollgate_tokens_total',
+    'Tokens charged for; the class cached_prompt is a part of the class prompt.',
+    ['model', 'class'],
+  )
+  const charges = histogram(
+    'tollgate_charged_call_duration_seconds',
+    'Time from the admission of a call until its charge was durable, by how the call ended.',
+    CALL_SECONDS,
+    ['model', 'outcome'],
+  )
+  const charged = counter('tollgate_charged_microcents_total', 'What was charged, in micro-cents.', [
+    'model',
+    'outcome',
+  ])
+  const waits = histogram(
+    'tollgate_money_wait_seconds',
+    'Time that calls spent asking the database or waiting for other calls before they were admitted or refused.',
+    CALL_SECONDS,
+  )
+  const refusals = counter('tollgate_money_refusals_total', 'Calls refused for want of money, by code.', ['code'])
   const batches = histogram('tollgate_charge_batch_size', 'Charges posted in one transaction.', BATCH_CHARGES)
   const commits = histogram(
     'tollgate_charge_commit_seconds',
@@ -91,23 +126,37 @@ export function createMetrics(gauges: Gauges): Metrics {
   gauge('tollgate_calls_waiting_for_money', 'Calls that wait for another to give money back.', gauges.waitingCalls)
   gauge('tollgate_unposted_charges', 'Charges not yet known to be durable.', gauges.unpostedCharges)
   gauge('tollgate_oldest_unposted_charge_seconds', 'Age of the oldest of them.', gauges.oldestUnpostedSeconds)
+  gauge('tollgate_wallets', 'Organizations whose money this process works with.', gauges.wallets)
+  gauge('tollgate_held_microcents', 'What open calls have set aside, in micro-cents.', gauges.heldMicrocents)
+  gauge('tollgate_allotted_microcents', 'What is allotted to this process, in micro-cents.', gauges.allottedMicrocents)
+  gauge('tollgate_waiting_refills', 'Organizations whose account is to be asked next.', gauges.waitingRefills)
+  gauge('tollgate_waiting_token_counts', 'Answers whose tokens are still to be counted.', gauges.waitingTokenCounts)
   gauge('tollgate_ready', '1 while calls can be served.', () => (gauges.isReady() ? 1 : 0))
   gauge('tollgate_resident_memory_bytes', 'Resident memory of the process.', () => process.memoryUsage.rss())
 
   const requestsOf = childrenOf(requests, (route: string, status: number) => ({ route, status: String(status) }))
   const attemptsOf = childrenOf(attempts, (upstream: string, outcome: string) => ({ upstream, outcome }))
   const tokensOf = childrenOf(tokens, (model: string, kind: string) => ({ model, class: kind }))
+  const chargesOf = childrenOf(charges, (model: string, outcome: string) => ({ model, outcome }))
+  const chargedOf = childrenOf(charged, (model: string, outcome: string) => ({ model, outcome }))
 
   return {
     answered: (route, status, milliseconds) => requestsOf(route, status).observe(milliseconds / 1_000),
     firstToken: (milliseconds) => first.observe(milliseconds / 1_000),
     attempt: (upstream, outcome, milliseconds) => attemptsOf(upstream, outcome).observe(milliseconds / 1_000),
-    tokens: (model, promptTokens, completionTokens) => {
+    tokens: (model, promptTokens, completionTokens, cachedTokens) => {
       tokensOf(model, 'prompt').inc(promptTokens)
+      if (cachedTokens > 0) tokensOf(model, 'cached_prompt').inc(cachedTokens)
       tokensOf(model, 'completion').inc(completionTokens)
     },
-    posted: (charges, milliseconds) => {
-      batches.observe(charges)
+    charged: (model, outcome, costMicrocents, milliseconds) => {
+      chargesOf(model, outcome).observe(milliseconds / 1_000)
+      chargedOf(model, outcome).inc(Number(costMicrocents))
+    },
+    waitedForMoney: (milliseconds) => waits.observe(milliseconds / 1_000),
+    refusedForMoney: (code) => refusals.inc({ code }),
+    posted: (count, milliseconds) => {
+      batches.observe(count)
       commits.observe(milliseconds / 1_000)
     },
     buried: () => dead.inc(),

@@ -70,6 +70,11 @@ export class Writer {
     return this.pending.length + this.underWay.length
   }
 
+  /** How many organizations' accounts are to be asked next. */
+  get waitingRefills(): number {
+    return this.refills.size
+  }
+
   /** For how long the oldest of them has waited, milliseconds. */
   get oldestAgeMs(): number {
     const oldest = this.underWay[0] ?? this.pending[0]

@@ -16,6 +16,8 @@ export interface OpenChatOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics?: RoutingMetrics
+  /** Told of each attempt at a target when it is over. */
+  readonly onAttempt?: (target: ChatTarget, outcome: AttemptOutcome, elapsedMs: number) => void
 }
 
 /** A call whose answer has begun. */
@@ -72,13 +74,14 @@ function wasAsked(targets: readonly ChatTarget[], index: number): boolean {
 }
 
 function report(
-  { log, metrics }: OpenChatOptions,
+  { log, metrics, onAttempt }: OpenChatOptions,
   target: ChatTarget,
   outcome: AttemptOutcome,
   failure: UpstreamFailure | null,
   elapsedMs: number,
 ): void {
   metrics?.attempt(target.upstream.name, outcome, elapsedMs)
+  onAttempt?.(target, outcome, elapsedMs)
   if (failure === null) return
   const fields = { upstream: target.upstream.name, model: target.model, kind: failure.kind, detail: failure.message }
   if (failure.kind === 'misconfigured') {

@@ -1,7 +1,9 @@
-import type { UpstreamSettings } from '../catalog/upstream.ts'
+import type { RemoteUpstreamSettings, UpstreamSettings } from '../catalog/upstream.ts'
 import type { Http } from '../io/http.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Clock } from '../kernel/time.ts'
+import { anthropicUpstream } from './anthropic/anthropic.ts'
+import { geminiUpstream } from './gemini/gemini.ts'
 import { type GgufEngine, startGguf } from './gguf/supervise.ts'
 import { openaiUpstream } from './openai/openai.ts'
 import { sandboxUpstream } from './sandbox/sandbox.ts'
@@ -59,18 +61,24 @@ function start(settings: UpstreamSettings, { http, clock, log, environment }: Up
     const { name, ...pace } = settings
     return { upstream: sandboxUpstream({ name, settings: pace, clock }), engine: null }
   }
-  if (settings.dialect === 'openai') {
-    const { name, baseUrl, apiKey, headers } = settings
-    const extraHeaders = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.reveal()]))
-    const bearer = () => apiKey?.reveal() ?? null
-    return {
-      upstream: openaiUpstream({ name, address: () => baseUrl, bearer, extraHeaders, http, clock }),
-      engine: null,
-    }
-  }
+  if (settings.dialect !== 'gguf') return { upstream: remoteUpstream(settings, http, clock), engine: null }
   const { name, file, sequences, contextTokens } = settings
   const engine = startGguf({ file, sequences, contextTokens, environment, clock, log })
   return { upstream: engineUpstream(name, engine, http, clock), engine }
+}
+
+function remoteUpstream(settings: RemoteUpstreamSettings, http: Http, clock: Clock): Upstream {
+  const { name, dialect, baseUrl, headers } = settings
+  const extraHeaders = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.reveal()]))
+  const apiKey = settings.apiKey?.reveal() ?? null
+  switch (dialect) {
+    case 'openai':
+      return openaiUpstream({ name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, http, clock })
+    case 'anthropic':
+      return anthropicUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock })
+    case 'gemini':
+      return geminiUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock })
+  }
 }
 
 /** Speaks to whichever child runs now: a restarted one has another port and another token. */

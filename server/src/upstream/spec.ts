@@ -14,6 +14,8 @@ export interface ChatCall {
   readonly messages: readonly ChatMessage[]
   /** At least 1, or null for the model's own limit. */
   readonly maxTokens: number | null
+  /** What the answer may have at most: `maxTokens`, or else the model's limit in the settings, for APIs that must be told one. */
+  readonly outputTokens: number
   /** 0 to 2, or null for the model's default. */
   readonly temperature: number | null
 }
@@ -57,7 +59,7 @@ export class UpstreamFailure extends Error {
   readonly mayFailOver: boolean
   /** Seconds that the upstream asked us to wait, if it did. */
   readonly retryAfterSeconds: number | null
-  /** Words for the client that are wholly ours (the sandbox explaining its directives); null for any real upstream. */
+  /** Words for the client that are wholly ours, where more can be said than the kind; nothing that an upstream wrote. */
   readonly publicMessage: string | null
 
   constructor(

@@ -1,13 +1,17 @@
 import { afterAll, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
 import { openGateway } from '../gateway.ts'
 
 const gateway = await openGateway()
 afterAll(() => gateway.close())
 
+async function readPage(): Promise<string> {
+  return await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+}
+
 /** The samples of the metrics page, by name and labels. */
 async function scrape(): Promise<Map<string, number>> {
-  const page = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  const samples = page.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  const samples = (await readPage()).split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   return new Map(
     samples.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
@@ -28,7 +32,18 @@ test('a paid call is seen in every metric of its way: request, first token, atte
   expect(samples.get('tollgate_upstream_attempt_duration_seconds_count{upstream="sandbox",outcome="answered"}')).toBe(2)
   expect(samples.get('tollgate_tokens_total{model="svc/sandbox",class="prompt"}')).toBe(usage.prompt)
   expect(samples.get('tollgate_tokens_total{model="svc/sandbox",class="completion"}')).toBe(usage.completion)
+  expect(samples.get('tollgate_tokens_total{model="svc/sandbox",class="cached_prompt"}')).toBeUndefined()
   expect(samples.get('tollgate_charge_batch_size_sum')).toBe(2)
+  const labels = '{model="svc/sandbox",outcome="completed"}'
+  expect(samples.get(`tollgate_charged_call_duration_seconds_count${labels}`)).toBe(2)
+  const [row] = await gateway.database.query<{ cost: bigint }>('select sum(cost_microcents)::int8 as cost from charges')
+  expect(samples.get(`tollgate_charged_microcents_total${labels}`)).toBe(Number(row?.cost))
+  expect(samples.get('tollgate_money_wait_seconds_count')).toBeGreaterThan(0)
+  expect(samples.get('tollgate_wallets')).toBe(1)
+  expect(samples.get('tollgate_allotted_microcents')).toBeGreaterThan(0)
+  for (const idle of ['held_microcents', 'waiting_refills', 'waiting_token_counts', 'calls_waiting_for_money']) {
+    expect(samples.get(`tollgate_${idle}`)).toBe(0)
+  }
   expect(samples.get('tollgate_open_requests')).toBe(0)
   expect(samples.get('tollgate_unposted_charges')).toBe(0)
 })
@@ -38,4 +53,27 @@ test('a refused request is counted by its route and status, and by nothing that 
   const samples = await scrape()
   expect(samples.get('tollgate_request_duration_seconds_count{route="GET /models/{id}",status="401"}')).toBe(1)
   expect([...samples.keys()].filter((name) => name.includes('canary'))).toEqual([])
+})
+
+test('a call that is refused for want of money is counted by its code', async () => {
+  const key = await gateway.customer({ cents: 0 })
+  const body = { model: 'svc/sandbox', messages: [{ role: 'user', content: 'hi' }] }
+  expect((await gateway.post(key, '/chat/completions', body)).status).toBe(402)
+  expect((await scrape()).get('tollgate_money_refusals_total{code="insufficient_balance"}')).toBe(1)
+})
+
+test('every metric that the dashboard names is there', async () => {
+  const file = new URL('../../../docs/dashboards/tollgate.json', import.meta.url)
+  const named = new Set(
+    readFileSync(file, 'utf8')
+      .matchAll(/tollgate_\w+/g)
+      .map(([name]) => name),
+  )
+  const types = new Map(
+    (await readPage()).matchAll(/^# TYPE (\w+) (\w+)$/gm).map(([, name = '', type]) => [name, type]),
+  )
+  const isThere = (name: string) =>
+    types.has(name) || types.get(name.replace(/_(bucket|sum|count)$/, '')) === 'histogram'
+  expect(named.size).toBeGreaterThan(20)
+  expect([...named].filter((name) => !isThere(name))).toEqual([])
 })

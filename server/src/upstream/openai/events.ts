@@ -1,13 +1,14 @@
+import type { Progress } from '../answer.ts'
+import { asObject, asText, type JsonObject, parseObject } from '../json.ts'
 import { type ChatEvent, type FinishReason, UpstreamFailure } from '../spec.ts'
 import { failureOfChunk, isErrorObject } from './failure.ts'
-import { asObject, asText, type JsonObject } from './json.ts'
 import { usageFromWire } from './usage.ts'
 
-/** What has been seen of an answer; kept from chunk to chunk. */
-export interface Progress {
-  /** Anything of the answer has come. */
-  begun: boolean
-  finished: boolean
+/** One event of the stream: a chunk, or the words that the answer is whole. */
+export function readChunk(data: string, progress: Progress, into: ChatEvent[]): boolean {
+  if (data === '[DONE]') return true
+  eventsFromWire(data, progress, into)
+  return false
 }
 
 /**
@@ -15,7 +16,7 @@ export interface Progress {
  * object, for a chunk that is no JSON object, and for an answer that its server gave up.
  */
 export function eventsFromWire(data: string, progress: Progress, into: ChatEvent[]): void {
-  const chunk = parse(data)
+  const chunk = parseObject(data)
   if (chunk === null) throw new UpstreamFailure('faulty', 'a chunk is not a JSON object', false)
   if (isErrorObject(chunk)) throw failureOfChunk(chunk, progress.begun)
 
@@ -64,12 +65,4 @@ function finishFromWire(value: unknown): FinishReason | null {
   if (known === undefined) return 'stop'
   if (known === 'gave up') throw new UpstreamFailure('faulty', 'the server gave the answer up', false)
   return known
-}
-
-function parse(data: string): JsonObject | null {
-  try {
-    return asObject(JSON.parse(data))
-  } catch {
-    return null
-  }
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
+import { retryAfterFromWire } from '../failure.ts'
 import type { UpstreamFailureKind } from '../spec.ts'
-import { failureOfChunk, failureOfStatus, isErrorObject, retryAfterFromWire } from './failure.ts'
+import { failureOfChunk, failureOfStatus, isErrorObject } from './failure.ts'
 
 const TOO_LONG = {
   openai: {

@@ -1,30 +1,10 @@
-import { UpstreamFailure, type UpstreamFailureKind } from '../spec.ts'
-import { asObject, type JsonObject } from './json.ts'
-
-/** What an OpenAI-style server says is wrong, in whatever of the usual shapes it says so. */
-interface WireError {
-  readonly message: string
-  readonly type: string
-  readonly code: string
-}
-
-/**
- * The words with which servers say that a prompt does not fit: OpenAI and vLLM ("maximum context length"), SGLang ("longer
- * than the model's context length"), llama.cpp ("exceeds the available context size", "Context size has been exceeded"),
- * LM Studio and llama-cpp-python ("context window", "context the overflows").
- */
-const TOO_LONG =
-  /maximum context length|context (length|size|window)\b.{0,40}\bexceed|exceed.{0,60}\bcontext (length|size|window)|longer than the model'?s? context|context the overflows|prompt is too long|maximum model length/i
-const TOO_LONG_CODE = /^(context_length_exceeded|exceed_context_size_error)$/
-/** Statuses that can mean "your prompt is too long"; some versions of llama.cpp say it with a 500. */
-const TOO_LONG_STATUS = new Set([400, 413, 422, 500])
-const REJECTED_STATUS = new Set([400, 413, 422])
-/** The server is there and well configured, and can't take this call at this moment. */
-const BUSY_STATUS = new Set([408, 409, 425, 429])
+import { failureOf, type WireError } from '../failure.ts'
+import { asObject, type JsonObject, parseObject } from '../json.ts'
+import type { UpstreamFailure } from '../spec.ts'
 
 /** An answer that is no success: `status` and the (bounded) text of its body become a failure. */
 export function failureOfStatus(status: number, body: string, retryAfterSeconds: number | null): UpstreamFailure {
-  return failureOf(status, errorFromWire(parse(body)), true, retryAfterSeconds)
+  return failureOf(status, errorFromWire(parseObject(body)), true, retryAfterSeconds)
 }
 
 /**
@@ -42,27 +22,7 @@ export function isErrorObject(chunk: JsonObject): boolean {
   return (chunk['error'] ?? null) !== null || chunk['object'] === 'error'
 }
 
-function failureOf(status: number, error: WireError, untouched: boolean, retryAfterSeconds: number | null) {
-  const kind = kindOf(status, error)
-  return new UpstreamFailure(
-    kind,
-    describe(status, error),
-    untouched && kind === 'unavailable',
-    kind === 'unavailable' ? retryAfterSeconds : null,
-  )
-}
-
-function kindOf(status: number, error: WireError): UpstreamFailureKind {
-  if (TOO_LONG_STATUS.has(status)) {
-    if (TOO_LONG_CODE.test(error.code) || TOO_LONG_CODE.test(error.type)) return 'context_length'
-    if (TOO_LONG.test(error.message)) return 'context_length'
-  }
-  if (REJECTED_STATUS.has(status)) return 'rejected'
-  if (BUSY_STATUS.has(status) || status >= 500) return 'unavailable'
-  // 3xx: the base URL is not where the API is. 401, 402, 403, 404 and the rest of 4xx: key, credit, model name, path.
-  return status >= 300 ? 'misconfigured' : 'faulty'
-}
-
+/** The error, in whatever of the usual shapes it comes. */
 function errorFromWire(value: unknown): WireError {
   const outer = asObject(value)
   const error = asObject(outer?.['error']) ?? outer
@@ -71,31 +31,4 @@ function errorFromWire(value: unknown): WireError {
     type: String(error?.['type'] ?? ''),
     code: String(error?.['code'] ?? ''),
   }
-}
-
-/**
- * For the operator's log. The server's message is left out: servers quote the prompt, or part of the key, in it. Its
- * type and code are kept where they look like the words of a program.
- */
-function describe(status: number, error: WireError): string {
-  const words = [error.type, error.code].filter((word) => /^([A-Za-z_]{1,48}|\d{3})$/.test(word))
-  return `status ${status}${words.length > 0 ? ` (${words.join(', ')})` : ''}`
-}
-
-function parse(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return null
-  }
-}
-
-/** A day: a server that says more is not asked again by any client of ours that soon anyway. */
-const MAX_RETRY_AFTER_SECONDS = 86_400
-
-/** The seconds of a `Retry-After` header, either form (RFC 9110, 10.2.3), 1 to a day; null when absent or senseless. */
-export function retryAfterFromWire(header: string | null, nowMs: number): number | null {
-  if (header === null || !/^\d+$|GMT$/.test(header)) return null
-  const seconds = /^\d+$/.test(header) ? Number(header) : Math.ceil((Date.parse(header) - nowMs) / 1000)
-  return Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 1), MAX_RETRY_AFTER_SECONDS)
 }

@@ -12,7 +12,13 @@ afterEach(() => {
   for (const server of running.splice(0)) server.stop()
 })
 
-const CALL = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }], maxTokens: null, temperature: null }
+const CALL = {
+  model: 'm',
+  messages: [{ role: 'user' as const, content: 'Hi' }],
+  maxTokens: null,
+  outputTokens: 100,
+  temperature: null,
+}
 const SAY = 'data: {"choices":[{"delta":{"content":"Hello"}}]}\n\n'
 const STOP = 'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
 const DONE = 'data: [DONE]\n\n'

@@ -4,7 +4,7 @@ import { toWire } from './request.ts'
 const messages = [{ role: 'user' as const, content: 'Hi' }]
 
 test('a call is always streamed, with usage asked for, and leaves out what the model decides', () => {
-  expect(JSON.parse(toWire({ model: 'm', messages, maxTokens: null, temperature: null }))).toEqual({
+  expect(JSON.parse(toWire({ model: 'm', messages, maxTokens: null, outputTokens: 100, temperature: null }))).toEqual({
     model: 'm',
     messages: [{ role: 'user', content: 'Hi' }],
     stream: true,
@@ -13,7 +13,7 @@ test('a call is always streamed, with usage asked for, and leaves out what the m
 })
 
 test('limits are passed on, a temperature of 0 too', () => {
-  const wire = JSON.parse(toWire({ model: 'm', messages, maxTokens: 7, temperature: 0 }))
+  const wire = JSON.parse(toWire({ model: 'm', messages, maxTokens: 7, outputTokens: 7, temperature: 0 }))
   expect(wire.max_tokens).toBe(7)
   expect(wire.temperature).toBe(0)
 })

@@ -1,8 +1,5 @@
+import { asObject, isTokenCount } from '../json.ts'
 import type { TokenUsage } from '../spec.ts'
-import { asObject } from './json.ts'
-
-/** No model counts a billion tokens in one call: beyond it a count is a mistake, and it would be charged. */
-const MAX_TOKENS = 1_000_000_000
 
 /**
  * The `usage` of a chunk or a completion; null when it is absent or makes no sense (negative, fractional, absurd, or
@@ -15,11 +12,7 @@ export function usageFromWire(value: unknown): TokenUsage | null {
   // llama.cpp and others leave the count out where nothing was generated.
   const completionTokens = usage['completion_tokens'] ?? 0
   const cachedPromptTokens = asObject(usage['prompt_tokens_details'])?.['cached_tokens'] ?? 0
-  if (!isCount(promptTokens) || !isCount(completionTokens) || !isCount(cachedPromptTokens)) return null
+  if (!isTokenCount(promptTokens) || !isTokenCount(completionTokens) || !isTokenCount(cachedPromptTokens)) return null
   if (cachedPromptTokens > promptTokens) return null
   return { promptTokens, cachedPromptTokens, completionTokens }
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= MAX_TOKENS
 }

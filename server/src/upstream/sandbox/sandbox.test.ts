@@ -15,7 +15,7 @@ beforeEach(() => {
 })
 
 function ask(content: string, maxTokens: number | null = null): ChatCall {
-  return { model: 'talk', messages: [{ role: 'user', content }], maxTokens, temperature: null }
+  return { model: 'talk', messages: [{ role: 'user', content }], maxTokens, outputTokens: 1_000, temperature: null }
 }
 
 interface Seen {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Secret } from '../kernel/secret.ts'
 import type { Path, Report } from './document.ts'
 import { closed, readShape } from './shape.ts'
-import type { UpstreamSettings } from './upstream.ts'
+import type { RemoteDialect, RemoteUpstreamSettings } from './upstream.ts'
 
 /** What the file refers to and does not hold. */
 export interface Surroundings {
@@ -33,7 +33,7 @@ const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$/
 
 /** Headers that belong to the connection or to the call, and are set by the gateway. */
 const OWN_HEADERS =
-  /^(host|connection|content-.*|transfer-encoding|te|trailer|upgrade|accept|accept-encoding|expect|keep-alive)$/i
+  /^(host|connection|content-.*|transfer-encoding|te|trailer|upgrade|accept|accept-encoding|expect|keep-alive|anthropic-version)$/i
 /** Headers that hold credentials: their values come from the environment. */
 const SECRET_HEADERS = /auth|key|token|secret|cookie|credential|password/i
 
@@ -42,38 +42,76 @@ const CREDENTIAL_HINT =
 
 const HEADER_FORM = "must be text, or '{ env: NAME }' with the name of an environment variable (capitals, digits, _)"
 
-/** An upstream of the dialect `openai` as it stands in the file. */
-export const OpenaiShape = closed(
+interface Remote {
+  /** Where the API is that the dialect is of; null where there are many. */
+  readonly baseUrl: string | null
+  /** What is added to the base URL for each call, and must not stand in it already. */
+  readonly path: RegExp
+  readonly pathShown: string
+  /** What carries the credential. */
+  readonly keyHeader: string
+}
+
+const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
+  openai: {
+    baseUrl: null,
+    path: /\/chat\/completions\/*$/,
+    pathShown: '/chat/completions',
+    keyHeader: 'authorization',
+  },
+  anthropic: {
+    baseUrl: 'https://api.anthropic.com/v1',
+    path: /\/messages\/*$/,
+    pathShown: '/messages',
+    keyHeader: 'x-api-key',
+  },
+  gemini: {
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    path: /\/models(\/.*)?$/,
+    pathShown: '/models',
+    keyHeader: 'x-goog-api-key',
+  },
+}
+
+/** An upstream of a dialect over HTTP as it stands in the file. */
+export const RemoteShape = closed(
   {
-    dialect: z.literal('openai'),
-    base_url: z.string(),
+    dialect: z.enum(['openai', 'anthropic', 'gemini']),
+    base_url: z.string().optional(),
     api_key_env: variableName.optional(),
     headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })], HEADER_FORM)).optional(),
   },
   { api_key: CREDENTIAL_HINT, key: CREDENTIAL_HINT, token: CREDENTIAL_HINT, apiKey: CREDENTIAL_HINT },
 )
 
-/** Reads one upstream of the dialect `openai`. Null where something was reported. */
-export function loadOpenai(
+/** Reads one upstream of a dialect over HTTP. Null where something was reported. */
+export function loadRemote(
   name: string,
   value: unknown,
   path: Path,
   around: Surroundings,
   report: Report,
-): UpstreamSettings | null {
-  const read = readShape(OpenaiShape, value, path, report)
+): RemoteUpstreamSettings | null {
+  const read = readShape(RemoteShape, value, path, report)
   if (read === null) return null
-  const baseUrl = checkBaseUrl(read.base_url, (reason) => report([...path, 'base_url'], reason))
+  const remote = REMOTE[read.dialect]
+  const baseUrl = checkBaseUrl(read.base_url, remote, (reason) => report([...path, 'base_url'], reason))
   let apiKey: Secret | null = null
   let sound = baseUrl !== null
   if (read.api_key_env !== undefined) {
     apiKey = secretOf(read.api_key_env, around, (reason) => report([...path, 'api_key_env'], reason))
     sound &&= apiKey !== null
+  } else if (read.base_url === undefined && remote.baseUrl !== null) {
+    report(
+      [...path, 'api_key_env'],
+      "is missing: it must be the NAME of the environment variable with the provider's key",
+    )
+    sound = false
   }
   const headers: [string, Secret][] = []
   for (const [header, given] of Object.entries(read.headers ?? {})) {
     const reject = (reason: string) => report([...path, 'headers', header], reason)
-    const isName = checkHeaderName(header, apiKey !== null, typeof given === 'string', reject)
+    const isName = checkHeaderName(header, apiKey === null ? null : remote.keyHeader, typeof given === 'string', reject)
     const secret = !isName
       ? null
       : typeof given === 'string'
@@ -83,11 +121,16 @@ export function loadOpenai(
     else headers.push([header.toLowerCase(), secret])
   }
   return sound && baseUrl !== null
-    ? { name, dialect: 'openai', baseUrl, apiKey, headers: Object.fromEntries(headers) }
+    ? { name, dialect: read.dialect, baseUrl, apiKey, headers: Object.fromEntries(headers) }
     : null
 }
 
-function checkBaseUrl(text: string, reject: (reason: string) => void): string | null {
+function checkBaseUrl(given: string | undefined, remote: Remote, reject: (reason: string) => void): string | null {
+  const text = given ?? remote.baseUrl
+  if (text === null) {
+    reject("is missing: it must be the server's address, such as 'http://127.0.0.1:8000/v1'")
+    return null
+  }
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     reject("must be an address that starts with http:// or https://, such as 'http://127.0.0.1:8000/v1'")
@@ -95,8 +138,8 @@ function checkBaseUrl(text: string, reject: (reason: string) => void): string | 
     reject(`holds a user name or password: ${CREDENTIAL_HINT}`)
   } else if (url.search !== '' || url.hash !== '') {
     reject("must end with the path: remove everything from '?' or '#' on")
-  } else if (/\/chat\/completions\/*$/.test(url.pathname)) {
-    reject("must stop before '/chat/completions': that is added for each call")
+  } else if (remote.path.test(url.pathname)) {
+    reject(`must stop before '${remote.pathShown}': that is added for each call`)
   } else {
     return url.href.replace(/\/+$/, '')
   }
@@ -105,14 +148,13 @@ function checkBaseUrl(text: string, reject: (reason: string) => void): string | 
 
 function checkHeaderName(
   header: string,
-  hasApiKey: boolean,
+  keyHeader: string | null,
   isLiteral: boolean,
   reject: (reason: string) => void,
 ): boolean {
   if (!HEADER_NAME.test(header)) reject("is no header's name")
   else if (OWN_HEADERS.test(header)) reject('is set by the gateway: remove it')
-  else if (hasApiKey && header.toLowerCase() === 'authorization')
-    reject("is set from 'api_key_env': remove one of them")
+  else if (header.toLowerCase() === keyHeader) reject("is set from 'api_key_env': remove one of them")
   else if (isLiteral && SECRET_HEADERS.test(header)) {
     reject(
       "may be a credential, which never stands in this file: write '{ env: NAME }' and set that environment variable",

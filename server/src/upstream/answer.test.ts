@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
-import { type HttpAnswer, HttpFailure } from '../../io/http.ts'
-import type { ChatEvent } from '../spec.ts'
+import { type HttpAnswer, HttpFailure } from '../io/http.ts'
 import { StreamedChat } from './answer.ts'
+import { readChunk } from './openai/events.ts'
+import type { ChatEvent } from './spec.ts'
 
 type Read = Uint8Array | string | Error | null
 
@@ -31,7 +32,7 @@ function answering(...reads: Read[]): HttpAnswer & { cancelled: boolean; release
 async function collect(answer: HttpAnswer): Promise<string[]> {
   const words: string[] = []
   try {
-    for await (const event of new StreamedChat(answer)) words.push(wordOf(event))
+    for await (const event of new StreamedChat(answer, readChunk)) words.push(wordOf(event))
   } catch (error) {
     words.push(`${(error as { kind?: string }).kind}!`)
   }
@@ -105,7 +106,7 @@ test('after [DONE] the rest of the body is left to the client', async () => {
 
 test('leaving early closes the connection', async () => {
   const answer = answering(say('a') + say('b'))
-  for await (const event of new StreamedChat(answer)) {
+  for await (const event of new StreamedChat(answer, readChunk)) {
     expect(wordOf(event)).toBe('a')
     break
   }

@@ -1,7 +1,20 @@
 import { createParser, type EventSourceParser } from 'eventsource-parser'
-import { type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../../io/http.ts'
-import { type ChatEvent, UpstreamFailure } from '../spec.ts'
-import { eventsFromWire, type Progress } from './events.ts'
+import { type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../io/http.ts'
+import { faulty } from './failure.ts'
+import { type ChatEvent, UpstreamFailure } from './spec.ts'
+
+/** What has been seen of an answer; kept from event to event. */
+export interface Progress {
+  /** Anything of the answer has come. */
+  begun: boolean
+  finished: boolean
+}
+
+/**
+ * Appends to `into` what the data of one server-sent event says in a dialect's words; true when it says that the answer is
+ * whole. Throws {@link UpstreamFailure} for errors and for what makes no sense. One for each answer: it may remember.
+ */
+export type ReadEvent = (data: string, progress: Progress, into: ChatEvent[]) => boolean
 
 /** Characters of one server-sent event. A chunk has hundreds; a server that sends a whole answer in one has less. */
 const MAX_EVENT_CHARACTERS = 4 << 20
@@ -15,6 +28,7 @@ const END: Next = { done: true, value: undefined }
  */
 export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined> {
   private readonly answer: HttpAnswer
+  private readonly readEvent: ReadEvent
   private readonly decoder = new TextDecoder()
   private readonly parser: EventSourceParser
   private readonly progress: Progress = { begun: false, finished: false }
@@ -23,8 +37,9 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
   private ended = false
   private failure: unknown = null
 
-  constructor(answer: HttpAnswer) {
+  constructor(answer: HttpAnswer, readEvent: ReadEvent) {
     this.answer = answer
+    this.readEvent = readEvent
     this.parser = createParser({
       onEvent: (event) => this.take(event.data),
       onError: (error) => {
@@ -84,23 +99,21 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
 
   private take(data: string): void {
     if (this.ended) return
-    if (data === '[DONE]') {
-      this.ended = true
-      // The server says that the answer is whole, although it never said why it ended.
-      if (this.progress.begun && !this.progress.finished) this.events.push({ kind: 'finish', reason: 'stop' })
-      this.answer.release()
-      return
-    }
     try {
-      eventsFromWire(data, this.progress, this.events)
+      if (!this.readEvent(data, this.progress, this.events)) return
     } catch (error) {
       this.fail(error)
+      return
     }
+    this.ended = true
+    // The server says that the answer is whole, although it never said why it ended.
+    if (this.progress.begun && !this.progress.finished) this.events.push({ kind: 'finish', reason: 'stop' })
+    this.answer.release()
   }
 
-  /** No `[DONE]`: some servers send none, so a finished answer is taken as whole; any other was cut off. */
+  /** Nothing said that the answer is whole: some servers don't, so a finished one is taken as whole; any other was cut off. */
   private endOfBody(): void {
-    // By the standard a last event without its empty line is dropped; servers do forget that line after `[DONE]`.
+    // By the standard a last event without its empty line is dropped; servers do forget that line after the last.
     this.parser.feed('\n\n')
     if (this.ended) return
     this.ended = true
@@ -124,8 +137,4 @@ export function failureOfBody(error: unknown, begun: boolean): unknown {
   if (error instanceof HttpFailure) return new UpstreamFailure(begun ? 'faulty' : 'unavailable', error.message, !begun)
   if (error instanceof HttpBodyTooLarge) return faulty(error.message)
   return error
-}
-
-export function faulty(detail: string): UpstreamFailure {
-  return new UpstreamFailure('faulty', detail, false)
 }

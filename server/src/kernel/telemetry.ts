@@ -1,0 +1,43 @@
+/** What is told of a paid call to whoever traces it. Nothing that a client or a model wrote is part of it. */
+
+export interface TracedCall {
+  /** The canonical id. */
+  readonly model: string
+  readonly tier: string
+  readonly organizationId: string
+  readonly keyId: string
+  readonly isStreamed: boolean
+  readonly maxTokens: number | null
+  readonly temperature: number | null
+  /** The header of that name (W3C Trace Context), as the client sent it. */
+  readonly traceparent: string | null
+}
+
+export interface CallEnd {
+  /** Why it failed or was cut: a code of ours, or `cancelled`; null for an answer that is whole. */
+  readonly error: string | null
+  readonly finishReason: string | null
+  /** What was charged for; null where nothing was. */
+  readonly usage: {
+    readonly promptTokens: number
+    readonly cachedPromptTokens: number
+    readonly completionTokens: number
+  } | null
+  readonly costMicrocents: bigint | null
+}
+
+/** One call under way. */
+export interface CallTrace {
+  /** An attempt at one target has just ended. `model` is the target's own name. */
+  attempt(upstream: string, model: string, outcome: string, elapsedMs: number): void
+  /** The first token of a stream is here. */
+  firstToken(): void
+  /** The call is over. Told once. */
+  end(end: CallEnd): void
+}
+
+export interface Telemetry {
+  begin(call: TracedCall): CallTrace
+  /** Sends what has not been sent, for a few seconds at most. */
+  close(): Promise<void>
+}

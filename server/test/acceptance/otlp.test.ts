@@ -1,0 +1,169 @@
+/** Traces and metrics over OTLP, as a collector at the wire sees them. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { openGateway, type TestKey } from '../gateway.ts'
+
+interface Attribute {
+  readonly key: string
+  readonly value: Readonly<Record<string, unknown>>
+}
+
+interface Span {
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId?: string
+  readonly name: string
+  readonly kind: number
+  readonly attributes: readonly Attribute[]
+  readonly startTimeUnixNano: string
+  readonly endTimeUnixNano: string
+  readonly status: { readonly code?: number }
+}
+
+const CANARY = 'canary-77d0'
+const TRACE = '0af7651916cd43dd8448eb211c80319c'
+const received: { path: string; body: string }[] = []
+let collector: Server
+let endpoint: string
+let key: TestKey
+let spans: Span[]
+
+/** The value of an attribute, whatever its type. */
+function attributeOf({ attributes }: Pick<Span, 'attributes'>, name: string): unknown {
+  const value = attributes.find((attribute) => attribute.key === name)?.value ?? {}
+  const [inner] = Object.values(value)
+  return inner
+}
+
+beforeAll(async () => {
+  collector = createServer(async (request, response) => {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece)
+    received.push({ path: request.url ?? '', body: Buffer.concat(pieces).toString() })
+    response
+      .writeHead(request.url?.startsWith('/refusing/') ? 400 : 200, { 'Content-Type': 'application/json' })
+      .end('{}')
+  })
+  await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
+  endpoint = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`
+  const gateway = await openGateway({
+    settings: `
+otlp: { endpoint: "${endpoint}/" }
+upstreams:
+  box: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
+  gone: { dialect: openai, base_url: "http://127.0.0.1:1/v1" }
+models:
+  - id: svc/m
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    targets: [{ upstream: gone, model: theirs }, { upstream: box, model: mine }]
+`,
+  })
+  key = await gateway.customer()
+  const poor = await gateway.customer({ cents: 0 })
+  const body = (more: object) => ({ model: 'svc/m', messages: [{ role: 'user', content: CANARY }], ...more })
+  const traceparent = { traceparent: `00-${TRACE}-b7ad6b7169203331-01` }
+  await (await gateway.post(key, '/chat/completions', body({ max_tokens: 4, temperature: 0.5 }), traceparent)).text()
+  await (await gateway.post(key, '/chat/completions', body({ stream: true }))).text()
+  await (await gateway.post(poor, '/chat/completions', body({}))).text()
+  const broken = { messages: [{ role: 'user', content: '[[sandbox fail=faulty fail_after=2]]' }], stream: true }
+  await (await gateway.post(key, '/chat/completions', body(broken))).text()
+  await gateway.close()
+  type Traces = { resourceSpans: { scopeSpans: { spans: Span[] }[] }[] }
+  spans = received
+    .filter(({ path }) => path === '/v1/traces')
+    .flatMap(({ body: text }) => (JSON.parse(text) as Traces).resourceSpans)
+    .flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans))
+}, 60_000)
+afterAll(() => {
+  collector.closeAllConnections()
+  collector.close()
+})
+
+const SERVER = 2
+const CLIENT = 3
+const callsOf = () => spans.filter(({ kind }) => kind === SERVER)
+
+test("a call is a span with what was asked and what was charged, in the client's own trace", () => {
+  const span = callsOf().find(({ traceId }) => traceId === TRACE)
+  if (span === undefined) throw new Error('no span')
+  expect(span).toMatchObject({ name: 'chat svc/m', parentSpanId: 'b7ad6b7169203331' })
+  const expected: Readonly<Record<string, unknown>> = {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': 'tollgate',
+    'gen_ai.request.model': 'svc/m',
+    'gen_ai.request.max_tokens': 4,
+    'gen_ai.request.temperature': 0.5,
+    'gen_ai.usage.output_tokens': 4,
+    'gen_ai.usage.cache_read.input_tokens': 0,
+    'tollgate.organization.id': key.organizationId,
+    'tollgate.stream': false,
+  }
+  for (const [name, value] of Object.entries(expected)) expect([name, attributeOf(span, name)]).toEqual([name, value])
+  expect(Number(attributeOf(span, 'gen_ai.usage.input_tokens'))).toBeGreaterThan(0)
+  expect(Number(attributeOf(span, 'tollgate.cost.microcents'))).toBeGreaterThan(0)
+  expect(attributeOf(span, 'gen_ai.response.finish_reasons')).toEqual({ values: [{ stringValue: 'length' }] })
+})
+
+test('its attempts are spans beneath it, the one that failed too', () => {
+  const parent = callsOf().find(({ traceId }) => traceId === TRACE)
+  const children = spans.filter(({ parentSpanId }) => parentSpanId === parent?.spanId)
+  expect(children.map((span) => [span.name, span.kind, attributeOf(span, 'error.type')])).toEqual([
+    ['chat theirs', CLIENT, 'unavailable'],
+    ['chat mine', CLIENT, undefined],
+  ])
+  for (const child of children) {
+    expect(BigInt(child.endTimeUnixNano)).toBeGreaterThanOrEqual(BigInt(child.startTimeUnixNano))
+  }
+})
+
+test('every call ends one span, with why it failed if it did', () => {
+  expect(callsOf().map((span) => [attributeOf(span, 'tollgate.stream'), attributeOf(span, 'error.type')])).toEqual([
+    [false, undefined],
+    [true, undefined],
+    [false, 'insufficient_balance'],
+    [true, 'interrupted'],
+  ])
+})
+
+test('metrics have the durations, first tokens and tokens', () => {
+  const bodies = received.filter(({ path }) => path === '/v1/metrics').map(({ body }) => body)
+  for (const name of [
+    'gen_ai.server.request.duration',
+    'gen_ai.server.time_to_first_token',
+    'gen_ai.client.operation.duration',
+    'gen_ai.client.token.usage',
+  ]) {
+    expect(bodies.join('')).toContain(`"name":"${name}"`)
+  }
+})
+
+test('nothing that a client or a model wrote is sent, and no key', () => {
+  const sent = received.map(({ body }) => body).join('')
+  expect(sent).not.toContain(CANARY)
+  expect(sent).not.toContain('simulated')
+  expect(sent).not.toContain(key.key)
+})
+
+test('a collector that takes nothing is told of in the log, and delays no call', async () => {
+  const gateway = await openGateway({ settings: `otlp: { endpoint: "${endpoint}/refusing" }\n` })
+  const body = { model: 'svc/sandbox', messages: [{ role: 'user', content: 'hi' }] }
+  expect((await gateway.post(await gateway.customer(), '/chat/completions', body)).status).toBe(200)
+  await gateway.close()
+  const told = gateway.logs.filter((line) => line.includes('does not take what is sent'))
+  expect(told.map((line) => JSON.parse(line).what).sort()).toEqual(['metrics', 'traces'])
+})
+
+test('the packages are loaded by nothing but the one file that asks for them while running', () => {
+  const folder = join(import.meta.dirname, '../../src')
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))
+  const importing = files.filter((name) => readFileSync(join(folder, name), 'utf8').includes('@opentelemetry/'))
+  expect(importing).toEqual(['io/otlp.ts'])
+  const lines = readFileSync(join(folder, 'io/otlp.ts'), 'utf8').split('\n')
+  const loading = lines.filter((line) => line.includes('@opentelemetry/') && !line.startsWith('import type'))
+  expect(loading.every((line) => line.trimStart().startsWith("import('"))).toBe(true)
+})
