@@ -29,6 +29,9 @@ export interface FileOptions {
 /** Process groups of the files that run now, so that an interrupted run can end them. */
 export type Running = Set<number>
 
+/** Far beyond what any test takes: a machine under load must not fail one. What hangs is named by it all the same. */
+const TEST_LIMIT_MS = 60_000
+
 /**
  * Runs one test file in a process of its own: a crash, a leaked timer or a turned global of one file reaches no other.
  * A file that leaves processes behind fails.
@@ -40,7 +43,8 @@ export async function runFile(file: string, running: Running, options: FileOptio
   // As root, the embedded database runs as a user who must be able to pass.
   await chmod(folder, 0o711)
   const report = join(folder, 'report.xml')
-  const args = ['test', '--only-failures', '--reporter=junit', `--reporter-outfile=${report}`, `./${file}`]
+  const how = ['--only-failures', `--timeout=${TEST_LIMIT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
+  const args = ['test', ...how, `./${file}`]
   const ended = await spawnAndWait(args, running, options)
   const counted = count(await readFile(report, 'utf8').catch(() => ''))
   const leftovers = await endLeftovers(folder)

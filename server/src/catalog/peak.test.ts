@@ -28,10 +28,11 @@ const windowOf = (start: string, end: string): PeakWindow => ({ startMinute: at(
 /** Walks the day from the window's start to its end, minute by minute, over midnight where it must. */
 function walked({ startMinute, endMinute }: PeakWindow): Set<number> {
   const minutes = new Set<number>()
-  for (let minute = startMinute; minute !== endMinute % MINUTES_PER_DAY; minute = (minute + 1) % MINUTES_PER_DAY) {
+  let minute = startMinute
+  do {
     minutes.add(minute)
-    if (minutes.size === MINUTES_PER_DAY) break
-  }
+    minute = (minute + 1) % MINUTES_PER_DAY
+  } while (minute !== endMinute % MINUTES_PER_DAY)
   return minutes
 }
 
