@@ -32,6 +32,8 @@ export interface WriterErrors {
 export interface WriterDependencies {
   readonly database: Database
   readonly slot: number
+  /** Names this process's taking of the slot, so that it is granted nothing once another has taken it. */
+  readonly takenAtMs?: () => number
   readonly clock: Clock
   readonly log: Log
   readonly errors: WriterErrors
@@ -147,8 +149,9 @@ export class Writer {
     for (const [organizationId, refill] of asked) wants.set(organizationId, refill.want())
     const { epoch } = this
     try {
-      const { database, slot, clock, lowBalanceMicrocents, onNoticed } = this.dependencies
-      const refilled = await refillAllotments(database, slot, wants, clock.now(), lowBalanceMicrocents)
+      const { database, slot, takenAtMs, clock, lowBalanceMicrocents, onNoticed } = this.dependencies
+      const citing = takenAtMs?.() ?? null
+      const refilled = await refillAllotments(database, slot, wants, clock.now(), lowBalanceMicrocents, citing)
       if (refilled.some(({ noticed }) => noticed)) onNoticed?.()
       if (epoch !== this.epoch) throw new Error('the slot was lost while its allotments were refilled')
       for (const each of refilled) asked.get(each.organizationId)?.wallet.take(each)
