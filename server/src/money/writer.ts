@@ -153,6 +153,8 @@ export class Writer {
       const citing = takenAtMs?.() ?? null
       const refilled = await refillAllotments(database, slot, wants, clock.now(), lowBalanceMicrocents, citing)
       if (refilled.some(({ noticed }) => noticed)) onNoticed?.()
+      // Every organization has an account: an empty answer says that the slot has been taken anew since.
+      if (citing !== null && refilled.length === 0) throw new Error('the slot was taken anew; nothing was refilled')
       if (epoch !== this.epoch) throw new Error('the slot was lost while its allotments were refilled')
       for (const each of refilled) asked.get(each.organizationId)?.wallet.take(each)
       for (const refill of asked.values()) refill.finish()

@@ -118,7 +118,9 @@ export class Fleet {
     const posts = text.includes('insert into charges')
     if (!takes && !folds && !posts) return
     const slot = Number(parameters[takes ? 0 : folds ? 5 : 15])
+    // Who takes a slot has its lock, and folds it as its own from then on.
     const isOwn = this.slots.get(machine) === slot
+    if (takes) this.slots.set(machine, slot)
     // It has its slot again, and folds what it and others were granted by it: its calls go on by what they hold.
     const isOwnFold = isOwn && folds && String(parameters[4]).includes(EVERYTHING)
     if (isOwn && folds && !isOwnFold) return
@@ -133,7 +135,7 @@ export class Fleet {
       this.broken.push(`${machine.name} folds slot ${slot}, the lock of which ${owner.name} has`)
     }
     const upMs = this.world.startMs + this.world.elapsedMs - this.outage.startedAtMs
-    if (owner !== undefined && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
+    if (!isOwn && owner !== undefined && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
     }
     this.doubted.add(owner ?? machine)

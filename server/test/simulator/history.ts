@@ -162,11 +162,12 @@ export class History {
     world.fate = () => 'fine'
     if (outage.isDown) outage.comeUp()
     for (const machine of world.machines) if (machine.isPaused) fleet.resume(machine)
-    if (fleet.living.length + fleet.starting.size === 0) fleet.start()
     const waits = () =>
       fleet.starting.size > 0 || this.changing > 0 || [...this.calls.values()].some(({ answer }) => answer === null)
     let steps = 0
-    while (waits() && this.problems.length === 0) {
+    while ((waits() || fleet.living.length === 0) && this.problems.length === 0) {
+      // A start that trouble has spoiled is tried again, as a supervisor does.
+      if (fleet.living.length + fleet.starting.size === 0) fleet.start()
       steps += 1
       if (steps > QUIET_STEPS_MOST || !(await this.step())) {
         const without = [...this.calls.values()].filter(({ answer }) => answer === null)

@@ -29,7 +29,9 @@ export async function checkRest(history: History): Promise<string[]> {
   }
   const snapshot = await world.engine.snapshot()
   for (const { organizationId, allotted } of snapshot.accounts) {
-    if (allotted !== 0n) problems.push(`${allotted} of ${organizationId} stay allotted though nobody uses them`)
+    const left = snapshot.allotments.filter((row) => row.organizationId === organizationId && row.granted > 0n)
+    const slots = left.map(({ slot }) => slot).join(', ')
+    if (allotted !== 0n) problems.push(`${allotted} of ${organizationId} stay allotted to slot ${slots}, unused`)
   }
   return problems
 }
@@ -54,7 +56,8 @@ export async function checkLiveness(history: History): Promise<string[]> {
       if (call.answer === null) problems.push(`${organizationId} gets no answer from ${gateway.machine.name}`)
       else if (room >= wholeMicrocents && call.answer !== 'whole') {
         problems.push(`${organizationId} has room of ${room} and is answered ${call.answer} by ${gateway.machine.name}`)
-      } else if (room < firstStepMicrocents && call.answer === 'whole') {
+      } else if (account.newUntilMs === null && room < firstStepMicrocents && call.answer === 'whole') {
+        // Of a new account the last hour is counted anew when it is asked: it may have room that the books do not show.
         problems.push(`${organizationId} has room of ${room} only and is served by ${gateway.machine.name}`)
       }
     }

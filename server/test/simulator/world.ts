@@ -113,7 +113,10 @@ export class World {
     for (;;) {
       this.steps += 1
       const ready = [
-        ...this.asked.filter((each) => !each.isBlocked()).map((each) => () => this.run(each)),
+        // Looked at again in its turn: one before it may have locked what it needs.
+        ...this.asked
+          .filter((each) => !each.isBlocked())
+          .map((each) => () => (each.isBlocked() ? undefined : this.run(each))),
         ...this.machines.flatMap((machine) => machine.deliveries().map((delivery) => delivery.happen)),
       ]
       const isBusy = ready.length > 0 || this.underWay.size > 0
