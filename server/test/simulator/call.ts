@@ -58,6 +58,7 @@ const COUNTER = {
   count: (texts: readonly string[]) =>
     Promise.resolve(texts.reduce((sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN), 0)),
   close: async () => {},
+  waiting: 0,
 }
 
 /** Sends a call to a gateway; the real code answers it. */
@@ -110,7 +111,7 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
     call.endedAtMs = nowMs()
     onEnd(call)
   }
-  complete(dependencies, { organizationId, keyId }, served, body, client.signal).then(
+  complete(dependencies, { organizationId, keyId, traceparent: null }, served, body, client.signal).then(
     (result) =>
       result.ok ? read(result.value, call).then(end, (error) => end(`threw: ${error}`)) : end(result.refusal.code),
     (error) => end(`threw: ${error}`),

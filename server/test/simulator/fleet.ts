@@ -135,7 +135,9 @@ export class Fleet {
       this.broken.push(`${machine.name} folds slot ${slot}, the lock of which ${owner.name} has`)
     }
     const upMs = this.world.startMs + this.world.elapsedMs - this.outage.startedAtMs
-    if (!isOwn && owner !== undefined && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
+    // Who has not got through its start was granted nothing yet.
+    const isServing = owner !== undefined && !this.starting.has(owner)
+    if (folds && !isOwn && isServing && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
     }
     this.doubted.add(owner ?? machine)

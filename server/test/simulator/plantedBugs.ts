@@ -144,8 +144,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a call whose upstream fails keeps its hold',
     file: 'chat/complete.ts',
-    search: '    } catch (error) {\n      admitted.hold.release()\n      return refused(this.explain(error))\n',
-    replace: '    } catch (error) {\n      return refused(this.explain(error))\n',
+    search: '    } catch (error) {\n      admitted.hold.release()\n      return this.failed(',
+    replace: '    } catch (error) {\n      return this.failed(',
     shownBy: 'model',
   },
   {
