@@ -15,17 +15,19 @@ import { openOtlp } from './io/otlp.ts'
 import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
+import { openSession } from './io/postgres/session.ts'
 import { createMailer } from './io/smtp.ts'
 import type { RandomBytes } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
-import { type Clock, SECOND_MS } from './kernel/time.ts'
+import type { Clock } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
 import { createLimitNoter } from './money/accounts/noteLimit.ts'
-import { RECALL_CHANNEL, recallAllotments } from './money/accounts/recall.ts'
+import { RECALL_CHANNEL } from './money/accounts/recall.ts'
 import { openMoney } from './money/openMoney.ts'
 import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
-import { claimSlot, type Slot } from './money/slot.ts'
+import { createRecaller } from './money/recaller.ts'
+import { claimSlot } from './money/slot.ts'
 import { storePriceVersion } from './money/store.ts'
 import type { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
@@ -72,7 +74,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const slot = await claimSlot({
     database,
     lowBalanceMicrocents: fixed.lowBalanceMicrocents,
-    url: databaseUrl,
+    connect: () => openSession(databaseUrl, clock, 'tollgate slot'),
     clock,
     log,
     alone: options.alone,
@@ -114,6 +116,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const writer = new Writer({
     database,
     slot: slot.number,
+    takenAtMs: slot.takenAtMs,
     clock,
     log,
     errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
@@ -127,7 +130,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     random,
     writer,
     ownsSlot: () => slot.isOwned(),
-    sendRecall: createRecaller(database, slot, clock, log),
+    sendRecall: createRecaller({ database, slot, clock, log }),
     onUnreadable: metrics.unreadable,
     onLimitReached: createLimitNoter({ database, clock, log, onNoticed: courier.wake }),
     plans: { offered: () => catalog.current().plans, onUnreadable: metrics.planUnreadable },
@@ -240,21 +243,6 @@ function sumOf(wallets: ReadonlyMap<string, Wallet>, amount: (wallet: Wallet) =>
   let sum = 0n
   for (const wallet of wallets.values()) sum += amount(wallet)
   return Number(sum)
-}
-
-/** After a recall the dead are looked for too, at most this often: a killed process answers no recall. */
-const RECLAIM_INTERVAL_MS = 2 * SECOND_MS
-
-function createRecaller(database: Database, slot: Slot, clock: Clock, log: Log): (organizationId: string) => void {
-  let reclaimedAtMs = Number.NEGATIVE_INFINITY
-  const report = (error: unknown) => log.warn({ err: error }, 'other processes could not be asked to give money back')
-  return (organizationId) => {
-    recallAllotments(database, organizationId).catch(report)
-    const nowMs = clock.monotonicMs()
-    if (nowMs - reclaimedAtMs < RECLAIM_INTERVAL_MS) return
-    reclaimedAtMs = nowMs
-    slot.reclaim().catch(report)
-  }
 }
 
 async function storePrices(database: Database, catalog: Catalog, nowMs: number): Promise<void> {

@@ -2,10 +2,13 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { FastClock, type House, openHouse, openTill } from '../../test/moneyHouse.ts'
 import { SILENCE } from '../../test/silence.ts'
 import { systemClock } from '../io/clock.ts'
+import type { Transaction } from '../io/postgres/database.ts'
+import { openSession } from '../io/postgres/session.ts'
 import { MINUTE_MS, SECOND_MS } from '../kernel/time.ts'
+import { refillAllotments } from './accounts/refill.ts'
 import { readBalance } from './balance.ts'
 import { claimSlot, type Slot, type SlotOptions } from './slot.ts'
-import { readServerStart } from './store.ts'
+import { readServerStart, takeSlot } from './store.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const fast = new FastClock(NOON_MS)
@@ -26,7 +29,7 @@ afterAll(() => house.drop())
 function claim(more: Partial<SlotOptions> = {}): Promise<Slot> {
   return claimSlot({
     database: house.database,
-    url: house.url,
+    connect: () => openSession(house.url, more.clock ?? systemClock, 'tollgate slot'),
     clock: systemClock,
     log: SILENCE,
     alone: true,
@@ -169,6 +172,68 @@ test('a slot that another process has taken for good is not fought for', async (
   expect(lost).toEqual([expect.stringContaining(`slot ${slot.number} `)])
   expect(slot.isOwned()).toBe(false)
   await Promise.all([slot.release(), thief.release()])
+})
+
+test('who has lost its slot to another is granted nothing by it', async () => {
+  const organization = await house.organization(1_000n)
+  const slot = await claim()
+  const wants = new Map([[organization, { launch: 100n, least: 100n, extension: 0n, giveBack: null }]])
+  const refill = (takenAtMs: number) =>
+    refillAllotments(house.database, slot.number, wants, fast.now(), 0n, takenAtMs).then((refilled) => refilled.length)
+  const lostAtMs = slot.takenAtMs()
+  const { takenAtMs, beforeMs } = await takeSlot(house.database, slot.number, lostAtMs - MINUTE_MS)
+  expect(beforeMs).toBe(lostAtMs)
+  // Later than the one before, though this one's clock is behind.
+  expect(takenAtMs).toBe(lostAtMs + 1)
+  expect(await refill(lostAtMs)).toBe(0)
+  expect(await allotted(organization)).toEqual({ allotted: 0n, allotments: 0n })
+  expect(await refill(takenAtMs)).toBe(1)
+  expect((await allotted(organization)).allotments).toBe(1n)
+  await slot.release()
+})
+
+test('who has its slot again folds what another was granted by it in between', async () => {
+  const organization = await house.organization(1_000n)
+  let regained = false
+  const onRegained = () => {
+    regained = true
+  }
+  const slot = await claim({ clock: brisk, onRegained })
+  await takeSlot(house.database, slot.number, fast.now())
+  const other = openTill(house.database, slot.number, fast)
+  await other.writer.refill(other.wallet(organization), 100n)
+  expect((await allotted(organization)).allotments).toBe(1n)
+  await cut(slot)
+  await until(() => regained)
+  expect(await allotted(organization)).toEqual({ allotted: 0n, allotments: 0n })
+  await slot.release()
+})
+
+test('a server that was restarted just before the lock of a slot was asked for has its minute too', async () => {
+  const dead = await leaveBehind(9n)
+  const startedMs = await readServerStart(house.database)
+  let nowMs = startedMs + MINUTE_MS + 1
+  const clock = { ...systemClock, now: () => nowMs }
+  // The start is asked for first without the lock, and then with it: in between the server is another.
+  const database = {
+    ...house.database,
+    transaction: <T>(work: (tx: Transaction) => Promise<T>) => {
+      nowMs = startedMs + SECOND_MS
+      return house.database.transaction(work)
+    },
+  }
+  const slot = await claim({ alone: false, clock })
+  nowMs = startedMs + MINUTE_MS + 1
+  const watched = await claim({ alone: false, clock, database })
+  nowMs = startedMs + MINUTE_MS + 1
+  const left = await leaveBehind(9n)
+  await watched.reclaim()
+  expect((await allotted(left.organization)).allotments).toBe(1n)
+  nowMs = startedMs + MINUTE_MS + 1
+  await slot.reclaim()
+  expect(await allotted(left.organization)).toEqual({ allotted: 0n, allotments: 0n })
+  expect(await allotted(dead.organization)).toEqual({ allotted: 0n, allotments: 0n })
+  await Promise.all([slot.release(), watched.release()])
 })
 
 test('in the minute after a start of an external database nobody takes over what is free', async () => {

@@ -4,10 +4,10 @@
  * allotted to it, whoever wrote that.
  */
 
-import type { Database, Transaction } from '../io/postgres/database.ts'
+import type { Database, Queryable } from '../io/postgres/database.ts'
 import { HoldLost, hold } from '../io/postgres/hold.ts'
 import { LOCK_CLASS } from '../io/postgres/locks.ts'
-import { openSession, type Session } from '../io/postgres/session.ts'
+import type { Session } from '../io/postgres/session.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Clock, MINUTE_MS, SECOND_MS, sleep } from '../kernel/time.ts'
 import { foldSlot } from './accounts/refill.ts'
@@ -26,7 +26,8 @@ const FOLDING_PARTS = 10_000
 
 export interface SlotOptions {
   readonly database: Database
-  readonly url: string
+  /** Opens the pinned connection that is to hold the lock; called again whenever it was lost. */
+  readonly connect: () => Promise<Session>
   readonly clock: Clock
   readonly log: Log
   /** Below this balance an organization is told so, also when it is a dead process's charges that bring it there. */
@@ -43,6 +44,8 @@ export interface Slot {
   readonly number: number
   /** False while the connection that holds the lock is gone: nothing may be admitted then. */
   isOwned(): boolean
+  /** Names the last taking of it. Once another process has taken it, refills that cite this one are given nothing. */
+  takenAtMs(): number
   /** Gives back what slots without an owner were allotted. Run at start and now and then. */
   reclaim(): Promise<void>
   release(): Promise<void>
@@ -50,16 +53,28 @@ export interface Slot {
 
 /** Takes a free slot and folds what its former owner left behind. */
 export async function claimSlot(options: SlotOptions): Promise<Slot> {
-  const { database, url, clock, log, lowBalanceMicrocents } = options
-  const fold = (tx: Transaction, slot: number) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents)
+  const { database, clock, log, lowBalanceMicrocents } = options
   let number: number | null = null
+  let takenAtMs = 0
+  let wasAnothers = false
 
+  const foldOwn = (slot: number) =>
+    foldWhole(() => database.transaction((tx) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs)))
   const connect = async (): Promise<Session> => {
-    const session = await openSession(url, clock, 'tollgate slot')
+    const session = await options.connect()
     try {
-      if (number === null) number = await findFree(session, database, await mayTakeOver(options))
-      else {
+      if (number === null) {
+        const free = await findFree(session, database, await mayTakeOver(options, database))
+        takenAtMs = (await takeSlot(session, free, clock.now())).takenAtMs
+        number = free
+      } else {
         await takeAgain(session, number, clock)
+        const taken = await takeSlot(session, number, clock.now())
+        wasAnothers ||= taken.beforeMs !== takenAtMs
+        takenAtMs = taken.takenAtMs
+        // Who had it in between was granted what nobody would give back.
+        if (wasAnothers) await foldOwn(number)
+        wasAnothers = false
         options.onRegained()
       }
       return session
@@ -74,16 +89,16 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     onLost: options.onLost,
   })
   const own = number ?? 0
-  await foldWhole(() => database.transaction((tx) => fold(tx, own)))
-  await takeSlot(database, own, clock.now())
+  await foldOwn(own)
 
   return {
     number: own,
     isOwned: () => !held.session().lost,
+    takenAtMs: () => takenAtMs,
     async reclaim() {
-      if (!(await mayTakeOver(options))) return
+      if (!(await mayTakeOver(options, database))) return
       for (const slot of await listSlots(database)) {
-        if (slot !== own) await reclaimSlot(database, slot, fold)
+        if (slot !== own) await reclaimSlot(options, slot)
       }
     },
     async release() {
@@ -102,15 +117,16 @@ async function takeAgain(session: Session, slot: number, clock: Clock): Promise<
   }
 }
 
-/** The lock ends with the transaction, so that the owner can't come back between the two. */
-async function reclaimSlot(
-  database: Database,
-  slot: number,
-  fold: (tx: Transaction, slot: number) => Promise<boolean>,
-): Promise<void> {
+/**
+ * The lock ends with the transaction, so that the owner can't come back between the two. The server's start is asked for
+ * behind the lock: the server may have been restarted just before it, and then a free lock says nothing.
+ */
+async function reclaimSlot(options: SlotOptions, slot: number): Promise<void> {
+  const { database, clock, lowBalanceMicrocents } = options
   await foldWhole(() =>
     database.transaction(async (tx) => {
-      return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await fold(tx, slot))
+      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(options, tx))) return false
+      return await foldSlot(tx, slot, clock.now(), lowBalanceMicrocents)
     }),
   )
 }
@@ -121,8 +137,8 @@ async function foldWhole(foldPart: () => Promise<boolean>): Promise<void> {
 }
 
 /** Whether a lock that is free means that its owner is dead. */
-async function mayTakeOver({ database, clock, alone }: SlotOptions): Promise<boolean> {
-  return alone || clock.now() - (await readServerStart(database)) > OWNERS_FIRST_MS
+async function mayTakeOver({ clock, alone }: SlotOptions, db: Queryable): Promise<boolean> {
+  return alone || clock.now() - (await readServerStart(db)) > OWNERS_FIRST_MS
 }
 
 async function findFree(session: Session, database: Database, usedToo: boolean): Promise<number> {

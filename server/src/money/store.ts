@@ -252,13 +252,27 @@ export async function listSlots(db: Queryable): Promise<number[]> {
   return rows.map((row) => row.slot)
 }
 
-/** Notes that a process has taken a slot. */
-export async function takeSlot(db: Queryable, slot: number, atMs: number): Promise<void> {
-  await db.query(
-    `insert into processes (slot, started_at) values ($1::integer, $2::timestamptz)
-     on conflict (slot) do update set started_at = excluded.started_at`,
+/** Takings of a slot, each named by its instant in milliseconds. */
+export interface SlotTaken {
+  readonly takenAtMs: number
+  /** The taking before; null: nobody ever had it. */
+  readonly beforeMs: number | null
+}
+
+/**
+ * Notes that a process has taken a slot. The instant that is noted is later than that of anyone who had it before,
+ * whatever their clocks say: it names this taking. To be run on the connection that has the slot's lock: without
+ * the lock there is no connection either, and nobody takes a slot that is another's by now.
+ */
+export async function takeSlot(session: Queryable, slot: number, atMs: number): Promise<SlotTaken> {
+  const rows = await session.query<{ started_at: Date; before: Date | null }>(
+    `with before as (select started_at from processes where slot = $1::integer)
+     insert into processes as p (slot, started_at) values ($1::integer, $2::timestamptz)
+     on conflict (slot) do update set started_at = greatest(excluded.started_at, p.started_at + interval '1 millisecond')
+     returning started_at, (select started_at from before) as before`,
     [slot, toTimestamp(atMs)],
   )
+  return { takenAtMs: rows[0]?.started_at.getTime() ?? atMs, beforeMs: rows[0]?.before?.getTime() ?? null }
 }
 
 /** Accounts whose books disagree: the ledger less all charges against balance, allotments and what is allotted. */

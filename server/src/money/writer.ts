@@ -32,6 +32,8 @@ export interface WriterErrors {
 export interface WriterDependencies {
   readonly database: Database
   readonly slot: number
+  /** Names this process's taking of the slot, so that it is granted nothing once another has taken it. */
+  readonly takenAtMs?: () => number
   readonly clock: Clock
   readonly log: Log
   readonly errors: WriterErrors
@@ -147,9 +149,12 @@ export class Writer {
     for (const [organizationId, refill] of asked) wants.set(organizationId, refill.want())
     const { epoch } = this
     try {
-      const { database, slot, clock, lowBalanceMicrocents, onNoticed } = this.dependencies
-      const refilled = await refillAllotments(database, slot, wants, clock.now(), lowBalanceMicrocents)
+      const { database, slot, takenAtMs, clock, lowBalanceMicrocents, onNoticed } = this.dependencies
+      const citing = takenAtMs?.() ?? null
+      const refilled = await refillAllotments(database, slot, wants, clock.now(), lowBalanceMicrocents, citing)
       if (refilled.some(({ noticed }) => noticed)) onNoticed?.()
+      // Every organization has an account: an empty answer says that the slot has been taken anew since.
+      if (citing !== null && refilled.length === 0) throw new Error('the slot was taken anew; nothing was refilled')
       if (epoch !== this.epoch) throw new Error('the slot was lost while its allotments were refilled')
       for (const each of refilled) asked.get(each.organizationId)?.wallet.take(each)
       for (const refill of asked.values()) refill.finish()

@@ -1,4 +1,5 @@
 import { arrayLiteral, type Queryable } from '../../io/postgres/database.ts'
+import { toTimestamp } from '../../kernel/time.ts'
 import { NEW_ACCOUNT_CAP_MICROCENTS } from '../gates.ts'
 import type { Refilled } from '../wallet.ts'
 import { deleteEmptyAllotments, listOfSlot, refillRows } from './store.ts'
@@ -20,6 +21,8 @@ export interface Want {
  * Folds what this slot has posted into the accounts and asks for more. Call it only while no batch of this slot's
  * charges is under way. Organizations without an account are left out of the answer. Whose balance falls below
  * `lowBalanceMicrocents` is noted to be told; 0: nobody is.
+ * `takenAtMs` is the caller's taking of the slot: where another process has taken it since, nothing is done and the answer
+ * is empty; null: not looked at.
  */
 export async function refillAllotments(
   db: Queryable,
@@ -27,6 +30,7 @@ export async function refillAllotments(
   wants: ReadonlyMap<string, Want>,
   nowMs: number,
   lowBalanceMicrocents = 0n,
+  takenAtMs: number | null = null,
 ): Promise<Refilled[]> {
   const ids = [...wants.keys()].sort()
   const column = (pick: (want: Want) => bigint | null) =>
@@ -49,6 +53,7 @@ export async function refillAllotments(
     windowsAt(nowMs),
     NEW_ACCOUNT_CAP_MICROCENTS,
     lowBalanceMicrocents,
+    takenAtMs === null ? null : toTimestamp(takenAtMs),
   )
   return rows.map((row) => ({
     organizationId: row.organization_id,
@@ -83,10 +88,11 @@ export async function foldSlot(
   slot: number,
   nowMs: number,
   lowBalanceMicrocents = 0n,
+  takenAtMs: number | null = null,
 ): Promise<boolean> {
   const ids = await listOfSlot(db, slot, FOLD_ACCOUNTS)
   if (ids.length === 0) return false
-  await refillAllotments(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents)
+  await refillAllotments(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents, takenAtMs)
   await deleteEmptyAllotments(db, slot, arrayLiteral(ids))
   return ids.length === FOLD_ACCOUNTS
 }

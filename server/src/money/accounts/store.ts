@@ -36,6 +36,7 @@ export async function refillRows(
   now: { readonly at: string; readonly day: string; readonly month: string; readonly windowFrom: string },
   newAccountCapMicrocents: bigint,
   lowBalanceMicrocents: bigint,
+  takenAt: string | null,
 ): Promise<RefillRow[]> {
   return db.query<RefillRow>(REFILL, [
     wants.organizations,
@@ -50,6 +51,7 @@ export async function refillRows(
     now.windowFrom,
     newAccountCapMicrocents,
     lowBalanceMicrocents,
+    takenAt,
   ])
 }
 
@@ -62,16 +64,21 @@ export async function refillRows(
  * it sees all of it. Nobody is told of a day that is over for more than 31 days. The rows' key says what was told before.
  */
 const REFILL = `
-  with wanted as (
+  with taken as (
+    -- Who takes the slot waits for this statement, or this one finds it taken by another.
+    select slot from processes where slot = $6::integer and started_at = $13::timestamptz for share
+  ), wanted as (
     select * from unnest($1::text::uuid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[],
       $5::text::bigint[]) as w (organization_id, launch, least, extension, give_back)
+    where $13::timestamptz is null or (select count(*) from taken) > 0
   ), mine as (
     select organization_id, granted_microcents as granted from allotments
-    where slot = $6::integer and organization_id = any($1::text::uuid[])
+    where slot = $6::integer and organization_id = any($1::text::uuid[]) and (select count(*) from wanted) > 0
     order by organization_id for update
   ), slices as (
     delete from spent_slices
-    where slot = $6::integer and organization_id = any($1::text::uuid[]) and (select count(*) from mine) >= 0
+    where slot = $6::integer and organization_id = any($1::text::uuid[]) and (select count(*) from wanted) > 0
+      and (select count(*) from mine) >= 0
     returning organization_id, minute, spent_microcents as spent
   ), locked as (
     select a.*, w.launch, w.least, w.extension, w.give_back, coalesce(m.granted, 0) as granted

@@ -1,0 +1,173 @@
+/** What the code of a simulated process is given as its database: the real types, each await a point of the scheduler. */
+
+import type { Database, SqlParameter, Transaction } from '../../src/io/postgres/database.ts'
+import type { Session } from '../../src/io/postgres/session.ts'
+import type { EngineSession, EngineTransaction, Soon } from './engine.ts'
+import type { HeldSession, HeldTransaction, Machine } from './machine.ts'
+import { StatementError } from './model/errors.ts'
+import { isAboutServer, type Outage } from './outage.ts'
+import type { World } from './world.ts'
+
+/** What the world wants to know, or to do, before a statement is carried out. */
+export type Watch = (machine: Machine, text: string, parameters: readonly SqlParameter[]) => void | Promise<void>
+
+export function databaseOf(world: World, machine: Machine, outage: Outage, watch: Watch): Database {
+  const { engine } = world
+  const statement = (held: HeldTransaction | null, text: string, parameters: readonly SqlParameter[] = []) =>
+    world.ask(
+      machine,
+      nameOf(text),
+      () => {
+        outage.throwIfDown()
+        const special = outage.answer(text, parameters)
+        if (special !== null) return special
+        if (held?.isOver === true) throw new StatementError('the connection of this transaction was closed')
+        if (held !== null) held.usedAtMs = world.elapsedMs
+        const run = () => (held === null ? engine.query(text, parameters) : held.server.query(text, parameters))
+        const watched = watch(machine, text, parameters)
+        return watched instanceof Promise ? watched.then(run) : run()
+      },
+      {
+        isBlocked: isAboutServer(text) ? () => false : engine.blocker(text, parameters, held?.server ?? null),
+        onBroken: () => void (held !== null && end(held)),
+      },
+    )
+  const end = (held: HeldTransaction) => {
+    held.isOver = true
+    machine.transactions.delete(held)
+    return held.server.rollback()
+  }
+  return {
+    query: <Row>(text: string, parameters?: readonly SqlParameter[]) =>
+      statement(null, text, parameters) as Promise<Row[]>,
+    async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+      const held = await begin(world, machine, outage, end)
+      let value: T
+      try {
+        value = await work({
+          isTransaction: true,
+          query: <Row>(text: string, parameters?: readonly SqlParameter[]) =>
+            statement(held, text, parameters) as Promise<Row[]>,
+        })
+      } catch (error) {
+        await end(held)
+        throw error
+      }
+      const commit = () => {
+        outage.throwIfDown()
+        if (held.isOver) throw new StatementError('the connection of this transaction was closed')
+        held.isOver = true
+        machine.transactions.delete(held)
+        return held.server.commit()
+      }
+      await world.ask(machine, 'commit', commit, { onBroken: () => void (held.isOver || end(held)) })
+      return value
+    },
+    close: async () => {},
+  }
+}
+
+async function begin(
+  world: World,
+  machine: Machine,
+  outage: Outage,
+  end: (held: HeldTransaction) => void | Promise<void>,
+): Promise<HeldTransaction> {
+  let made: HeldTransaction | null = null
+  const hold = (server: EngineTransaction): HeldTransaction => {
+    made = { server, isOver: false, usedAtMs: world.elapsedMs }
+    if (machine.isAlive) machine.transactions.add(made)
+    else void end(made)
+    return made
+  }
+  const run = () => {
+    outage.throwIfDown()
+    const server = world.engine.begin()
+    return server instanceof Promise ? server.then(hold) : hold(server)
+  }
+  return await world.ask(machine, 'begin', run, { onBroken: () => void (made !== null && end(made)) })
+}
+
+/** Opens a pinned connection, as `openSession` does. */
+export async function sessionOf(world: World, machine: Machine, outage: Outage, watch: Watch): Promise<Session> {
+  let lost = false
+  let closed = false
+  const callbacks: (() => void)[] = []
+  const lose = () => {
+    if (lost || closed) return
+    lost = true
+    for (const callback of callbacks.splice(0)) callback()
+  }
+  let made: HeldSession | null = null
+  const hold = (server: EngineSession): HeldSession => {
+    const held = { server, isGone: false, locked: new Set<number>(), lose }
+    made = held
+    if (machine.isAlive) machine.sessions.add(held)
+    else void server.close()
+    return held
+  }
+  const connect = () => {
+    outage.throwIfDown()
+    const server = world.engine.openSession()
+    return server instanceof Promise ? server.then(hold) : hold(server)
+  }
+  const drop = (held: HeldSession) => {
+    held.isGone = true
+    machine.sessions.delete(held)
+    return held.server.close()
+  }
+  const held = await world.ask(machine, 'connect', connect, { onBroken: () => void (made !== null && drop(made)) })
+  const onSession = <T>(label: string, run: () => Soon<T>) => {
+    const onServer = () => {
+      outage.throwIfDown()
+      if (held.isGone) throw new StatementError('the connection was closed')
+      return run()
+    }
+    return world.ask(machine, label, onServer, { onBroken: () => void drop(held) })
+  }
+  const refuse = () => Promise.reject(new Error('the simulator has no such lock'))
+  return {
+    query: <Row>(text: string, parameters: readonly SqlParameter[] = []) =>
+      onSession(nameOf(text), () => {
+        const run = () => held.server.query(text, parameters)
+        const watched = watch(machine, text, parameters)
+        return watched instanceof Promise ? watched.then(run) : run()
+      }) as Promise<Row[]>,
+    tryLock: (lockClass, id) =>
+      onSession(`lock ${id}`, () => {
+        const note = (isGiven: boolean) => {
+          if (isGiven) held.locked.add(id)
+          return isGiven
+        }
+        const given = held.server.tryLock(lockClass, id)
+        return given instanceof Promise ? given.then(note) : note(given)
+      }),
+    tryLockShared: refuse,
+    unlock: refuse,
+    unlockShared: refuse,
+    get lost() {
+      return lost
+    },
+    onLost(callback) {
+      if (lost) callback()
+      else callbacks.push(callback)
+    },
+    async close() {
+      closed = true
+      await drop(held)
+    },
+  }
+}
+
+const NAMES: readonly (readonly [RegExp, string])[] = [
+  [/wanted as/, 'refill'],
+  [/insert into charges/, 'post'],
+  [/pg_notify/, 'notify'],
+  [/pg_postmaster_start_time/, 'server start'],
+  [/pg_try_advisory_xact_lock/, 'lock in transaction'],
+]
+
+function nameOf(text: string): string {
+  const known = NAMES.find(([words]) => words.test(text))
+  return known?.[1] ?? text.replaceAll(/\s+/g, ' ').trim().slice(0, 40)
+}

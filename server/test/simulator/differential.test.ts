@@ -1,0 +1,249 @@
+/**
+ * The model against PostgreSQL: the same statements in the same order must give the same answers and the same books. A
+ * change of a statement that the model was not taught shows here.
+ */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { Database } from '../../src/io/postgres/database.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/kernel/time.ts'
+import { setLimit } from '../../src/money/accounts/limit.ts'
+import { foldSlot, refillAllotments, type Want } from '../../src/money/accounts/refill.ts'
+import { adjustBalance } from '../../src/money/adjust.ts'
+import type { Charge } from '../../src/money/charge.ts'
+import { grantCredit } from '../../src/money/grantCredit.ts'
+import { refundCharge } from '../../src/money/refund.ts'
+import { buryCharge, ensureChargePartition, listSlots, postCharges, takeSlot } from '../../src/money/store.ts'
+import { type Seeded, seeded } from '../faults/seeded.ts'
+import { type FreshDatabase, freshDatabase } from '../postgres.ts'
+import type { Engine, Snapshot } from './engine.ts'
+import { ModelEngine } from './model/modelEngine.ts'
+import { randomBytesOf } from './plan.ts'
+import { PostgresEngine } from './postgresEngine.ts'
+import { isRefusedData } from './refusedData.ts'
+import { directDatabase, makeOrganizations } from './setUp.ts'
+
+const SEQUENCES = 25
+const OPERATIONS = 40
+const START_MS = Date.UTC(2030, 0, 31, 20)
+const MODEL_NAMES = ['svc/even', 'svc/quote"back\\slash', 'svc/poi\0son'] as const
+
+let fresh: FreshDatabase
+let postgres: PostgresEngine
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  postgres = new PostgresEngine(fresh.url)
+})
+afterAll(async () => {
+  await postgres.close()
+  await fresh.drop()
+})
+
+/** One thing to do, with all that it needs decided. */
+interface Operation {
+  readonly name: string
+  readonly perform: (database: Database) => Promise<unknown>
+}
+
+class Sequence {
+  private readonly random: Seeded
+  private readonly seed: number
+  private readonly organizations: readonly string[]
+  private readonly posted: string[] = []
+  private nowMs = START_MS
+  private made = 0
+
+  constructor(seed: number, organizations: readonly string[]) {
+    this.seed = seed
+    this.random = seeded(seed)
+    this.organizations = organizations
+  }
+
+  next(): Operation {
+    const { random } = this
+    this.made += 1
+    this.nowMs += random.pick([0, 1_000, 1_000, MINUTE_MS, 20 * MINUTE_MS, 3 * HOUR_MS])
+    return random.pick([
+      () => this.refill(),
+      () => this.refill(),
+      () => this.refill(),
+      () => this.post(),
+      () => this.post(),
+      () => this.post(),
+      () => this.fold(),
+      () => this.movement(),
+      () => this.limit(),
+      () => this.slot(),
+      () => this.refund(),
+    ])()
+  }
+
+  private organization(): string {
+    return this.organizations[this.random.between(0, this.organizations.length - 1)] ?? ''
+  }
+
+  private amount(most: number): bigint {
+    return BigInt(this.random.between(0, most)) * this.random.pick([1n, 1n, 100_000n])
+  }
+
+  private refill(): Operation {
+    const { random } = this
+    const nowMs = this.nowMs - random.pick([0, 0, 0, DAY_MS])
+    const wants = new Map<string, Want>()
+    for (const id of this.organizations) {
+      if (random.percent(40)) continue
+      const launch = random.percent(70) ? this.amount(3_000) : 0n
+      const giveBack = random.percent(25) ? this.amount(2_000) : null
+      wants.set(id, { launch, least: launch / 2n, extension: random.percent(40) ? this.amount(2_000) : 0n, giveBack })
+    }
+    const [slot, takenAtMs] = [random.between(0, 2), random.pick([null, null, START_MS, START_MS + 1])]
+    const low = random.pick([0n, 3_000n])
+    return {
+      name: 'refill',
+      perform: async (database) => {
+        const refilled = await refillAllotments(database, slot, wants, nowMs, low, takenAtMs)
+        return refilled.sort((one, other) => (one.organizationId < other.organizationId ? -1 : 1))
+      },
+    }
+  }
+
+  private post(): Operation {
+    const { random } = this
+    const slot = random.between(0, 2)
+    const charges = Array.from({ length: random.between(1, 5) }, () => this.charge())
+    const isPrepared = random.percent(90)
+    return {
+      name: 'post',
+      perform: async (database) => {
+        for (const { admittedAtMs } of charges) if (isPrepared) await ensureChargePartition(database, admittedAtMs)
+        await postCharges(database, slot, charges, this.nowMs)
+      },
+    }
+  }
+
+  private charge(): Charge {
+    const { random } = this
+    const again = this.posted[random.between(0, this.posted.length)]
+    const admittedAtMs = this.nowMs - random.pick([0, 0, 5_000, 2 * HOUR_MS, DAY_MS])
+    const chargeId = again ?? `00000000-0000-7000-8000-${String(this.made * 10 + this.posted.length).padStart(12, '0')}`
+    this.posted.push(chargeId)
+    return {
+      chargeId,
+      admittedAtMs,
+      organizationId: this.organization(),
+      keyId: '00000000-0000-4000-8000-000000000001',
+      model: random.percent(4) ? MODEL_NAMES[2] : random.pick([MODEL_NAMES[0], MODEL_NAMES[1]]),
+      tier: 'serverless',
+      priceHash: new Uint8Array(32),
+      usage: { promptTokens: 3, cachedPromptTokens: 1, completionTokens: 2 },
+      estimated: false,
+      costMicrocents: this.amount(1_500),
+      target: 'mock/test',
+      outcome: 'completed',
+    }
+  }
+
+  private fold(): Operation {
+    const slot = this.random.between(0, 2)
+    const takenAtMs = this.random.pick([null, null, START_MS])
+    const { nowMs } = this
+    return { name: 'fold', perform: (db) => db.transaction((tx) => foldSlot(tx, slot, nowMs, 3_000n, takenAtMs)) }
+  }
+
+  private movement(): Operation {
+    const [organizationId, amount, source] = [
+      this.organization(),
+      this.amount(20_000) + 1n,
+      `m:${this.random.between(1, 12)}`,
+    ]
+    const [isCredit, isPayment, atMs] = [this.random.percent(70), this.random.percent(30), this.nowMs]
+    const bytes = this.seed * 1_000 + this.made
+    return {
+      name: 'movement',
+      perform: (database) =>
+        isCredit
+          ? grantCredit(database, randomBytesOf(bytes), {
+              organizationId,
+              amountMicrocents: amount,
+              source,
+              note: null,
+              isPayment,
+              atMs,
+            })
+          : adjustBalance(database, randomBytesOf(bytes), {
+              organizationId,
+              amountMicrocents: -amount,
+              source,
+              note: 'less',
+              atMs,
+            }),
+    }
+  }
+
+  private limit(): Operation {
+    const { random } = this
+    const organizationId = random.percent(90) ? this.organization() : '00000000-0000-4000-8000-00000000dead'
+    const change = {
+      monthlyMicrocents: this.amount(20_000) + 1n,
+      dailyMicrocents: random.pick([undefined, 0n, this.amount(9_000) + 1n]),
+      enforcement: random.pick([undefined, 'stop_running', 'block_launch', 'notify_only'] as const),
+      autoTerminateHours: random.pick([undefined, null, 12]),
+    }
+    return { name: 'limit', perform: (database) => setLimit(database, organizationId, change) }
+  }
+
+  private slot(): Operation {
+    const slot = this.random.between(0, 2)
+    const atMs = START_MS - this.random.between(0, 1)
+    return { name: 'slot', perform: async (db) => [await takeSlot(db, slot, atMs), await listSlots(db)] }
+  }
+
+  private refund(): Operation {
+    const chargeId = this.posted[this.random.between(0, this.posted.length)] ?? '00000000-0000-7000-8000-000000000000'
+    const bytes = this.seed * 1_000 + this.made
+    if (this.random.percent(20)) {
+      const charge = this.charge()
+      return { name: 'bury', perform: (database) => buryCharge(database, charge, 'no reason', this.nowMs) }
+    }
+    const refund = { chargeId, amountMicrocents: null, note: null, atMs: this.nowMs }
+    return { name: 'refund', perform: (database) => refundCharge(database, randomBytesOf(bytes), refund) }
+  }
+}
+
+/** What came of an operation: an answer, or of what kind the refusal was. */
+async function outcome(engine: Engine, { perform }: Operation): Promise<unknown> {
+  return await perform(directDatabase(engine)).catch((error: unknown) => `refused data: ${isRefusedData(error)}`)
+}
+
+/** In one order, without what has become nothing. */
+function ordered({ accounts, allotments, slices, entries, charges, deadKeyIds }: Snapshot): unknown {
+  const sorted = (rows: readonly object[]) => rows.map((row) => Bun.inspect(row, { sorted: true })).sort()
+  return {
+    accounts: sorted(accounts),
+    allotments: sorted(allotments),
+    slices: sorted(slices),
+    entries: sorted(entries),
+    charges: sorted(charges),
+    dead: [...deadKeyIds].sort(),
+  }
+}
+
+test('the model answers as PostgreSQL does, statement after statement', async () => {
+  for (let seed = 1; seed <= SEQUENCES; seed += 1) {
+    await postgres.reset()
+    const model = new ModelEngine()
+    const plans = [true, false, false].map((isNew) => ({ creditMicrocents: 10_000n, isNew, limits: null }))
+    const clock = { now: () => START_MS, monotonicMs: () => 0, after: () => () => {} }
+    const [organizations] = await Promise.all(
+      [model, postgres].map((engine) => makeOrganizations(engine, clock, randomBytesOf(seed), plans)),
+    )
+    const sequence = new Sequence(seed, organizations ?? [])
+    for (let step = 1; step <= OPERATIONS; step += 1) {
+      const operation = sequence.next()
+      const where = `seed ${seed}, step ${step}: ${operation.name}`
+      const expected = await outcome(postgres, operation)
+      expect({ where, answer: await outcome(model, operation) }).toEqual({ where, answer: expected })
+      expect({ where, books: ordered(model.snapshot()) }).toEqual({ where, books: ordered(await postgres.snapshot()) })
+    }
+  }
+  console.log(`seeds: ${SEQUENCES} of the model beside PostgreSQL`)
+}, 120_000)

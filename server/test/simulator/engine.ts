@@ -1,0 +1,45 @@
+/** What stands behind the simulated processes' statements: the model, or a real PostgreSQL. */
+
+import type { SqlParameter } from '../../src/io/postgres/database.ts'
+import type { AccountRow, AllotmentRow, ChargeRow, EntryRow, SliceRow } from './model/books.ts'
+
+/** At once from the model; from a server when it answers. */
+export type Soon<T> = T | Promise<T>
+
+/** An open transaction. It ends by the first of commit and rollback; a second one does nothing. */
+export interface EngineTransaction {
+  query(text: string, parameters: readonly SqlParameter[]): Soon<unknown[]>
+  commit(): Soon<void>
+  rollback(): Soon<void>
+}
+
+/** A pinned connection for advisory locks, which are gone when it is closed. */
+export interface EngineSession {
+  query(text: string, parameters: readonly SqlParameter[]): Soon<unknown[]>
+  tryLock(lockClass: number, id: number): Soon<boolean>
+  close(): Soon<void>
+}
+
+/** The committed state of the books at one instant. */
+export interface Snapshot {
+  readonly accounts: readonly AccountRow[]
+  readonly allotments: readonly AllotmentRow[]
+  readonly slices: readonly SliceRow[]
+  readonly entries: readonly EntryRow[]
+  readonly charges: readonly ChargeRow[]
+  /** Of charges that were buried. */
+  readonly deadKeyIds: readonly string[]
+}
+
+export interface Engine {
+  /** Whether several statements may be under way at once, in an order that nobody decides. */
+  readonly isConcurrent: boolean
+  /** Counts commits that wrote something; a snapshot of the same count is the same. */
+  readonly version: number
+  query(text: string, parameters: readonly SqlParameter[]): Soon<unknown[]>
+  begin(): Soon<EngineTransaction>
+  openSession(): Soon<EngineSession>
+  /** Tells whether a statement would have to wait for another transaction. Never where the engine itself lets it wait. */
+  blocker(text: string, parameters: readonly SqlParameter[], transaction: EngineTransaction | null): () => boolean
+  snapshot(): Soon<Snapshot>
+}

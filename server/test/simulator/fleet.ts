@@ -1,0 +1,148 @@
+/** The gateway processes of a history: starting, dying, stopping and going on. */
+
+import type { SqlParameter } from '../../src/io/postgres/database.ts'
+import type { RandomBytes } from '../../src/kernel/ids.ts'
+import type { Allowances } from './bound.ts'
+import type { Snapshot } from './engine.ts'
+import { type Gateway, startGateway } from './gateway.ts'
+import type { Machine } from './machine.ts'
+import type { Outage } from './outage.ts'
+import type { Plan } from './plan.ts'
+import type { World } from './world.ts'
+
+/** Owners have this long after a restart of the database to take their locks again (issue: 60 s). */
+const OWNERS_FIRST_MS = 60_000
+
+/** What a fold gives back of each allotment: more than any account has (`accounts/refill.ts`). */
+const EVERYTHING = String(1n << 62n)
+
+export class Fleet {
+  readonly gateways: Gateway[] = []
+  /** Machines whose process has not got through its start, or will not. */
+  readonly starting = new Set<Machine>()
+  /** Rules that were broken by what was done, not by what it led to. */
+  readonly broken: string[] = []
+  private readonly slots = new Map<Machine, number>()
+  private readonly doubted = new Set<Machine>()
+  private started = 0
+  private readonly world: World
+  private readonly outage: Outage
+  private readonly plan: Plan
+  private readonly random: RandomBytes
+  private readonly allowances: Allowances
+  /** Called when a process is gone, for the calls that it had. */
+  onDeath: (machine: Machine) => void = () => {}
+
+  constructor(world: World, outage: Outage, plan: Plan, random: RandomBytes, allowances: Allowances) {
+    this.world = world
+    this.outage = outage
+    this.plan = plan
+    this.random = random
+    this.allowances = allowances
+  }
+
+  get living(): Gateway[] {
+    return this.gateways.filter(({ machine }) => machine.isAlive)
+  }
+
+  /** Starts a process; whether it gets a slot shows later. */
+  start(): void {
+    this.started += 1
+    const { skewMs } = this.plan
+    const skew = skewMs === 0 ? 0 : this.world.random.between(-skewMs, skewMs)
+    const machine = this.world.machine(`process ${this.started}`, skew)
+    this.starting.add(machine)
+    this.world.note(`${machine.name} starts`)
+    startGateway({
+      world: this.world,
+      machine,
+      outage: this.outage,
+      random: this.random,
+      lowBalanceMicrocents: this.plan.lowBalanceMicrocents,
+      watch: (from, text, parameters) => this.watch(from, text, parameters),
+      onSlot: (slot) => this.slots.set(machine, slot),
+      onRegained: () => this.doubted.delete(machine),
+      onFatal: (reason) => this.kill(machine, reason),
+    }).then(
+      (gateway) => {
+        this.starting.delete(machine)
+        if (machine.isAlive) this.gateways.push(gateway)
+      },
+      (error: unknown) => this.kill(machine, String(error)),
+    )
+  }
+
+  /** kill -9: its memory is gone, and with its connections its locks; of what it had asked for, some still happens. */
+  kill(machine: Machine, why: string): void {
+    if (!machine.isAlive) return
+    const { world, outage } = this
+    world.note(`${machine.name} DIES: ${why}`)
+    for (const asked of world.asked.filter((each) => each.machine === machine)) {
+      const isInTransaction = machine.transactions.size > 0
+      if (!asked.isBlocked() && !isInTransaction && world.random.percent(50)) void world.run(asked, 'fine')
+      else world.abandon(asked)
+    }
+    machine.die()
+    for (const transaction of machine.transactions) outage.endTransaction(machine, transaction)
+    for (const session of machine.sessions) outage.cut(machine, session)
+    outage.listeners.delete(machine)
+    this.starting.delete(machine)
+    this.onDeath(machine)
+  }
+
+  /** SIGSTOP, a laptop's lid: nothing of it runs, and its connections stay. */
+  pause(machine: Machine): void {
+    this.world.note(`${machine.name} IS STOPPED`)
+    machine.isPaused = true
+  }
+
+  resume(machine: Machine): void {
+    this.world.note(`${machine.name} goes on`)
+    machine.isPaused = false
+  }
+
+  /** Its slot was folded by another: what it believes may be more than the books say, until it has its slot again. */
+  isTrusted(machine: Machine): boolean {
+    return !this.doubted.has(machine)
+  }
+
+  /** It had its slot all the time: what its calls hold is granted to it, whatever happened. */
+  isSteady(machine: Machine): boolean {
+    return this.isTrusted(machine) && !machine.hasLostSession
+  }
+
+  /** Sees who folds whose slot, before it is done. */
+  private watch(machine: Machine, text: string, parameters: readonly SqlParameter[]): void | Promise<void> {
+    const takes = text.includes('insert into processes')
+    const folds = text.includes('wanted as (')
+    const posts = text.includes('insert into charges')
+    if (!takes && !folds && !posts) return
+    const slot = Number(parameters[takes ? 0 : folds ? 5 : 15])
+    // Who takes a slot has its lock, and folds it as its own from then on.
+    const isOwn = this.slots.get(machine) === slot
+    if (takes) this.slots.set(machine, slot)
+    // It has its slot again, and folds what it and others were granted by it: its calls go on by what they hold.
+    const isOwnFold = isOwn && folds && String(parameters[4]).includes(EVERYTHING)
+    if (isOwn && folds && !isOwnFold) return
+    const owner = [...this.slots].find(([other, its]) => its === slot && other !== machine && other.isAlive)?.[0]
+    if (owner === undefined && !isOwnFold) return
+    if (posts) {
+      // What a process posts by a slot that is another's now, it has spent of what it was granted before.
+      if (owner !== undefined) this.doubted.add(owner)
+      return
+    }
+    if (owner !== undefined && [...owner.sessions].some(({ locked }) => locked.has(slot))) {
+      this.broken.push(`${machine.name} folds slot ${slot}, the lock of which ${owner.name} has`)
+    }
+    const upMs = this.world.startMs + this.world.elapsedMs - this.outage.startedAtMs
+    // Who has not got through its start was granted nothing yet.
+    const isServing = owner !== undefined && !this.starting.has(owner)
+    if (folds && !isOwn && isServing && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
+      this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
+    }
+    this.doubted.add(owner ?? machine)
+    const note = (snapshot: Snapshot) => this.allowances.noticeLost(snapshot, slot)
+    const snapshot = this.world.engine.snapshot()
+    return snapshot instanceof Promise ? snapshot.then(note) : note(snapshot)
+  }
+}

@@ -1,0 +1,104 @@
+/** What a seed stands for: who has how much, how many processes there are, and what may go wrong. */
+
+import type { Served } from '../../src/catalog/model.ts'
+import type { RandomBytes } from '../../src/kernel/ids.ts'
+import type { Enforcement } from '../../src/money/gates.ts'
+import { type Seeded, seeded } from '../faults/seeded.ts'
+import { modelsAt, poisonedAt } from './script.ts'
+
+/** About what a call of 1,000 tokens costs at the lowest scale. */
+const USUAL_MICROCENTS = 1_500n
+
+export interface OrganizationPlan {
+  readonly creditMicrocents: bigint
+  readonly isNew: boolean
+  readonly limits: { readonly daily: bigint; readonly monthly: bigint; readonly enforcement: Enforcement } | null
+}
+
+/** How often each kind of trouble comes, at most. */
+export interface Trouble {
+  /** Of a hundred statements, how many never arrive or lose their answer. */
+  readonly lostPercent: number
+  readonly crashes: number
+  readonly pauses: number
+  readonly cuts: number
+  readonly outages: number
+  readonly jumps: number
+}
+
+export interface Plan {
+  readonly startMs: number
+  readonly scale: bigint
+  readonly processes: number
+  /** Whether the clocks of machines differ, by as much as readiness allows. */
+  readonly skewMs: number
+  /** Whose balance falls below is told so; 0: nobody is. */
+  readonly lowBalanceMicrocents: bigint
+  readonly organizations: readonly OrganizationPlan[]
+  readonly models: readonly Served[]
+  readonly poisoned: Served | null
+  readonly calls: number
+  readonly trouble: Trouble
+  /** Credits, debits, refunds and changes of limits. */
+  readonly changes: number
+}
+
+const QUIET: Trouble = { lostPercent: 0, crashes: 0, pauses: 0, cuts: 0, outages: 0, jumps: 0 }
+
+/** One kind of trouble a seed, so that each is met alone; then all of them together. A third of the seeds has none. */
+export const TROUBLES = ['none', 'none', 'none', 'losses', 'crashes', 'pauses', 'cuts', 'outages', 'all'] as const
+export type TroubleName = (typeof TROUBLES)[number]
+
+const TROUBLE: Readonly<Record<TroubleName, Trouble>> = {
+  none: QUIET,
+  losses: { ...QUIET, lostPercent: 15 },
+  crashes: { ...QUIET, crashes: 3 },
+  pauses: { ...QUIET, pauses: 3, cuts: 1 },
+  cuts: { ...QUIET, cuts: 3 },
+  outages: { ...QUIET, outages: 2 },
+  all: { lostPercent: 5, crashes: 2, pauses: 2, cuts: 1, outages: 1, jumps: 1 },
+}
+
+export function planOf(seed: number): Plan {
+  const random = seeded(seed * 2 + 1)
+  const scale = random.pick([1n, 1_000n, 1_000_000n])
+  const trouble = TROUBLE[TROUBLES[seed % TROUBLES.length] ?? 'none']
+  const poisons = random.percent(10)
+  return {
+    startMs: random.percent(60) ? Date.UTC(2030, 0, 15, 11, 58) : Date.UTC(2030, 0, 31, 23, 59, random.between(30, 59)),
+    scale,
+    processes: random.between(2, 5),
+    skewMs: random.percent(30) ? random.between(0, 900) : 0,
+    lowBalanceMicrocents: random.percent(50) ? 2n * USUAL_MICROCENTS * scale : 0n,
+    organizations: Array.from({ length: random.between(1, 3) }, () => organizationPlan(random, scale)),
+    models: modelsAt(scale),
+    poisoned: poisons ? poisonedAt(scale) : null,
+    calls: random.between(12, 40),
+    trouble: { ...trouble, jumps: random.percent(10) ? 1 : trouble.jumps },
+    changes: random.percent(50) ? random.between(1, 4) : 0,
+  }
+}
+
+function organizationPlan(random: Seeded, scale: bigint): OrganizationPlan {
+  const usual = USUAL_MICROCENTS * scale
+  const times = (least: number, most: number) => (usual * BigInt(random.between(least * 10, most * 10))) / 10n
+  const credit = random.pick([times(1, 6), times(1, 6), times(6, 30), times(300, 900), 0n])
+  const monthly = times(1, 20)
+  return {
+    creditMicrocents: credit,
+    isNew: scale > 1_000n && random.percent(60),
+    limits: random.percent(45)
+      ? {
+          monthly,
+          daily: random.percent(60) ? (monthly * BigInt(random.between(20, 100))) / 100n : 0n,
+          enforcement: random.pick(['stop_running', 'block_launch', 'notify_only']),
+        }
+      : null,
+  }
+}
+
+/** Bytes that a seed decides. */
+export function randomBytesOf(seed: number): RandomBytes {
+  const random = seeded(seed)
+  return (length) => Uint8Array.from({ length }, () => random.between(0, 255))
+}

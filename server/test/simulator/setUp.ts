@@ -1,0 +1,62 @@
+import type { Database, SqlParameter, Transaction } from '../../src/io/postgres/database.ts'
+import type { RandomBytes } from '../../src/kernel/ids.ts'
+import type { Clock } from '../../src/kernel/time.ts'
+import { setLimit } from '../../src/money/accounts/limit.ts'
+import { grantCredit } from '../../src/money/grantCredit.ts'
+import { openAccount } from '../../src/money/store.ts'
+import { createOrganization } from '../../src/organizations/create.ts'
+import type { Engine } from './engine.ts'
+import type { OrganizationPlan } from './plan.ts'
+
+/** The engine as a database, without the scheduler: for what is there before a history begins. */
+export function directDatabase(engine: Engine): Database {
+  const query = async (text: string, parameters: readonly SqlParameter[] = []) =>
+    text.includes('pg_notify') ? [] : await engine.query(text, parameters)
+  return {
+    query: <Row>(text: string, parameters?: readonly SqlParameter[]) => query(text, parameters) as Promise<Row[]>,
+    async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+      const open = await engine.begin()
+      const value = await work({
+        isTransaction: true,
+        query: async <Row>(text: string, parameters: readonly SqlParameter[] = []) =>
+          (await open.query(text, parameters)) as Row[],
+      })
+      await open.commit()
+      return value
+    },
+    close: async () => {},
+  }
+}
+
+/** Makes the organizations of a plan with their accounts, credit and limits; their ids. */
+export async function makeOrganizations(
+  engine: Engine,
+  clock: Clock,
+  random: RandomBytes,
+  plans: readonly OrganizationPlan[],
+): Promise<string[]> {
+  const database = directDatabase(engine)
+  const ids: string[] = []
+  for (const [index, { isNew, creditMicrocents, limits }] of plans.entries()) {
+    const made = await createOrganization(
+      { database, clock, randomBytes: random, openAccount },
+      { name: `organization ${index + 1}`, standing: isNew ? 'new' : 'established' },
+    )
+    if (!made.ok) throw new Error(made.refusal.message)
+    const { id } = made.value
+    ids.push(id)
+    const credit = { source: `first:${id}`, note: null, isPayment: false, atMs: clock.now() }
+    if (creditMicrocents > 0n) {
+      await grantCredit(database, random, { organizationId: id, amountMicrocents: creditMicrocents, ...credit })
+    }
+    if (limits !== null) {
+      await setLimit(database, id, {
+        monthlyMicrocents: limits.monthly,
+        dailyMicrocents: limits.daily,
+        enforcement: limits.enforcement,
+        autoTerminateHours: undefined,
+      })
+    }
+  }
+  return ids
+}

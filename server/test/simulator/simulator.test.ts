@@ -1,0 +1,25 @@
+/** Seeded histories of gateway processes on a simulated database (README.md): what must be true after every step is. */
+
+import { expect, test } from 'bun:test'
+import { History } from './history.ts'
+import { ModelEngine } from './model/modelEngine.ts'
+import { runMany } from './runMany.ts'
+
+const SEEDS = 500
+
+test('no history breaks the books, passes the bound, or leaves a call without its answer', async () => {
+  const { failures, tightest } = await runMany(1, (count) => count < SEEDS)
+  console.log(`seeds: ${SEEDS} of the simulator, ${failures.length} failed; ${tightest}`)
+  expect(failures).toEqual([])
+}, 120_000)
+
+test('a seed is the same history every time', async () => {
+  for (const seed of [8, 17]) {
+    const [one, other] = [
+      await new History(seed, new ModelEngine(), true).run(),
+      await new History(seed, new ModelEngine(), true).run(),
+    ]
+    expect(one.trace.length).toBeGreaterThan(100)
+    expect(other.trace).toEqual([...one.trace])
+  }
+})

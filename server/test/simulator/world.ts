@@ -1,0 +1,230 @@
+/**
+ * The scheduler: machines, their clocks and mailboxes, and the statements they wait for. Nothing happens but by
+ * {@link World.step}, which picks one of all that may happen next by the seed, and lets every process come to rest.
+ */
+
+import { type Seeded, seeded } from '../faults/seeded.ts'
+import type { Engine, Soon } from './engine.ts'
+import { Machine } from './machine.ts'
+import { StatementError, UntaughtStatement } from './model/errors.ts'
+
+/** The server ends a statement that has waited this long for a lock (`io/postgres/client.ts`). */
+const STATEMENT_TIMEOUT_MS = 30_000
+
+/** How long, in real time, statements under way are waited for before the next step: those that wait for a lock stay. */
+const CONCURRENT_PATIENCE_MS = 6
+
+/** What may go wrong with a statement: it never arrives, or its answer is lost. */
+export type Fate = 'fine' | 'before' | 'after'
+
+/** Something that a machine has asked of the database. */
+export interface Asked {
+  readonly machine: Machine
+  readonly label: string
+  readonly sinceMs: number
+  readonly isBlocked: () => boolean
+  readonly run: () => Soon<unknown>
+  readonly settle: (answer: { readonly value: unknown } | { readonly error: unknown }) => void
+  /** Called when its answer was lost, or it never ran. */
+  readonly onBroken: () => void
+}
+
+/** One of the things that may happen next. */
+export interface Candidate {
+  readonly weight: number
+  readonly happen: () => Soon<void>
+}
+
+export class World {
+  readonly random: Seeded
+  readonly engine: Engine
+  readonly startMs: number
+  readonly machines: Machine[] = []
+  readonly asked: Asked[] = []
+  /** What else may happen: calls, faults, whatever a history is made of. */
+  readonly sources: (() => Candidate[])[] = []
+  /** Decides what becomes of the next statement. */
+  fate: () => Fate = () => 'fine'
+  elapsedMs = 0
+  steps = 0
+  private readonly underWay = new Set<Promise<void>>()
+  private readonly lines: string[] | null
+
+  constructor(seed: number, engine: Engine, startMs: number, lines: string[] | null = null) {
+    this.random = seeded(seed)
+    this.engine = engine
+    this.startMs = startMs
+    this.lines = lines
+  }
+
+  note(words: string): void {
+    this.lines?.push(`${String(this.steps).padStart(5)} ${String(this.elapsedMs).padStart(7)} ms  ${words}`)
+  }
+
+  machine(name: string, skewMs: number): Machine {
+    const made = new Machine(this, name, skewMs)
+    this.machines.push(made)
+    return made
+  }
+
+  /** Asks the database for something; it happens, and is answered, when the scheduler says so. */
+  ask<T>(
+    machine: Machine,
+    label: string,
+    run: () => Soon<T>,
+    more: { readonly isBlocked?: () => boolean; readonly onBroken?: () => void } = {},
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.asked.push({
+        machine,
+        label,
+        sinceMs: this.elapsedMs,
+        isBlocked: more.isBlocked ?? (() => false),
+        onBroken: more.onBroken ?? (() => {}),
+        run,
+        settle: (answer) => {
+          if ('error' in answer) reject(answer.error)
+          else resolve(answer.value as T)
+        },
+      })
+    })
+  }
+
+  /** One of all that may happen, and everything that follows from it within the processes. False: nothing may. */
+  async step(): Promise<boolean> {
+    this.steps += 1
+    const candidates = this.candidates()
+    const jump = this.nextTimerMs()
+    if (candidates.length === 0 && jump === null && this.underWay.size === 0) return false
+    this.elapsedMs += this.random.pick([0, 0, 0, 1, 1, 2, 4])
+    if (jump !== null) candidates.push({ weight: candidates.length === 0 ? 1 : 0.5, happen: () => this.jumpTo(jump) })
+    const times = this.engine.isConcurrent ? this.random.between(1, 3) : 1
+    for (let time = 0; time < times && candidates.length > 0; time += 1) {
+      const [chosen] = candidates.splice(this.choose(candidates), 1)
+      await chosen?.happen()
+    }
+    await this.rest()
+    return true
+  }
+
+  /** Everything that is due happens at once, in the order in which it was asked, and then time goes on to the next timer. */
+  async flow(untilMs: number): Promise<void> {
+    await this.rest()
+    for (;;) {
+      this.steps += 1
+      const ready = [
+        // Looked at again in its turn: one before it may have locked what it needs.
+        ...this.asked
+          .filter((each) => !each.isBlocked())
+          .map((each) => () => (each.isBlocked() ? undefined : this.run(each))),
+        ...this.machines.flatMap((machine) => machine.deliveries().map((delivery) => delivery.happen)),
+      ]
+      const isBusy = ready.length > 0 || this.underWay.size > 0
+      for (const happen of ready) await happen()
+      await this.rest()
+      if (isBusy) continue
+      const next = this.nextTimerMs()
+      if (next === null || next > untilMs) break
+      this.jumpTo(next)
+    }
+    this.elapsedMs = Math.max(this.elapsedMs, untilMs)
+  }
+
+  /** Takes away what a machine has asked for and was not carried out; the server may have begun with some of it. */
+  abandon(asked: Asked): void {
+    const index = this.asked.indexOf(asked)
+    if (index >= 0) this.asked.splice(index, 1)
+  }
+
+  /** Carries out a statement and puts the answer into the machine's mailbox, as far as its fate lets it. */
+  run(asked: Asked, fate: Fate = this.fate()): Soon<void> {
+    this.abandon(asked)
+    const { machine, label } = asked
+    const isLate = this.elapsedMs - asked.sinceMs > STATEMENT_TIMEOUT_MS
+    if (fate === 'before' || isLate) {
+      this.note(`${machine.name}: ${label} never arrives`)
+      asked.onBroken()
+      const error = isLate
+        ? new StatementError('canceling statement due to statement timeout', '57014')
+        : new StatementError('the connection was closed')
+      return this.answer(asked, { error })
+    }
+    const finish = (answer: { readonly value: unknown } | { readonly error: unknown }) => {
+      if (fate === 'fine' || 'error' in answer) return this.answer(asked, answer)
+      this.note(`${machine.name}: the answer to ${label} is lost`)
+      asked.onBroken()
+      return this.answer(asked, { error: new StatementError('the connection was closed, and nobody knows') })
+    }
+    this.note(`${machine.name}: ${label}`)
+    const done = attempt(asked.run)
+    if (!(done instanceof Promise)) return finish(done)
+    const under: Promise<void> = done.then(finish).finally(() => this.underWay.delete(under))
+    this.underWay.add(under)
+  }
+
+  private answer(asked: Asked, answer: { readonly value: unknown } | { readonly error: unknown }): void {
+    const what =
+      'error' in answer ? `fails: ${answer.error instanceof Error ? answer.error.message : ''}` : 'is answered'
+    asked.machine.deliver(`${asked.label} ${what}`, () => asked.settle(answer))
+  }
+
+  private candidates(): Candidate[] {
+    const found: Candidate[] = []
+    for (const each of this.asked) if (!each.isBlocked()) found.push({ weight: 4, happen: () => this.run(each) })
+    for (const machine of this.machines) found.push(...machine.deliveries())
+    for (const source of this.sources) found.push(...source())
+    return found
+  }
+
+  private choose(candidates: readonly Candidate[]): number {
+    let sum = 0
+    for (const { weight } of candidates) sum += weight
+    let left = (this.random.between(0, 999_999) / 1_000_000) * sum
+    for (const [index, { weight }] of candidates.entries()) {
+      left -= weight
+      if (left < 0) return index
+    }
+    return candidates.length - 1
+  }
+
+  private nextTimerMs(): number | null {
+    let next: number | null = null
+    for (const machine of this.machines) {
+      const dueMs = machine.nextTimerMs()
+      if (dueMs !== null && dueMs > this.elapsedMs && (next === null || dueMs < next)) next = dueMs
+    }
+    return next
+  }
+
+  private jumpTo(dueMs: number): void {
+    this.note(`time goes on by ${dueMs - this.elapsedMs} ms`)
+    this.elapsedMs = dueMs
+  }
+
+  /** Everything that follows without the outside world has happened then. */
+  private async rest(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+    if (this.underWay.size === 0) return
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CONCURRENT_PATIENCE_MS)
+    })
+    await Promise.race([Promise.all(this.underWay), late])
+    clearTimeout(timer)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+function attempt(run: () => Soon<unknown>): Soon<{ readonly value: unknown } | { readonly error: unknown }> {
+  try {
+    const value = run()
+    if (!(value instanceof Promise)) return { value }
+    return value.then(
+      (settled: unknown) => ({ value: settled }),
+      (error: unknown) => ({ error }),
+    )
+  } catch (error) {
+    if (error instanceof UntaughtStatement) throw error
+    return { error }
+  }
+}
