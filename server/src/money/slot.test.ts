@@ -54,6 +54,12 @@ async function until(reached: () => boolean): Promise<void> {
   while (!reached()) await house.database.query('select 1')
 }
 
+/** Until a statement stands in line for the slot's lock. */
+async function untilSomebodyWaits(number: number): Promise<void> {
+  const waiting = `select from pg_locks where locktype = 'advisory' and objid = ${number} and not granted`
+  while ((await house.database.query(waiting)).length === 0);
+}
+
 /** Leaves a slot behind as a killed process does: granted, spent, and no longer owned. */
 async function leaveBehind(microcents: bigint): Promise<{ organization: string; number: number }> {
   const organization = await house.organization(1_000n)
@@ -165,6 +171,7 @@ test('a slot that another process has taken for good is not fought for', async (
   // The lock goes to somebody else in the moment in which it is free.
   await house.database.transaction(async (tx) => {
     const waits = tx.query('select pg_advisory_xact_lock(7404, $1::int4)', [slot.number])
+    await untilSomebodyWaits(slot.number)
     await cut(slot)
     await waits
     await until(() => lost.length > 0)

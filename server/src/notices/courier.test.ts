@@ -122,7 +122,8 @@ test('one address that is refused keeps no other waiting, and is given up after 
   const only = courier(server.port)
   for (let tries = 1; tries <= 8; tries += 1) {
     await only.run()
-    await until(() => logged('could not be mailed') === tries)
+    // More, where the round of before still looks for mails when the clock is turned.
+    await until(() => logged('could not be mailed') >= tries)
     await clock.turn(12 * HOUR_MS)
   }
   await until(async () => (await underWay()) === 0)
