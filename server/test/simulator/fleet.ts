@@ -131,7 +131,8 @@ export class Fleet {
       if (owner !== undefined) this.doubted.add(owner)
       return
     }
-    if (owner !== undefined && [...owner.sessions].some(({ locked }) => locked.has(slot))) {
+    // A fold of its own cites its taking of the slot: who has got the lock since, and not yet taken it, loses nothing by it.
+    if (!isOwnFold && owner !== undefined && [...owner.sessions].some(({ locked }) => locked.has(slot))) {
       this.broken.push(`${machine.name} folds slot ${slot}, the lock of which ${owner.name} has`)
     }
     const upMs = this.world.startMs + this.world.elapsedMs - this.outage.startedAtMs
@@ -141,6 +142,7 @@ export class Fleet {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
     }
     this.doubted.add(owner ?? machine)
+    if (isOwnFold) this.doubted.add(machine)
     const note = (snapshot: Snapshot) => this.allowances.noticeLost(snapshot, slot)
     const snapshot = this.world.engine.snapshot()
     return snapshot instanceof Promise ? snapshot.then(note) : note(snapshot)
