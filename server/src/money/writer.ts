@@ -7,7 +7,7 @@
 
 import type { Database } from '../io/postgres/database.ts'
 import type { Log } from '../kernel/log.ts'
-import { type Clock, SECOND_MS, sleep, utcDay } from '../kernel/time.ts'
+import { type Clock, DAY_MS, SECOND_MS, sleep } from '../kernel/time.ts'
 import { refillAllotments, type Want } from './accounts/refill.ts'
 import type { Charge } from './charge.ts'
 import type { PlanMeter } from './plan/meter.ts'
@@ -59,7 +59,8 @@ export class Writer {
   private readonly underWay: Pending[] = []
   private readonly refills = new RefillQueue()
   private readonly planReads = new PlanReads()
-  private readonly partitions = new Set<string>()
+  /** Days since the epoch whose partition is known to be there. */
+  private readonly partitions = new Set<number>()
   private running: Promise<void> | null = null
   private epoch = 0
 
@@ -194,7 +195,7 @@ export class Writer {
   private async postOnce(batch: readonly Pending[]): Promise<void> {
     const { database, slot, clock } = this.dependencies
     const charges = batch.map(({ charge }) => charge)
-    for (const { admittedAtMs } of charges) await this.ensurePartition(admittedAtMs)
+    await this.ensurePartitions(charges)
     await postCharges(database, slot, charges, clock.now())
     for (const { charge, wallet } of batch) {
       wallet.unpostedMicrocents -= charge.costMicrocents
@@ -203,12 +204,13 @@ export class Writer {
     }
   }
 
-  private ensurePartition(epochMs: number): Promise<void> | undefined {
-    const day = utcDay(epochMs)
-    if (this.partitions.has(day)) return undefined
-    return ensureChargePartition(this.dependencies.database, epochMs).then(() => {
+  private async ensurePartitions(charges: readonly Charge[]): Promise<void> {
+    for (const { admittedAtMs } of charges) {
+      const day = Math.floor(admittedAtMs / DAY_MS)
+      if (this.partitions.has(day)) continue
+      await ensureChargePartition(this.dependencies.database, admittedAtMs)
       this.partitions.add(day)
-    })
+    }
   }
 
   /** Finds the rows that the database refuses, posts the others, and keeps the refused ones for an operator. */
