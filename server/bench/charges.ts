@@ -15,12 +15,12 @@ import { atLeastOne, readOptions } from './options.ts'
 import { cpuSeconds, processTree } from './processes.ts'
 import { median } from './statistics.ts'
 
-const USAGE = `usage: bun server/bench/charges.ts [--processes 4] [--rounds 3] [--seconds 5] [--open 256] [--connections 8] [--keys 4]
+const USAGE = `usage: bun server/bench/charges.ts [--processes 4] [--rounds 3] [--seconds 5] [--open 96] [--connections 8] [--keys 4]
   --open         calls open at once in each process      --connections  of each process, for single-row charging`
 
 const { text } = readOptions(
   USAGE,
-  { processes: '4', rounds: '3', seconds: '5', open: '256', connections: '8', keys: '4' },
+  { processes: '4', rounds: '3', seconds: '5', open: '96', connections: '8', keys: '4' },
   [],
 )
 const processCount = atLeastOne('processes', text['processes'])
