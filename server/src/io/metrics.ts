@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { labelledCounter, labelledHistogram } from './labelledMetrics.ts'
 
 /** Buckets, in seconds, for what a gateway adds (sub-millisecond) up to what a long answer takes (minutes). */
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
@@ -49,8 +50,7 @@ export interface Metrics {
 export function createMetrics(gauges: Gauges): Metrics {
   const registry = new Registry()
   const registers = [registry]
-  const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []) =>
-    new Histogram({ name, help, labelNames, buckets, registers })
+  const histogram = (name: string, help: string, buckets: number[]) => new Histogram({ name, help, buckets, registers })
   const counter = (name: string, help: string, labelNames: string[] = []) =>
     new Counter({ name, help, labelNames, registers })
   const planUnreadable = counter(
@@ -66,38 +66,48 @@ export function createMetrics(gauges: Gauges): Metrics {
         this.set(read())
       },
     })
-  const requests = histogram(
-    'tollgate_request_duration_seconds',
-    'Time from a request to its response; for streams to the first byte.',
+  const requests = labelledHistogram(
+    registry,
+    {
+      name: 'tollgate_request_duration_seconds',
+      help: 'Time from a request to its response; for streams to the first byte.',
+      labelNames: ['route', 'status'],
+    },
     CALL_SECONDS,
-    ['route', 'status'],
   )
   const first = histogram(
     'tollgate_first_token_seconds',
     'Time from a streamed chat request to its first token.',
     CALL_SECONDS,
   )
-  const attempts = histogram(
-    'tollgate_upstream_attempt_duration_seconds',
-    'Calls to upstreams, by how they ended.',
+  const attempts = labelledHistogram(
+    registry,
+    {
+      name: 'tollgate_upstream_attempt_duration_seconds',
+      help: 'Calls to upstreams, by how they ended.',
+      labelNames: ['upstream', 'outcome'],
+    },
     CALL_SECONDS,
-    ['upstream', 'outcome'],
   )
-  const tokens = counter(
-    'tollgate_tokens_total',
-    'Tokens charged for; the class cached_prompt is a part of the class prompt.',
-    ['model', 'class'],
-  )
-  const charges = histogram(
-    'tollgate_charged_call_duration_seconds',
-    'Time from the admission of a call until its charge was durable, by how the call ended.',
+  const tokens = labelledCounter(registry, {
+    name: 'tollgate_tokens_total',
+    help: 'Tokens charged for; the class cached_prompt is a part of the class prompt.',
+    labelNames: ['model', 'class'],
+  })
+  const charges = labelledHistogram(
+    registry,
+    {
+      name: 'tollgate_charged_call_duration_seconds',
+      help: 'Time from the admission of a call until its charge was durable, by how the call ended.',
+      labelNames: ['model', 'outcome'],
+    },
     CALL_SECONDS,
-    ['model', 'outcome'],
   )
-  const charged = counter('tollgate_charged_microcents_total', 'What was charged, in micro-cents.', [
-    'model',
-    'outcome',
-  ])
+  const charged = labelledCounter(registry, {
+    name: 'tollgate_charged_microcents_total',
+    help: 'What was charged, in micro-cents.',
+    labelNames: ['model', 'outcome'],
+  })
   const waits = histogram(
     'tollgate_money_wait_seconds',
     'Time that calls spent asking the database or waiting for other calls before they were admitted or refused.',
@@ -134,24 +144,18 @@ export function createMetrics(gauges: Gauges): Metrics {
   gauge('tollgate_ready', '1 while calls can be served.', () => (gauges.isReady() ? 1 : 0))
   gauge('tollgate_resident_memory_bytes', 'Resident memory of the process.', () => process.memoryUsage.rss())
 
-  const requestsOf = childrenOf(requests, (route: string, status: number) => ({ route, status: String(status) }))
-  const attemptsOf = childrenOf(attempts, (upstream: string, outcome: string) => ({ upstream, outcome }))
-  const tokensOf = childrenOf(tokens, (model: string, kind: string) => ({ model, class: kind }))
-  const chargesOf = childrenOf(charges, (model: string, outcome: string) => ({ model, outcome }))
-  const chargedOf = childrenOf(charged, (model: string, outcome: string) => ({ model, outcome }))
-
   return {
-    answered: (route, status, milliseconds) => requestsOf(route, status).observe(milliseconds / 1_000),
+    answered: (route, status, milliseconds) => requests(route, status, milliseconds / 1_000),
     firstToken: (milliseconds) => first.observe(milliseconds / 1_000),
-    attempt: (upstream, outcome, milliseconds) => attemptsOf(upstream, outcome).observe(milliseconds / 1_000),
+    attempt: (upstream, outcome, milliseconds) => attempts(upstream, outcome, milliseconds / 1_000),
     tokens: (model, promptTokens, completionTokens, cachedTokens) => {
-      tokensOf(model, 'prompt').inc(promptTokens)
-      if (cachedTokens > 0) tokensOf(model, 'cached_prompt').inc(cachedTokens)
-      tokensOf(model, 'completion').inc(completionTokens)
+      tokens(model, 'prompt', promptTokens)
+      if (cachedTokens > 0) tokens(model, 'cached_prompt', cachedTokens)
+      tokens(model, 'completion', completionTokens)
     },
     charged: (model, outcome, costMicrocents, milliseconds) => {
-      chargesOf(model, outcome).observe(milliseconds / 1_000)
-      chargedOf(model, outcome).inc(Number(costMicrocents))
+      charges(model, outcome, milliseconds / 1_000)
+      charged(model, outcome, Number(costMicrocents))
     },
     waitedForMoney: (milliseconds) => waits.observe(milliseconds / 1_000),
     refusedForMoney: (code) => refusals.inc({ code }),
@@ -165,22 +169,5 @@ export function createMetrics(gauges: Gauges): Metrics {
     planUnreadable: () => planUnreadable.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
-  }
-}
-
-/** The child of a metric for two labels, found by one string: hashing labels costs more than observing. */
-function childrenOf<Child, A extends string, B extends string | number>(
-  metric: { labels(labels: Record<string, string>): Child },
-  labelsOf: (a: A, b: B) => Record<string, string>,
-): (a: A, b: B) => Child {
-  const children = new Map<string, Child>()
-  return (a, b) => {
-    const name = `${a} ${b}`
-    let child = children.get(name)
-    if (child === undefined) {
-      child = metric.labels(labelsOf(a, b))
-      children.set(name, child)
-    }
-    return child
   }
 }
