@@ -24,6 +24,8 @@ import {
 } from './edge/pipeline.ts'
 import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
+import type { EmbeddingsDependencies } from './embeddings/embed.ts'
+import { embeddings, embeddingsRequest, embeddingsResponse } from './embeddings/http.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 import type { Clock } from './kernel/time.ts'
@@ -37,6 +39,7 @@ export interface RouteDependencies {
   readonly clock: Clock
   readonly catalog: () => Catalog
   readonly chat: ChatDependencies
+  readonly embeddings: EmbeddingsDependencies
   readonly database: Queryable
 }
 
@@ -47,7 +50,8 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ edge, clock, catalog, chat, openRequests, compat, database }: RouteDependencies): Route[] {
+function servedRoutes(dependencies: RouteDependencies): Route[] {
+  const { edge, clock, catalog, chat, openRequests, compat, database } = dependencies
   const models = createCatalogEndpoints(clock)
   const report = (error: unknown) => edge.log.warn({ err: error }, "a plan's meter could not be read")
   return [
@@ -107,6 +111,20 @@ function servedRoutes({ edge, clock, catalog, chat, openRequests, compat, databa
             },
           },
         },
+        refusals: [402, 404, 502, 504],
+      },
+    },
+    {
+      method: 'POST',
+      path: '/embeddings',
+      needs: { permission: 'serverless:write', body: 'json' },
+      handle: embeddings(dependencies.embeddings, openRequests),
+      describe: {
+        operationId: 'createEmbeddings',
+        summary: 'Turn texts into vectors',
+        description: 'Charged by input tokens, rounded up to the next whole cent a request.',
+        requestBody: embeddingsRequest,
+        responses: { 200: { description: 'The vectors.', content: { 'application/json': embeddingsResponse } } },
         refusals: [402, 404, 502, 504],
       },
     },
@@ -207,7 +225,6 @@ function routesNotEnabled(): Route[] {
   const billingRead = { permission: 'billing:read' } as const
   const billingWrite = { permission: 'billing:write' } as const
   return [
-    off('POST', '/embeddings', write),
     off('POST', '/images/generations', write),
     off('POST', '/videos', write),
     off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),

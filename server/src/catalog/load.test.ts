@@ -205,9 +205,9 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ['a usage factor of nothing', withModel({ a: 'usage_factor: 0' }), /usage_factor: must be at least 0.001/],
   ['a usage factor too fine', withModel({ a: 'usage_factor: 1.23456' }), /usage_factor: takes at most three decimals/],
   [
-    'an active embedding model',
+    'an embedding model that puts out tokens',
     withModel({ a: 'modality: embedding' }),
-    /modality: no endpoint charges embedding models yet/,
+    /an embedding model puts out no tokens/,
   ],
   ['no pricing', withModel({ pricing: null }), /models\[0\].pricing: is missing/],
   ['no billable price', pricing('currency: usd'), /pricing: has no billable price/],

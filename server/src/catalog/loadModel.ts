@@ -106,6 +106,7 @@ function loadTier(
   const needs = {
     active: model.status === 'active',
     contextTokens: model.context_length ?? 0,
+    modality: model.modality,
     maxOutputTokens: model.max_output_tokens,
   }
   const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
@@ -150,8 +151,8 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
   }
   if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
-  if (read.status === 'active') {
-    reject('modality', `no endpoint charges ${modality} models yet: set 'status: coming_soon' to list it`)
+  if (read.status === 'active' && modality === 'video') {
+    reject('modality', "no endpoint charges video models yet: set 'status: coming_soon' to list it")
   }
   return sound
 }

@@ -59,6 +59,13 @@ interface SandboxFailureSettings {
 /** How an upstream is reached, as the settings say; its `name` is what targets refer to. */
 export type UpstreamSettings = RemoteUpstreamSettings | GgufUpstreamSettings | SandboxUpstreamSettings
 
+/** What each dialect can be asked for; whether a server of it does that is for the operator to know. */
+export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], readonly string[]>> = {
+  openai: ['chat', 'embedding', 'image'],
+  gguf: ['chat', 'embedding'],
+  sandbox: ['chat', 'embedding', 'image'],
+}
+
 /** Deadlines of one attempt at one target, in milliseconds. */
 export interface Deadlines {
   /** From asking for a connection to having it. */

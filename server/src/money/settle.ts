@@ -43,7 +43,14 @@ export function settleImages(
   price: ImagePrice,
   { images, target }: { readonly images: ImageUsage; readonly target: string },
 ): Promise<bigint> {
-  const delivered = { usage: NO_TOKENS, estimated: false, target, outcome: 'completed', modality: 'image', images } as const
+  const delivered = {
+    usage: NO_TOKENS,
+    estimated: false,
+    target,
+    outcome: 'completed',
+    modality: 'image',
+    images,
+  } as const
   return post(money, admitted, delivered, priceImages(price, images.count, images.pixels))
 }
 

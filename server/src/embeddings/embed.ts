@@ -1,0 +1,159 @@
+/** The story of one call for embeddings: admit, call the upstream, write the answer, settle, reply. */
+
+import type { Catalog, Served } from '../catalog/model.ts'
+import { rateAt } from '../catalog/price.ts'
+import { type Refusal, refusal } from '../kernel/errors.ts'
+import type { Log } from '../kernel/log.ts'
+import { ok, type Result, refused } from '../kernel/result.ts'
+import type { Clock } from '../kernel/time.ts'
+import { type Admitted, admit, type Money } from '../money/admit.ts'
+import { settleEmbeddings } from '../money/settle.ts'
+import type { ChatTarget } from '../routing/attempt.ts'
+import type { RoutingMetrics } from '../routing/open.ts'
+import { toRefusal } from '../routing/refusal.ts'
+import { askWhole } from '../routing/whole.ts'
+import { type Embedded, UpstreamFailure } from '../upstream/spec.ts'
+import type { VectorWork } from '../upstream/vectors/work.ts'
+import { TooManyBytes } from '../upstream/vectors/write.ts'
+import { type EmbeddingsRequest, promptTokensAtMost, worstCase } from './request.ts'
+import { aroundData } from './wire.ts'
+
+/** Bytes of one answer. */
+const ANSWER_MOST_BYTES = 64 << 20
+
+/** The fewest bytes that a number takes in an answer, with its comma: what asks for more than fits is not begun. */
+const NUMBER_LEAST_BYTES = 2
+
+export interface EmbeddingsDependencies {
+  readonly clock: Clock
+  readonly log: Log
+  readonly money: Money
+  readonly catalog: () => Catalog
+  /** The clients of a tier's targets, in the order they are tried. */
+  readonly targets: (served: Served) => readonly ChatTarget[]
+  readonly vectors: VectorWork
+  /** Counts tokens where the upstream reported none. Never rejects. */
+  readonly countTokens: (texts: readonly string[]) => Promise<number>
+  readonly metrics?: RoutingMetrics
+}
+
+export interface EmbeddingsReply {
+  /** The whole EmbeddingsResponse, as JSON in UTF-8. */
+  readonly body: Uint8Array<ArrayBuffer>
+  readonly costMicrocents: bigint
+}
+
+/**
+ * Answers a request for embeddings. A refusal means that nothing was charged. `signal` says that the client is gone: the
+ * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
+ */
+export async function embed(
+  dependencies: EmbeddingsDependencies,
+  caller: { readonly organizationId: string; readonly keyId: string },
+  served: Served,
+  request: EmbeddingsRequest,
+  signal: AbortSignal,
+): Promise<Result<EmbeddingsReply>> {
+  if (request.inputs.length * (request.dimensions ?? 1) * NUMBER_LEAST_BYTES > ANSWER_MOST_BYTES)
+    return refused(TOO_LARGE)
+  const { model, tier } = served
+  const tokensAtMost = promptTokensAtMost(request.inputs, model)
+  const admission = await admit(
+    dependencies.money,
+    { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
+    (admittedAtMs) => worstCase(rateAt(tier.price, admittedAtMs), tokensAtMost),
+    model,
+  )
+  if (!admission.ok) return admission
+  const admitted = admission.value
+  try {
+    return ok(await answer(dependencies, admitted, served, request, signal))
+  } catch (error) {
+    // Once it is charged it is spent; whatever failed then, the answer did not.
+    if (admitted.hold.isOpen) admitted.hold.release()
+    return refused(explain(dependencies, error, admitted, signal))
+  }
+}
+
+async function answer(
+  dependencies: EmbeddingsDependencies,
+  admitted: Admitted,
+  served: Served,
+  request: EmbeddingsRequest,
+  signal: AbortSignal,
+): Promise<EmbeddingsReply> {
+  const { clock, log, money, vectors, metrics } = dependencies
+  const { inputs, dimensions, user, format } = request
+  const { deadlines } = dependencies.catalog()
+  const ask = ({ upstream, model }: ChatTarget, attemptSignal: AbortSignal, connectMs: number): Promise<Embedded> => {
+    if (upstream.embed === undefined) throw new UpstreamFailure('misconfigured', 'it has no embeddings', false)
+    return upstream.embed({ model, inputs, dimensions, user }, attemptSignal, connectMs)
+  }
+  const { target, answer: embedded } = await askWhole(dependencies.targets(served), ask, {
+    signal,
+    deadlines,
+    clock,
+    log,
+    attemptMs: deadlines.firstByteMs,
+    isRepeatable: true,
+    ...(metrics === undefined ? {} : { metrics }),
+  })
+  const { promptTokens, estimated } = await countOf(dependencies, embedded, inputs, served.model.contextTokens)
+  // Before it is charged: an answer that turns out too large costs nothing.
+  const body = await vectors.write({
+    values: embedded.values,
+    dimensions: embedded.dimensions,
+    format,
+    ...aroundData(served.model.id, promptTokens),
+    maxBytes: ANSWER_MOST_BYTES,
+  })
+  const costMicrocents = await settleEmbeddings(
+    money,
+    admitted,
+    rateAt(served.tier.price, admitted.admission.admittedAtMs),
+    { promptTokens, estimated, target: `${target.upstream.name}/${target.model}` },
+  )
+  return { body, costMicrocents }
+}
+
+/** What the upstream reported, where that is possible for this model; else a count of ours (C4). */
+async function countOf(
+  { countTokens }: EmbeddingsDependencies,
+  { promptTokens }: Embedded,
+  inputs: readonly string[],
+  contextTokens: number,
+): Promise<{ readonly promptTokens: number; readonly estimated: boolean }> {
+  if (promptTokens !== null && promptTokens <= inputs.length * contextTokens) return { promptTokens, estimated: false }
+  return { promptTokens: await countTokens(inputs), estimated: true }
+}
+
+const TOO_LARGE = refusal(
+  'upstream_response_too_large',
+  'The vectors would have more than 64 MiB, the most that one answer may have. Nothing was charged. Send fewer inputs, or ask for fewer dimensions.',
+)
+
+const TOO_LONG = refusal(
+  'context_length_exceeded',
+  "An input does not fit the model's context. Nothing was charged. Shorten it, or send it in parts.",
+  { param: 'input' },
+)
+
+/** Nobody reads this; it ends the request. */
+const CLIENT_GONE = refusal('upstream_unavailable', 'The client closed the connection. Nothing was charged.')
+
+/** In the client's words (C7); the operator's are in the log. */
+function explain(
+  { log }: EmbeddingsDependencies,
+  error: unknown,
+  { admission }: Admitted,
+  signal: AbortSignal,
+): Refusal {
+  if (error instanceof TooManyBytes) return TOO_LARGE
+  if (error instanceof UpstreamFailure) {
+    if (error.kind === 'too_large') return TOO_LARGE
+    return error.kind === 'context_length' && error.publicMessage === null ? TOO_LONG : toRefusal(error)
+  }
+  if (signal.aborted) return CLIENT_GONE
+  log.error({ err: error, chargeId: admission.chargeId }, 'a call for embeddings failed')
+  return refusal('internal_error', 'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.')
+}

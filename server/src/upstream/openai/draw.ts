@@ -1,0 +1,40 @@
+import { type DrawCall, type Drawn, UpstreamFailure } from '../spec.ts'
+import { asObject } from './json.ts'
+
+/** Bytes of a whole answer: ten images of 4 megapixels, uncompressed but for base64, have about as many. */
+export const IMAGES_MOST_BYTES = 128 << 20
+
+/** Padded, without white space or line breaks. */
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
+
+/** The body of `POST …/images/generations`. What is null is left out: the model's own applies. */
+export function drawToWire({ model, prompt, count, size }: DrawCall): string {
+  return JSON.stringify({
+    model,
+    prompt,
+    n: count,
+    size: size === null ? undefined : `${size.width}x${size.height}`,
+    response_format: 'b64_json',
+  })
+}
+
+/** The images of an answer; what is none among them is left out. Throws {@link UpstreamFailure} where there is none at all. */
+export function drawnFromWire(bytes: Uint8Array): Drawn {
+  const data = asObject(parse(new TextDecoder().decode(bytes)))?.['data']
+  if (!Array.isArray(data)) throw new UpstreamFailure('faulty', 'the answer has no list of images', false)
+  const images: string[] = []
+  for (const item of data) {
+    const image = asObject(item)?.['b64_json']
+    if (typeof image === 'string' && image.length % 4 === 0 && BASE64.test(image)) images.push(image)
+  }
+  if (images.length === 0) throw new UpstreamFailure('faulty', 'the answer has no image in base64', false)
+  return images
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new UpstreamFailure('faulty', 'the answer is no JSON', false)
+  }
+}
