@@ -12,7 +12,7 @@ import type { ChatTarget } from '../routing/attempt.ts'
 import type { RoutingMetrics } from '../routing/open.ts'
 import { toRefusal } from '../routing/refusal.ts'
 import { askWhole } from '../routing/whole.ts'
-import { type Embedded, UpstreamFailure } from '../upstream/spec.ts'
+import { type Embedded, UpstreamFailure, type UpstreamFailureKind } from '../upstream/spec.ts'
 import type { VectorWork } from '../upstream/vectors/work.ts'
 import { TooManyBytes } from '../upstream/vectors/write.ts'
 import { type EmbeddingsRequest, promptTokensAtMost, worstCase } from './request.ts'
@@ -138,8 +138,20 @@ const TOO_LONG = refusal(
   { param: 'input' },
 )
 
+const REJECTED = refusal(
+  'invalid_request',
+  'The model does not take this request. Nothing was charged. Check the texts, and leave out dimensions.',
+)
+
 /** Nobody reads this; it ends the request. */
 const CLIENT_GONE = refusal('upstream_unavailable', 'The client closed the connection. Nothing was charged.')
+
+/** Where embeddings say more than what is said of every model. */
+const OWN_WORDS: Readonly<Partial<Record<UpstreamFailureKind, Refusal>>> = {
+  too_large: TOO_LARGE,
+  context_length: TOO_LONG,
+  rejected: REJECTED,
+}
 
 /** In the client's words (C7); the operator's are in the log. */
 function explain(
@@ -149,10 +161,8 @@ function explain(
   signal: AbortSignal,
 ): Refusal {
   if (error instanceof TooManyBytes) return TOO_LARGE
-  if (error instanceof UpstreamFailure) {
-    if (error.kind === 'too_large') return TOO_LARGE
-    return error.kind === 'context_length' && error.publicMessage === null ? TOO_LONG : toRefusal(error)
-  }
+  if (error instanceof UpstreamFailure)
+    return (error.publicMessage === null && OWN_WORDS[error.kind]) || toRefusal(error)
   if (signal.aborted) return CLIENT_GONE
   log.error({ err: error, chargeId: admission.chargeId }, 'a call for embeddings failed')
   return refusal('internal_error', 'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.')
