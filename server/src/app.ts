@@ -183,6 +183,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     clock,
     catalog: () => catalog.current(),
     chat: { ...paid, tokenCounter, ...(telemetry === null ? {} : { telemetry }) },
+    images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
     database,
   })

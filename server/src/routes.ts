@@ -26,6 +26,8 @@ import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
 import { embeddings, embeddingsRequest, embeddingsResponse } from './embeddings/http.ts'
+import type { ImagesDependencies } from './images/generate.ts'
+import { imagesGenerations, imagesGenerationsRequest, imagesResponse } from './images/http.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 import type { Clock } from './kernel/time.ts'
@@ -40,6 +42,7 @@ export interface RouteDependencies {
   readonly catalog: () => Catalog
   readonly chat: ChatDependencies
   readonly embeddings: EmbeddingsDependencies
+  readonly images: ImagesDependencies
   readonly database: Queryable
 }
 
@@ -125,6 +128,20 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
         description: 'Charged by input tokens, rounded up to the next whole cent a request.',
         requestBody: embeddingsRequest,
         responses: { 200: { description: 'The vectors.', content: { 'application/json': embeddingsResponse } } },
+        refusals: [402, 404, 502, 504],
+      },
+    },
+    {
+      method: 'POST',
+      path: '/images/generations',
+      needs: { permission: 'serverless:write', body: 'json' },
+      handle: imagesGenerations(dependencies.images, openRequests),
+      describe: {
+        operationId: 'createImages',
+        summary: 'Make images',
+        description: 'Charged by image or by megapixel. Nothing is charged for what was not delivered.',
+        requestBody: imagesGenerationsRequest,
+        responses: { 200: { description: 'The images.', content: { 'application/json': imagesResponse } } },
         refusals: [402, 404, 502, 504],
       },
     },
@@ -225,7 +242,6 @@ function routesNotEnabled(): Route[] {
   const billingRead = { permission: 'billing:read' } as const
   const billingWrite = { permission: 'billing:write' } as const
   return [
-    off('POST', '/images/generations', write),
     off('POST', '/videos', write),
     off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),
     off('GET', '/videos/{id}', READ),

@@ -1,7 +1,7 @@
 import type { Secret } from '../kernel/secret.ts'
 
-/** The dialects that are spoken over HTTP: OpenAI's chat completions, Anthropic's Messages, Google's generateContent. */
-export type RemoteDialect = 'openai' | 'anthropic' | 'gemini'
+/** The dialects that are spoken over HTTP: OpenAI's, Anthropic's Messages, Google's generateContent, stable-diffusion.cpp's. */
+export type RemoteDialect = 'openai' | 'anthropic' | 'gemini' | 'sdcpp'
 
 /** A server that speaks one of them. */
 export interface RemoteUpstreamSettings {
@@ -62,6 +62,9 @@ export type UpstreamSettings = RemoteUpstreamSettings | GgufUpstreamSettings | S
 /** What each dialect can be asked for; whether a server of it does that is for the operator to know. */
 export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], readonly string[]>> = {
   openai: ['chat', 'embedding', 'image'],
+  anthropic: ['chat'],
+  gemini: ['chat'],
+  sdcpp: ['image'],
   gguf: ['chat', 'embedding'],
   sandbox: ['chat', 'embedding', 'image'],
 }

@@ -8,6 +8,7 @@ import { type GgufEngine, startGguf } from './gguf/supervise.ts'
 import { openaiUpstream } from './openai/openai.ts'
 import { openaiWhole } from './openai/whole.ts'
 import { sandboxUpstream } from './sandbox/sandbox.ts'
+import { sdcppUpstream } from './sdcpp/sdcpp.ts'
 import type { Upstream } from './spec.ts'
 import type { VectorWork } from './vectors/work.ts'
 
@@ -85,6 +86,8 @@ function remoteUpstream(settings: RemoteUpstreamSettings, means: Means): Upstrea
       const server = { name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, ...means }
       return { ...openaiUpstream(server), ...openaiWhole(server) }
     }
+    case 'sdcpp':
+      return sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
     case 'anthropic':
       return anthropicUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
     case 'gemini':

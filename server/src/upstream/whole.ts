@@ -2,7 +2,8 @@
 
 import { type Http, type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../io/http.ts'
 import type { Clock } from '../kernel/time.ts'
-import { retryAfterFromWire } from './openai/failure.ts'
+import { chatHeaders } from './call.ts'
+import { retryAfterFromWire } from './failure.ts'
 import { UpstreamFailure } from './spec.ts'
 
 /** Bytes of an error's body that are read to find out what is wrong. */
@@ -28,16 +29,8 @@ export function wholeHeaders(
   own: Readonly<Record<string, string>>,
   bearer: string | null,
 ): Readonly<Record<string, string>> {
-  const lowered = Object.fromEntries(Object.entries(own).map(([name, value]) => [name.toLowerCase(), value]))
-  return {
-    'user-agent': 'tollgate',
-    ...lowered,
-    ...(bearer === null ? {} : { authorization: `Bearer ${bearer}` }),
-    'content-type': 'application/json',
-    accept: 'application/json',
-    // What is never decompressed can't be a bomb.
-    'accept-encoding': 'identity',
-  }
+  const bearing = bearer === null ? {} : { authorization: `Bearer ${bearer}` }
+  return { ...chatHeaders(own), ...bearing, accept: 'application/json' }
 }
 
 /** Statuses of proxies that stand for "nobody knows what became of it". */

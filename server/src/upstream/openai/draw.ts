@@ -1,11 +1,14 @@
+import { asObject } from '../json.ts'
 import { type DrawCall, type Drawn, UpstreamFailure } from '../spec.ts'
-import { asObject } from './json.ts'
 
 /** Bytes of a whole answer: ten images of 4 megapixels, uncompressed but for base64, have about as many. */
 export const IMAGES_MOST_BYTES = 128 << 20
 
 /** Padded, without white space or line breaks. */
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
+
+/** Models that give base64 always, and refuse to be asked for it. */
+const BASE64_ALWAYS = /(^|\/)(chat)?gpt-image/
 
 /** The body of `POST …/images/generations`. What is null is left out: the model's own applies. */
 export function drawToWire({ model, prompt, count, size }: DrawCall): string {
@@ -14,7 +17,7 @@ export function drawToWire({ model, prompt, count, size }: DrawCall): string {
     prompt,
     n: count,
     size: size === null ? undefined : `${size.width}x${size.height}`,
-    response_format: 'b64_json',
+    response_format: BASE64_ALWAYS.test(model) ? undefined : 'b64_json',
   })
 }
 
