@@ -145,7 +145,8 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     reject('context_length', 'is missing: it must be a whole number')
   }
   if (modality === 'video' && read.plan_covered) reject('plan_covered', 'no plan ever covers videos: remove it')
-  if (read.pricing.per_mpxl_microcents !== undefined && !read.parameters.some(({ name }) => name === 'size')) {
+  const isSized = read.parameters.some(({ name }) => name === 'size')
+  if (read.pricing.per_mpxl_microcents !== undefined && read.status === 'active' && !isSized) {
     // What a request may cost at most follows from it.
     reject('parameters', "must have 'size' with its 'enum' where the price is per megapixel")
   }
