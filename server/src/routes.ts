@@ -25,7 +25,7 @@ import {
 import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
-import { embeddings, embeddingsRequest, embeddingsResponse } from './embeddings/http.ts'
+import { embeddings, embeddingsRequestSchema, embeddingsResponse } from './embeddings/http.ts'
 import type { ImagesDependencies } from './images/generate.ts'
 import { imagesGenerations, imagesGenerationsRequest, imagesResponse } from './images/http.ts'
 import type { Queryable } from './io/postgres/database.ts'
@@ -121,12 +121,12 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
       method: 'POST',
       path: '/embeddings',
       needs: { permission: 'serverless:write', body: 'json' },
-      handle: embeddings(dependencies.embeddings, openRequests),
+      handle: embeddings(dependencies.embeddings, openRequests, compat),
       describe: {
         operationId: 'createEmbeddings',
         summary: 'Turn texts into vectors',
         description: 'Charged by input tokens, rounded up to the next whole cent a request.',
-        requestBody: embeddingsRequest,
+        requestBody: embeddingsRequestSchema(compat),
         responses: { 200: { description: 'The vectors.', content: { 'application/json': embeddingsResponse } } },
         refusals: [402, 404, 502, 504],
       },

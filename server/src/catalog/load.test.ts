@@ -80,7 +80,11 @@ test('an empty file, or one of comments, means the defaults', () => {
     expect(settings.fixed.openRequestsPerKey).toBe(100)
     expect(settings.fixed.retentionDays).toBeNull()
     expect(settings.fixed.otlp).toBeNull()
-    expect(settings.fixed.compat).toEqual({ maxCompletionTokens: false, neutralParameters: false })
+    expect(settings.fixed.compat).toEqual({
+      maxCompletionTokens: false,
+      neutralParameters: false,
+      embeddingsBase64: false,
+    })
   }
 })
 

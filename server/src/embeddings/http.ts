@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { lookUpForCall } from '../catalog/model.ts'
+import type { CompatSettings } from '../catalog/settings.ts'
 import { COST_HEADER } from '../edge/cost.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
 import type { Handle } from '../edge/pipeline.ts'
@@ -13,7 +14,7 @@ const DIMENSIONS_MOST = 65_536
 
 const text = z.string().min(1, { error: 'must not be empty' })
 
-export const embeddingsRequest = z
+const embeddingsRequest = z
   .strictObject({
     model: z.string().min(1).meta({ description: 'The id or alias of an embedding model.' }),
     input: z
@@ -30,6 +31,19 @@ export const embeddingsRequest = z
   })
   .meta({ id: 'EmbeddingsRequest' })
 
+const lenientRequest = embeddingsRequest
+  .extend({
+    encoding_format: z.enum(['float', 'base64']).nullish().meta({ description: 'Default float.' }),
+  })
+  .meta({ id: 'LenientEmbeddingsRequest' })
+
+type RequestBody = z.infer<typeof lenientRequest>
+
+/** What a request may say under these settings. */
+export function embeddingsRequestSchema(compat: CompatSettings): z.ZodType<RequestBody> {
+  return compat.embeddingsBase64 ? lenientRequest : embeddingsRequest
+}
+
 export const embeddingsResponse = z
   .object({
     object: z.literal('list'),
@@ -38,7 +52,12 @@ export const embeddingsResponse = z
         z
           .object({
             object: z.literal('embedding'),
-            embedding: z.array(z.number()),
+            embedding: z
+              .union([z.array(z.number()), z.string()])
+              .meta({
+                description:
+                  '32-bit floats; as a string, where the server allows to ask for it, their little-endian bytes in base64.',
+              }),
             index: z.int().meta({ description: 'The place of its input.' }),
           })
           .meta({ id: 'Embedding' }),
@@ -87,13 +106,18 @@ function explain(issue: Issue, body: unknown): Refusal | null {
 }
 
 /** POST /embeddings. */
-export function embeddings(dependencies: EmbeddingsDependencies, openRequests: OpenRequests): Handle {
+export function embeddings(
+  dependencies: EmbeddingsDependencies,
+  openRequests: OpenRequests,
+  compat: CompatSettings,
+): Handle {
+  const schema = embeddingsRequestSchema(compat)
   return async (call) => {
     const wrong = refuseInput(call.body)
     if (wrong !== null) return wrong
-    const valid = validate(embeddingsRequest, call.body, 'invalid_request', explain)
+    const valid = validate(schema, call.body, 'invalid_request', explain)
     if (!valid.ok) return valid.refusal
-    const { model, input, dimensions, user } = valid.value
+    const { model, input, dimensions, user, encoding_format: format } = valid.value
     const found = lookUpForCall(dependencies.catalog(), model, 'embedding')
     if (!found.ok) return found.refusal
     const place = openRequests.take(call.key.id)
@@ -108,7 +132,7 @@ export function embeddings(dependencies: EmbeddingsDependencies, openRequests: O
           model,
           inputs: typeof input === 'string' ? [input] : input,
           dimensions: dimensions ?? null,
-          format: 'float',
+          format: format ?? 'float',
           user: user ?? null,
         },
         call.request.signal,
