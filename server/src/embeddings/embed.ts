@@ -7,6 +7,7 @@ import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import type { Clock } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Outcome } from '../money/charge.ts'
 import { settleEmbeddings } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { RoutingMetrics } from '../routing/open.ts'
@@ -24,6 +25,16 @@ const ANSWER_MOST_BYTES = 64 << 20
 /** The fewest bytes that a number takes in an answer, with its comma: what asks for more than fits is not begun. */
 const NUMBER_LEAST_BYTES = 2
 
+export interface EmbeddingsMetrics extends RoutingMetrics {
+  /** Of a call that was charged. */
+  tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
+  /** The charge of a call is durable, so long after its admission. */
+  charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
+  /** A call could not be admitted from memory; so long it took until it was, or was refused. */
+  waitedForMoney(elapsedMs: number): void
+  refusedForMoney(code: string): void
+}
+
 export interface EmbeddingsDependencies {
   readonly clock: Clock
   readonly log: Log
@@ -34,7 +45,7 @@ export interface EmbeddingsDependencies {
   readonly vectors: VectorWork
   /** Counts tokens where the upstream reported none. Never rejects. */
   readonly countTokens: (texts: readonly string[]) => Promise<number>
-  readonly metrics?: RoutingMetrics
+  readonly metrics?: EmbeddingsMetrics
 }
 
 export interface EmbeddingsReply {
@@ -58,16 +69,26 @@ export async function embed(
     return refused(TOO_LARGE)
   const { model, tier } = served
   const tokensAtMost = promptTokensAtMost(request.inputs, model)
-  const admission = await admit(
+  const { clock, metrics } = dependencies
+  const startedAtMs = clock.monotonicMs()
+  const passed = admit(
     dependencies.money,
     { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
     (admittedAtMs) => worstCase(rateAt(tier.price, admittedAtMs), tokensAtMost),
     model,
   )
-  if (!admission.ok) return admission
+  const admission = passed instanceof Promise ? await passed : passed
+  if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
+  if (!admission.ok) {
+    metrics?.refusedForMoney(admission.refusal.code)
+    return admission
+  }
   const admitted = admission.value
+  const admittedMonotonicMs = clock.monotonicMs()
   try {
-    return ok(await answer(dependencies, admitted, served, request, signal))
+    const reply = await answer(dependencies, admitted, served, request, signal)
+    metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
+    return ok(reply)
   } catch (error) {
     // Once it is charged it is spent; whatever failed then, the answer did not.
     if (admitted.hold.isOpen) admitted.hold.release()
@@ -113,6 +134,7 @@ async function answer(
     rateAt(served.tier.price, admitted.admission.admittedAtMs),
     { promptTokens, estimated, target: `${target.upstream.name}/${target.model}` },
   )
+  metrics?.tokens(served.model.id, promptTokens, 0, 0)
   return { body, costMicrocents }
 }
 

@@ -52,12 +52,10 @@ export const embeddingsResponse = z
         z
           .object({
             object: z.literal('embedding'),
-            embedding: z
-              .union([z.array(z.number()), z.string()])
-              .meta({
-                description:
-                  '32-bit floats; as a string, where the server allows to ask for it, their little-endian bytes in base64.',
-              }),
+            embedding: z.union([z.array(z.number()), z.string()]).meta({
+              description:
+                '32-bit floats; as a string, where the server allows to ask for it, their little-endian bytes in base64.',
+            }),
             index: z.int().meta({ description: 'The place of its input.' }),
           })
           .meta({ id: 'Embedding' }),

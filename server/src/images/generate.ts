@@ -7,6 +7,7 @@ import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Outcome } from '../money/charge.ts'
 import { settleImages } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { RoutingMetrics } from '../routing/open.ts'
@@ -16,6 +17,14 @@ import { type Drawn, UpstreamFailure } from '../upstream/spec.ts'
 import { measurePixels } from './measure.ts'
 import { type ImagesRequest, worstCase } from './request.ts'
 
+export interface ImagesMetrics extends RoutingMetrics {
+  /** The charge of a call is durable, so long after its admission. */
+  charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
+  /** A call could not be admitted from memory; so long it took until it was, or was refused. */
+  waitedForMoney(elapsedMs: number): void
+  refusedForMoney(code: string): void
+}
+
 export interface ImagesDependencies {
   readonly clock: Clock
   readonly log: Log
@@ -23,7 +32,7 @@ export interface ImagesDependencies {
   readonly catalog: () => Catalog
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
-  readonly metrics?: RoutingMetrics
+  readonly metrics?: ImagesMetrics
 }
 
 export interface ImagesReply {
@@ -46,16 +55,26 @@ export async function generate(
 ): Promise<Result<ImagesReply>> {
   const { model, tier } = served
   const price = imagePriceOf(tier.price)
-  const admission = await admit(
+  const { clock, metrics } = dependencies
+  const startedAtMs = clock.monotonicMs()
+  const passed = admit(
     dependencies.money,
     { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
     () => worstCase(price, request),
     model,
   )
-  if (!admission.ok) return admission
+  const admission = passed instanceof Promise ? await passed : passed
+  if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
+  if (!admission.ok) {
+    metrics?.refusedForMoney(admission.refusal.code)
+    return admission
+  }
   const admitted = admission.value
+  const admittedMonotonicMs = clock.monotonicMs()
   try {
-    return ok(await answer(dependencies, admitted, served, price, request, signal))
+    const reply = await answer(dependencies, admitted, served, price, request, signal)
+    metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
+    return ok(reply)
   } catch (error) {
     // Once it is charged it is spent; whatever failed then, the answer did not.
     if (admitted.hold.isOpen) admitted.hold.release()

@@ -60,7 +60,7 @@ function refuseSize(descriptor: ParameterDescriptor | null, given: string | null
 }
 
 /** Reads `<W>x<H>`; the edges have refused everything else. */
-export function parseSize(text: string): ImageSize {
+function parseSize(text: string): ImageSize {
   const [width = 0, height = 0] = text.split('x').map(Number)
   return { width, height }
 }

@@ -1,7 +1,19 @@
+import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { crc32, deflate } from 'node:zlib'
-import font from 'oled-font-5x7'
 import type { ImageSize } from '../spec.ts'
+
+/** A font of 5 by 7 points: for each character `width` bytes, one a column, the lowest bit at the top. */
+interface Font {
+  readonly width: number
+  readonly height: number
+  readonly fontData: readonly number[]
+  readonly lookup: readonly string[]
+}
+
+// It brings no types.
+const require = createRequire(import.meta.url)
+const font: Font = require('oled-font-5x7')
 
 const compress = promisify(deflate)
 
