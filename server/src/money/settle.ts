@@ -21,7 +21,7 @@ export interface Delivered {
  * Throws when the call's hold has ended before: a call is charged once.
  */
 export function settle(money: Money, admitted: Admitted, rate: TokenRate, delivered: Delivered): Promise<bigint> {
-  return post(money, admitted, delivered, priceTokens(rate, delivered.usage))
+  return post(money, admitted, delivered, () => priceTokens(rate, delivered.usage))
 }
 
 /** The same for embeddings: the prompt's tokens, rounded up to a whole cent (B1). */
@@ -33,7 +33,7 @@ export function settleEmbeddings(
 ): Promise<bigint> {
   const usage = { promptTokens, cachedPromptTokens: 0, completionTokens: 0 }
   const delivered = { usage, estimated, target, outcome: 'completed', modality: 'embedding' } as const
-  return post(money, admitted, delivered, priceEmbeddings(rate, promptTokens))
+  return post(money, admitted, delivered, () => priceEmbeddings(rate, promptTokens))
 }
 
 /** The same for the images of one request. */
@@ -51,7 +51,7 @@ export function settleImages(
     modality: 'image',
     images,
   } as const
-  return post(money, admitted, delivered, priceImages(price, images.count, images.pixels))
+  return post(money, admitted, delivered, () => priceImages(price, images.count, images.pixels))
 }
 
 const NO_TOKENS: TokenUsage = { promptTokens: 0, cachedPromptTokens: 0, completionTokens: 0 }
@@ -60,9 +60,9 @@ async function post(
   money: Money,
   admitted: Admitted,
   delivered: Delivered & Pick<Charge, 'modality' | 'images'>,
-  listMicrocents: bigint,
+  listPrice: () => bigint,
 ): Promise<bigint> {
-  const charge = chargeFor(admitted, delivered, listMicrocents)
+  const charge = chargeFor(admitted, delivered, listPrice())
   admitted.hold.spend(charge.costMicrocents)
   const wallet = money.wallet(admitted.admission.organizationId)
   if (charge.metered !== undefined) wallet.plan?.add(charge.metered)
