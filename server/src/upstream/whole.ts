@@ -36,13 +36,15 @@ export function wholeHeaders(
 /** Statuses of proxies that stand for "nobody knows what became of it". */
 const UNKNOWN_STATUS = new Set([502, 504])
 
-/** Sends it and reads the whole answer. Throws {@link UpstreamFailure}, or the signal's reason after an abort. */
-export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>> {
+/**
+ * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link UpstreamFailure}, or the signal's reason after an abort.
+ */
+export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>[]> {
   const { url, failureOfStatus, isRepeatable, ...request } = post
   try {
     const answer = await http.post(url, request)
     if (answer.status !== 200) {
-      const text = new TextDecoder().decode(await readBytes(answer, ERROR_MOST_BYTES, true))
+      const text = Buffer.concat(await readPieces(answer, ERROR_MOST_BYTES, true)).toString()
       const failure = failureOfStatus(
         answer.status,
         text,
@@ -51,7 +53,7 @@ export async function postForWhole(http: Http, clock: Clock, post: WholePost): P
       throw isRepeatable || !UNKNOWN_STATUS.has(answer.status) ? failure : withoutFailover(failure)
     }
     refuseOther(answer, post.maxBytes)
-    return await readBytes(answer, post.maxBytes, false)
+    return await readPieces(answer, post.maxBytes, false)
   } catch (error) {
     throw toFailure(error, isRepeatable)
   }
@@ -73,13 +75,12 @@ function withoutFailover(failure: UpstreamFailure): UpstreamFailure {
 function refuseOther(answer: HttpAnswer, maxBytes: number): void {
   const encoding = answer.header('content-encoding')
   const mediaType = (answer.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase()
-  const length = Number(answer.header('content-length') ?? '0')
   let failure: UpstreamFailure | null = null
   if (encoding !== null && encoding !== 'identity') {
     failure = new UpstreamFailure('faulty', 'the answer is compressed, although that was refused', false)
   } else if (mediaType !== 'application/json') {
     failure = new UpstreamFailure('faulty', 'the content type is not JSON', false)
-  } else if (length > maxBytes) failure = tooLarge()
+  } else if (announcedBytes(answer) > maxBytes) failure = tooLarge()
   if (failure === null) return
   answer.cancel()
   throw failure
@@ -89,9 +90,9 @@ function tooLarge(): UpstreamFailure {
   return new UpstreamFailure('too_large', 'the answer has more bytes than one request may get', false)
 }
 
-/** The body, in one piece. What is beyond `maxBytes` is cut off, or throws {@link HttpBodyTooLarge}. */
-async function readBytes(answer: HttpAnswer, maxBytes: number, cut: boolean): Promise<Uint8Array<ArrayBuffer>> {
-  const pieces: Uint8Array[] = []
+/** The body as it comes. What is beyond `maxBytes` is cut off, or throws {@link HttpBodyTooLarge}. */
+async function readPieces(answer: HttpAnswer, maxBytes: number, cut: boolean): Promise<Uint8Array<ArrayBuffer>[]> {
+  const pieces: Uint8Array<ArrayBuffer>[] = []
   let length = 0
   for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
     length += bytes.byteLength
@@ -100,14 +101,14 @@ async function readBytes(answer: HttpAnswer, maxBytes: number, cut: boolean): Pr
       if (cut) break
       throw new HttpBodyTooLarge(maxBytes)
     }
-    // What is read may lie in a buffer that the connection uses again.
+    // What is read may share its memory with other things; a piece has its own.
     pieces.push(bytes.slice())
   }
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.byteLength, 0))
-  let at = 0
-  for (const piece of pieces) {
-    whole.set(piece, at)
-    at += piece.byteLength
-  }
-  return whole
+  return pieces
+}
+
+/** 0 where the server does not say. */
+function announcedBytes(answer: HttpAnswer): number {
+  const length = Number(answer.header('content-length') ?? '0')
+  return Number.isSafeInteger(length) && length > 0 ? length : 0
 }

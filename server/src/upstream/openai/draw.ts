@@ -22,8 +22,8 @@ export function drawToWire({ model, prompt, count, size }: DrawCall): string {
 }
 
 /** The images of an answer; what is none among them is left out. Throws {@link UpstreamFailure} where there is none at all. */
-export function drawnFromWire(bytes: Uint8Array): Drawn {
-  const data = asObject(parse(new TextDecoder().decode(bytes)))?.['data']
+export function drawnFromWire(pieces: readonly Uint8Array[]): Drawn {
+  const data = asObject(parse(Buffer.concat(pieces).toString()))?.['data']
   if (!Array.isArray(data)) throw new UpstreamFailure('faulty', 'the answer has no list of images', false)
   const images: string[] = []
   for (const item of data) {

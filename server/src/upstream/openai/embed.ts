@@ -19,13 +19,13 @@ export function embedToWire({ model, inputs, dimensions, user }: EmbedCall): str
 
 /** The answer to a call, whatever its size, without holding up other calls. */
 export async function embeddedFromWire(
-  bytes: Uint8Array<ArrayBuffer>,
+  pieces: readonly Uint8Array<ArrayBuffer>[],
   { inputs, dimensions }: EmbedCall,
   work: VectorWork,
 ): Promise<Embedded> {
   let read: Embedded
   try {
-    read = await work.read(bytes, inputs.length)
+    read = await work.read(pieces, inputs.length)
   } catch (error) {
     if (error instanceof BadVectors)
       throw new UpstreamFailure('faulty', `the answer is no embeddings: ${error.message}`, false)

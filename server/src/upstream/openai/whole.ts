@@ -22,7 +22,7 @@ export interface OpenaiWholeOptions {
 /** What servers of OpenAI's form answer in one piece: embeddings and images. Whether one does is the settings' to know. */
 export function openaiWhole(options: OpenaiWholeOptions): Required<Pick<Upstream, 'embed' | 'draw'>> {
   const { address, http, clock, vectors } = options
-  const post = (path: string, body: string, more: Parts): Promise<Uint8Array<ArrayBuffer>> => {
+  const post = (path: string, body: string, more: Parts): Promise<Uint8Array<ArrayBuffer>[]> => {
     const baseUrl = address()
     if (baseUrl === null) throw new UpstreamFailure('unavailable', 'the server is not running', true)
     const headers = wholeHeaders(options.extraHeaders ?? {}, options.bearer())

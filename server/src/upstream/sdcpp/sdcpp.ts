@@ -26,7 +26,7 @@ export function sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock
     // The settings give it no chat models.
     chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images only', false)),
     async draw(call, signal, connectMs) {
-      const bytes = await postForWhole(http, clock, {
+      const pieces = await postForWhole(http, clock, {
         url: `${baseUrl}/images/generations`,
         headers,
         body: drawToSdcpp(call),
@@ -36,7 +36,7 @@ export function sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock
         isRepeatable: false,
         failureOfStatus,
       })
-      return drawnFromWire(bytes)
+      return drawnFromWire(pieces)
     },
   }
 }

@@ -36,7 +36,7 @@ test('what is written is read back as it was, in either format, here and in the 
       // Above a MiB it is read in the thread.
       const padded = new Uint8Array(bytes.length + (2 << 20)).fill(0x20)
       padded.set(bytes)
-      expect(await work.read(padded, count)).toEqual(read)
+      expect(await work.read([padded], count)).toEqual(read)
     }
   }
 })
@@ -53,14 +53,14 @@ test('more bytes than may be are refused, here and in the thread', async () => {
 
 test('faults are told from the thread in the same words', async () => {
   const bytes = new TextEncoder().encode(`{"data":[]}${' '.repeat(2 << 20)}`)
-  expect(work.read(bytes, 1)).rejects.toThrow('it has 0 embeddings for 1 inputs')
+  expect(work.read([bytes], 1)).rejects.toThrow('it has 0 embeddings for 1 inputs')
 })
 
 test('after a large answer the next one finds the thread at work still', async () => {
   const read = await Promise.all(
     [1, 2, 3].map((value) => {
       const bytes = new TextEncoder().encode(`{"data":[{"embedding":[${value}]}]}${' '.repeat(2 << 20)}`)
-      return work.read(bytes, 1)
+      return work.read([bytes], 1)
     }),
   )
   expect(read.map(({ values }) => [...values])).toEqual([[1], [2], [3]])

@@ -10,8 +10,11 @@ const WRITE_HERE_NUMBERS = 16_384
 
 /** Reads and writes vectors without holding up other calls. */
 export interface VectorWork {
-  /** As `readVectors`; takes the bytes over: nobody may use them afterwards. */
-  read(bytes: Uint8Array<ArrayBuffer>, count: number): Promise<ReadVectors>
+  /**
+   * As `readVectors`, of a text in UTF-8. Takes the pieces over, each of which has a buffer to itself: nobody may use them
+   * afterwards.
+   */
+  read(pieces: readonly Uint8Array<ArrayBuffer>[], count: number): Promise<ReadVectors>
   /** As `writeVectors`; takes the values over. */
   write(text: VectorText): Promise<Uint8Array<ArrayBuffer>>
   close(): Promise<void>
@@ -50,28 +53,30 @@ export function createVectorWork(log: Log): VectorWork {
     started.unref()
     return started
   }
-  const ask = async (make: (id: number) => VectorTask, moved: ArrayBuffer): Promise<VectorAnswer> => {
+  const ask = async (make: (id: number) => VectorTask, moved: ArrayBuffer[]): Promise<VectorAnswer> => {
     worker ??= start()
     const id = nextId++
     const asked = worker
     const answer = await new Promise<VectorAnswer>((resolve, reject) => {
       waiting.set(id, { resolve, reject })
-      asked.postMessage(make(id), [moved])
+      asked.postMessage(make(id), moved)
     })
     if (answer.kind === 'bad') throw new BadVectors(answer.reason)
     if (answer.kind === 'too_many_bytes') throw new TooManyBytes()
     return answer
   }
   return {
-    async read(bytes, count) {
-      if (bytes.length <= READ_HERE_BYTES) return readVectors(new TextDecoder().decode(bytes), count)
-      const answer = await ask((id) => ({ id, kind: 'read', bytes, count }), bytes.buffer)
+    async read(pieces, count) {
+      const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0)
+      if (bytes <= READ_HERE_BYTES) return readVectors(Buffer.concat(pieces).toString(), count)
+      const moved = pieces.map(({ buffer }) => buffer)
+      const answer = await ask((id) => ({ id, kind: 'read', pieces, count }), moved)
       if (answer.kind !== 'read') throw new Error('the thread for vectors answered something else')
       return answer.read
     },
     async write(text) {
       if (text.values.length <= WRITE_HERE_NUMBERS) return writeVectors(text)
-      const answer = await ask((id) => ({ id, kind: 'write', text }), text.values.buffer)
+      const answer = await ask((id) => ({ id, kind: 'write', text }), [text.values.buffer])
       if (answer.kind !== 'written') throw new Error('the thread for vectors answered something else')
       return answer.bytes
     },

@@ -5,7 +5,12 @@ import { BadVectors, type ReadVectors, readVectors } from './read.ts'
 import { TooManyBytes, type VectorText, writeVectors } from './write.ts'
 
 export type VectorTask =
-  | { readonly id: number; readonly kind: 'read'; readonly bytes: Uint8Array<ArrayBuffer>; readonly count: number }
+  | {
+      readonly id: number
+      readonly kind: 'read'
+      readonly pieces: readonly Uint8Array<ArrayBuffer>[]
+      readonly count: number
+    }
   | { readonly id: number; readonly kind: 'write'; readonly text: VectorText }
 
 export type VectorAnswer =
@@ -18,7 +23,7 @@ function answer(task: VectorTask): [VectorAnswer, ArrayBuffer[]] {
   const { id } = task
   try {
     if (task.kind === 'read') {
-      const read = readVectors(new TextDecoder().decode(task.bytes), task.count)
+      const read = readVectors(Buffer.concat(task.pieces).toString(), task.count)
       return [{ id, kind: 'read', read }, [read.values.buffer]]
     }
     const bytes = writeVectors(task.text)
