@@ -1,10 +1,16 @@
 /** The books of embeddings and images: charges, rollups, usage, plans, and what the verification makes of them. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { systemClock } from '../../src/io/clock.ts'
 import { verifyAll } from '../../src/money/ledger/verifyAll.ts'
 import { findImbalances } from '../../src/money/store.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 import { subscribe } from './plans.ts'
+
+const AFTERNOON_MS = Date.UTC(2031, 4, 17, 13)
+/** Goes on as the wall's, on the afternoon of another day. */
+const aheadMs = AFTERNOON_MS - systemClock.now()
+const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
 
 let gateway: Gateway
 let customer: TestKey
@@ -31,6 +37,24 @@ models:
     pricing: { per_mpxl_microcents: 3333333 }
     parameters: [{ name: size, type: enum, enum: ["100x70"], default: "100x70" }]
     targets: [{ upstream: sandbox }]
+  - id: svc/words-soon
+    modality: embedding
+    status: coming_soon
+    context_length: 512
+    pricing: { input_per_1m_tokens_cents: 1 }
+  - id: svc/picture-gone
+    modality: image
+    status: deprecated
+    pricing: { per_image_cents: 1 }
+    targets: [{ upstream: sandbox }]
+  - id: svc/words-by-night
+    modality: embedding
+    context_length: 512
+    pricing:
+      peak: { input_per_1m_tokens_cents: 30000 }
+      off_peak: { input_per_1m_tokens_cents: 10000 }
+      peak_windows_utc: [{ start: "00:00", end: "12:00" }]
+    targets: [{ upstream: sandbox }]
 plans:
   - key: large
     name: Large
@@ -41,10 +65,10 @@ plans:
 `
 
 beforeAll(async () => {
-  gateway = await openGateway({ settings: SETTINGS })
+  gateway = await openGateway({ settings: SETTINGS, clock })
   customer = await gateway.customer()
   subscriber = await gateway.customer({ cents: 0 })
-  await subscribe(gateway.database, subscriber, 'large')
+  await subscribe(gateway.database, subscriber, 'large', clock.now())
   // Together, so that they are posted in batches of all kinds.
   for (let round = 0; round < 5; round += 1) {
     const calls = [customer, subscriber].flatMap((key) => [
@@ -149,5 +173,41 @@ test.each([
   await gateway.database.query(`update charges set ${column} = ${column} ${change} ${where}`)
   expect(await verify()).toEqual(kinds)
   await gateway.database.query(`update charges set ${column} = ${column} ${back} ${where}`)
+  expect(await verify()).toEqual([])
+})
+
+test('the list is filtered by modality, whatever a model’s status; calling one that is not active is 404', async () => {
+  const list = async (modality: string) => {
+    const response = await gateway.get(customer, `/models?modality=${modality}`)
+    const { data } = (await response.json()) as { data: { id: string; status: string; category: string }[] }
+    expect(data.every(({ category }) => category === modality)).toBe(true)
+    return data.map(({ id, status }) => `${id} ${status}`)
+  }
+  expect(await list('embedding')).toEqual([
+    'svc/words active',
+    'svc/words-soon coming_soon',
+    'svc/words-by-night active',
+  ])
+  expect(await list('image')).toEqual(['svc/picture active', 'svc/picture-gone deprecated'])
+  expect(await list('video')).toEqual([])
+  for (const [path, body, status] of [
+    ['/embeddings', { model: 'svc/words-soon', input: 'x' }, 'coming_soon'],
+    ['/images/generations', { model: 'svc/picture-gone', prompt: 'x' }, 'deprecated'],
+  ] as const) {
+    const response = await gateway.post(customer, path, body)
+    const { error } = (await response.json()) as { error: { code: string; message: string } }
+    expect([response.status, error.code]).toEqual([404, 'model_not_found'])
+    expect(error.message).toContain(status)
+  }
+})
+
+test('embeddings priced by the time of day cost what is in effect when they arrive', async () => {
+  const shown = await gateway.get(customer, '/models/svc/words-by-night')
+  const { pricing } = (await shown.json()) as { pricing: { period: string; input_per_1m_tokens_cents: number } }
+  const input = '[[sandbox prompt_tokens=200]]'
+  const response = await gateway.post(customer, '/embeddings', { model: 'svc/words-by-night', input })
+  const cents = Number(response.headers.get('Svc-Cost-Microcents')) / 1_000_000
+  // Of 200 tokens at a cent, or three, a hundred.
+  expect([pricing.period, pricing.input_per_1m_tokens_cents, cents]).toEqual(['off_peak', 10_000, 2])
   expect(await verify()).toEqual([])
 })

@@ -5,8 +5,12 @@ import { setSubscription } from '../../src/money/plan/setSubscription.ts'
 import type { TestKey } from '../customer.ts'
 
 /** Subscribes an organization to a plan of the settings, for a period that began a day ago. */
-export async function subscribe(database: Database, { organizationId }: TestKey, planKey: string): Promise<void> {
-  const nowMs = systemClock.now()
+export async function subscribe(
+  database: Database,
+  { organizationId }: TestKey,
+  planKey: string,
+  nowMs = systemClock.now(),
+): Promise<void> {
   const [periodStartMs, periodEndMs] = [nowMs - DAY_MS, nowMs + 30 * DAY_MS]
   const subscription = { planKey, status: 'active', periodStartMs, periodEndMs, cancelAtPeriodEnd: false }
   await setSubscription(database, organizationId, subscription, nowMs)
