@@ -69,7 +69,14 @@ test('the example file is good, as it is and with everything in comments taken i
     'svc/mosaic',
     'svc/director',
   ])
-  expect(upstreams.map((upstream) => upstream.name)).toEqual(['sandbox', 'vllm', 'anthropic', 'gemini', 'local'])
+  expect(upstreams.map((upstream) => upstream.name)).toEqual([
+    'sandbox',
+    'vllm',
+    'anthropic',
+    'gemini',
+    'painter',
+    'local',
+  ])
 })
 
 test('an empty file, or one of comments, means the defaults', () => {

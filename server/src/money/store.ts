@@ -120,7 +120,7 @@ export async function postCharges(
       column((c) => c.images?.pixels ?? null),
     )
   }
-  await db.query(postingWith(parts), parameters)
+  await db.query(parts.length === 0 ? POST_CHAT : postingWith(parts), parameters)
 }
 
 /** What the statement has beside the ordinary, for charges of the batch that need it. */
@@ -225,6 +225,9 @@ function postingWith(parts: readonly Parts[]): string {
     cost_microcents = r.cost_microcents + excluded.cost_microcents
     ${sums.map((name) => `, ${name} = r.${name} + excluded.${name}`).join('')}`
 }
+
+/** What nearly every batch is posted by. */
+const POST_CHAT = postingWith([])
 
 /** Keeps a charge that the database refuses, for an operator to look at. */
 export async function buryCharge(db: Queryable, charge: Charge, reason: string, failedAtMs: number): Promise<void> {
