@@ -35,6 +35,7 @@ import { createCourier } from './notices/courier.ts'
 import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
 import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
+import { createVectorWork } from './upstream/vectors/work.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
 
 export interface AppOptions {
@@ -85,7 +86,8 @@ export async function createApp(options: AppOptions): Promise<App> {
   await preparePartitions(database, clock.now())
 
   const http = createHttp(clock)
-  const clients = createUpstreamClients({ http, clock, log, environment: config.environment() })
+  const vectors = createVectorWork(log)
+  const clients = createUpstreamClients({ http, clock, log, vectors, environment: config.environment() })
   const catalog = await startLiveCatalog({
     clock,
     log,
@@ -156,6 +158,14 @@ export async function createApp(options: AppOptions): Promise<App> {
   })
 
   const tokenCounter = createTokenCounter(log)
+  const paid = {
+    clock,
+    log,
+    money,
+    catalog: () => catalog.current(),
+    targets: (served: Served) => targetsOf(served, catalog.current(), clients.clientFor),
+    metrics,
+  }
   const handle = createRouter({
     edge: {
       clock,
@@ -172,16 +182,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     compat: fixed.compat,
     clock,
     catalog: () => catalog.current(),
-    chat: {
-      clock,
-      log,
-      money,
-      catalog: () => catalog.current(),
-      targets: (served) => targetsOf(served, catalog.current(), clients.clientFor),
-      tokenCounter,
-      metrics,
-      ...(telemetry === null ? {} : { telemetry }),
-    },
+    chat: { ...paid, tokenCounter, ...(telemetry === null ? {} : { telemetry }) },
+    images: paid,
+    embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
     database,
   })
 
@@ -232,6 +235,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         tokenCounter.close(),
         courier.close(),
         telemetry?.close(),
+        vectors.close(),
       ])
       http.close()
     },

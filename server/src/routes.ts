@@ -24,6 +24,10 @@ import {
 } from './edge/pipeline.ts'
 import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
+import type { EmbeddingsDependencies } from './embeddings/embed.ts'
+import { embeddings, embeddingsRequestSchema, embeddingsResponse } from './embeddings/http.ts'
+import type { ImagesDependencies } from './images/generate.ts'
+import { imagesGenerations, imagesGenerationsRequest, imagesResponse } from './images/http.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
 import type { Clock } from './kernel/time.ts'
@@ -37,6 +41,8 @@ export interface RouteDependencies {
   readonly clock: Clock
   readonly catalog: () => Catalog
   readonly chat: ChatDependencies
+  readonly embeddings: EmbeddingsDependencies
+  readonly images: ImagesDependencies
   readonly database: Queryable
 }
 
@@ -47,7 +53,8 @@ interface Route extends DescribedRoute {
 
 const READ = { permission: 'serverless:read' } as const
 
-function servedRoutes({ edge, clock, catalog, chat, openRequests, compat, database }: RouteDependencies): Route[] {
+function servedRoutes(dependencies: RouteDependencies): Route[] {
+  const { edge, clock, catalog, chat, openRequests, compat, database } = dependencies
   const models = createCatalogEndpoints(clock)
   const report = (error: unknown) => edge.log.warn({ err: error }, "a plan's meter could not be read")
   return [
@@ -107,6 +114,34 @@ function servedRoutes({ edge, clock, catalog, chat, openRequests, compat, databa
             },
           },
         },
+        refusals: [402, 404, 502, 504],
+      },
+    },
+    {
+      method: 'POST',
+      path: '/embeddings',
+      needs: { permission: 'serverless:write', body: 'json' },
+      handle: embeddings(dependencies.embeddings, openRequests, compat),
+      describe: {
+        operationId: 'createEmbeddings',
+        summary: 'Turn texts into vectors',
+        description: 'Charged by input tokens, rounded up to the next whole cent a request.',
+        requestBody: embeddingsRequestSchema(compat),
+        responses: { 200: { description: 'The vectors.', content: { 'application/json': embeddingsResponse } } },
+        refusals: [402, 404, 502, 504],
+      },
+    },
+    {
+      method: 'POST',
+      path: '/images/generations',
+      needs: { permission: 'serverless:write', body: 'json' },
+      handle: imagesGenerations(dependencies.images, openRequests),
+      describe: {
+        operationId: 'createImages',
+        summary: 'Make images',
+        description: 'Charged by image or by megapixel. Nothing is charged for what was not delivered.',
+        requestBody: imagesGenerationsRequest,
+        responses: { 200: { description: 'The images.', content: { 'application/json': imagesResponse } } },
         refusals: [402, 404, 502, 504],
       },
     },
@@ -207,8 +242,6 @@ function routesNotEnabled(): Route[] {
   const billingRead = { permission: 'billing:read' } as const
   const billingWrite = { permission: 'billing:write' } as const
   return [
-    off('POST', '/embeddings', write),
-    off('POST', '/images/generations', write),
     off('POST', '/videos', write),
     off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),
     off('GET', '/videos/{id}', READ),

@@ -15,19 +15,44 @@ function wholeCents(input: bigint, output: bigint): FlatTokenPrice {
 
 const SANDBOX: SandboxUpstreamSettings = { name: 'sandbox', dialect: 'sandbox', ...SANDBOX_DEFAULTS }
 
+const AUTHOR = 'Simulated by Tollgate for trying things out: no model answers'
+
 /** What answers where the settings name no models: simulated, needs nothing and no network. */
 export function sandboxOffer(ownedBy: string): Offer {
   const targets = [{ upstream: SANDBOX.name, model: 'sandbox' }]
-  const model: Model = {
+  const chat: Model = {
     ...CHAT_DEFAULTS,
     id: `${BRAND}/sandbox`,
     aliases: ['sandbox'],
     ownedBy,
-    author: 'Simulated by Tollgate for trying things out: no model answers, the text is made up',
+    author: `${AUTHOR}, the text is made up`,
     contextTokens: 32_768,
     maxOutputTokens: 4_096,
     serverless: tierOf('serverless', wholeCents(100n, 200n), targets),
     economy: tierOf('economy', wholeCents(50n, 100n), targets),
   }
-  return { models: [model], upstreams: [SANDBOX] }
+  const other = { ...CHAT_DEFAULTS, ownedBy, maxOutputTokens: 0, supportedParameters: [], economy: null }
+  const embedding: Model = {
+    ...other,
+    modality: 'embedding',
+    id: `${BRAND}/sandbox-embedding`,
+    aliases: ['sandbox-embedding'],
+    author: `${AUTHOR}, vectors follow from the words`,
+    contextTokens: 8_192,
+    serverless: tierOf('serverless', wholeCents(10n, 0n), targets),
+  }
+  const image: Model = {
+    ...other,
+    modality: 'image',
+    id: `${BRAND}/sandbox-image`,
+    aliases: ['sandbox-image'],
+    author: `${AUTHOR}, the image shows its prompt`,
+    contextTokens: 0,
+    parameters: [
+      { name: 'n', type: 'int', default: 1, min: 1, max: 4 },
+      { name: 'size', type: 'enum', default: '512x512', enum: ['256x256', '512x512', '1024x1024'] },
+    ],
+    serverless: tierOf('serverless', { kind: 'image', perImageMicrocents: 2n * MICROCENTS_PER_CENT }, targets),
+  }
+  return { models: [chat, embedding, image], upstreams: [SANDBOX] }
 }

@@ -69,7 +69,14 @@ test('the example file is good, as it is and with everything in comments taken i
     'svc/mosaic',
     'svc/director',
   ])
-  expect(upstreams.map((upstream) => upstream.name)).toEqual(['sandbox', 'vllm', 'anthropic', 'gemini', 'local'])
+  expect(upstreams.map((upstream) => upstream.name)).toEqual([
+    'sandbox',
+    'vllm',
+    'anthropic',
+    'gemini',
+    'painter',
+    'local',
+  ])
 })
 
 test('an empty file, or one of comments, means the defaults', () => {
@@ -80,7 +87,11 @@ test('an empty file, or one of comments, means the defaults', () => {
     expect(settings.fixed.openRequestsPerKey).toBe(100)
     expect(settings.fixed.retentionDays).toBeNull()
     expect(settings.fixed.otlp).toBeNull()
-    expect(settings.fixed.compat).toEqual({ maxCompletionTokens: false, neutralParameters: false })
+    expect(settings.fixed.compat).toEqual({
+      maxCompletionTokens: false,
+      neutralParameters: false,
+      embeddingsBase64: false,
+    })
   }
 })
 
@@ -205,9 +216,9 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ['a usage factor of nothing', withModel({ a: 'usage_factor: 0' }), /usage_factor: must be at least 0.001/],
   ['a usage factor too fine', withModel({ a: 'usage_factor: 1.23456' }), /usage_factor: takes at most three decimals/],
   [
-    'an active embedding model',
+    'an embedding model that puts out tokens',
     withModel({ a: 'modality: embedding' }),
-    /modality: no endpoint charges embedding models yet/,
+    /an embedding model puts out no tokens/,
   ],
   ['no pricing', withModel({ pricing: null }), /models\[0\].pricing: is missing/],
   ['no billable price', pricing('currency: usd'), /pricing: has no billable price/],

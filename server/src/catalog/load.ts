@@ -53,6 +53,7 @@ const FileShape = closed(
     compat: closed({
       max_completion_tokens: z.boolean().optional(),
       neutral_parameters: z.boolean().optional(),
+      embeddings_base64: z.boolean().optional(),
     }).optional(),
     otlp: closed({
       endpoint: z
@@ -198,6 +199,7 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
     compat: {
       maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
+      embeddingsBase64: read.compat?.embeddings_base64 ?? defaults.compat.embeddingsBase64,
     },
     otlp: read.otlp ? { endpoint: read.otlp.endpoint.replace(/\/+$/, ''), traceRatio: read.otlp.trace_ratio } : null,
   }

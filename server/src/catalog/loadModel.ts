@@ -106,6 +106,7 @@ function loadTier(
   const needs = {
     active: model.status === 'active',
     contextTokens: model.context_length ?? 0,
+    modality: model.modality,
     maxOutputTokens: model.max_output_tokens,
   }
   const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
@@ -144,14 +145,19 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     reject('context_length', 'is missing: it must be a whole number')
   }
   if (modality === 'video' && read.plan_covered) reject('plan_covered', 'no plan ever covers videos: remove it')
+  const isSized = read.parameters.some(({ name }) => name === 'size')
+  if (read.pricing.per_mpxl_microcents !== undefined && read.status === 'active' && !isSized) {
+    // What a request may cost at most follows from it.
+    reject('parameters', "must have 'size' with its 'enum' where the price is per megapixel")
+  }
   if (modality === 'chat') return sound
   const a = modality === 'video' ? 'a' : 'an'
   if (read.max_output_tokens !== undefined) {
     reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
   }
   if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
-  if (read.status === 'active') {
-    reject('modality', `no endpoint charges ${modality} models yet: set 'status: coming_soon' to list it`)
+  if (read.status === 'active' && modality === 'video') {
+    reject('modality', "no endpoint charges video models yet: set 'status: coming_soon' to list it")
   }
   return sound
 }

@@ -42,11 +42,33 @@ export function parameterFaults(
       faults.push({ at: ['supported_parameters', index], reason })
     }
   }
+  if (modality === 'image') faults.push(...imageFaults(descriptors))
   const names = new Set<string>()
   for (const [index, descriptor] of descriptors.entries()) {
     const reason = names.has(descriptor.name) ? 'is declared twice: remove one' : descriptorFault(descriptor)
     if (reason !== null) faults.push({ at: ['parameters', index], reason })
     names.add(descriptor.name)
+  }
+  return faults
+}
+
+/** What `POST /images/generations` takes beside the prompt, and as what. */
+const IMAGE_PARAMETERS: Readonly<Record<string, DescriptorInput['type']>> = { n: 'int', size: 'enum' }
+
+const SIZE = /^[1-9]\d{0,4}x[1-9]\d{0,4}$/
+
+function imageFaults(descriptors: readonly DescriptorInput[]): Fault[] {
+  const faults: Fault[] = []
+  for (const [index, { name, type, min, enum: sizes }] of descriptors.entries()) {
+    const wanted = Object.hasOwn(IMAGE_PARAMETERS, name) ? IMAGE_PARAMETERS[name] : undefined
+    let reason: string | null = null
+    if (wanted === undefined) reason = `images take ${Object.keys(IMAGE_PARAMETERS).join(' and ')}: remove this one`
+    else if (type !== wanted) reason = `must have 'type: ${wanted}'`
+    else if (min !== undefined && min < 1) reason = "'min' must be at least 1"
+    else if (name === 'size' && sizes?.every((size) => SIZE.test(size)) !== true) {
+      reason = "'enum' must list sizes such as '1024x1024'"
+    }
+    if (reason !== null) faults.push({ at: ['parameters', index], reason })
   }
   return faults
 }

@@ -275,9 +275,9 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
     /:7:\d+: models\[0\].economy.pricing.peak_windows_utc\[0\].start: must be a time of day/,
   ],
   [
-    'an active image model',
+    'an active image model without targets',
     fileWith('{ per_image_cents: 1 }', 'image').replace('coming_soon', 'active'),
-    /modality: no endpoint charges image models yet: set 'status: coming_soon'/,
+    /targets: must name at least one target/,
   ],
   [
     'an active video model',

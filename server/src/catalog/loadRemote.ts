@@ -71,12 +71,18 @@ const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
     pathShown: '/models',
     keyHeader: 'x-goog-api-key',
   },
+  sdcpp: {
+    baseUrl: null,
+    path: /\/images\/generations\/*$/,
+    pathShown: '/images/generations',
+    keyHeader: 'authorization',
+  },
 }
 
 /** An upstream of a dialect over HTTP as it stands in the file. */
 export const RemoteShape = closed(
   {
-    dialect: z.enum(['openai', 'anthropic', 'gemini']),
+    dialect: z.enum(['openai', 'anthropic', 'gemini', 'sdcpp']),
     base_url: z.string().optional(),
     api_key_env: variableName.optional(),
     headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })], HEADER_FORM)).optional(),

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { Path, Report } from './document.ts'
-import type { Target } from './model.ts'
+import type { Modality, Target } from './model.ts'
 import { closed, label, nearest } from './shape.ts'
-import type { UpstreamSettings } from './upstream.ts'
+import { SERVED_MODALITIES, type UpstreamSettings } from './upstream.ts'
 
 /** More attempts than this at one call only add to its wait. */
 const TARGETS_MAX = 16
@@ -16,6 +16,7 @@ interface Needs {
   /** Only a model that is not active may have no target. */
   readonly active: boolean
   readonly contextTokens: number
+  readonly modality: Modality
   /** As the file has it. */
   readonly maxOutputTokens: number | undefined
 }
@@ -50,6 +51,13 @@ export function loadTargets(
         `there is no upstream of this name${near === null ? ": add it under 'upstreams'" : `: did you mean '${near}'?`}`,
       )
       continue
+    }
+    if (upstream && !SERVED_MODALITIES[upstream.dialect].includes(needs.modality)) {
+      reject(
+        index,
+        'upstream',
+        `the dialect '${upstream.dialect}' serves no ${needs.modality} models: name another upstream`,
+      )
     }
     if (upstream && 'apiKey' in upstream && model === undefined) {
       reject(index, 'model', 'is missing: it must be the name that the upstream knows the model by')

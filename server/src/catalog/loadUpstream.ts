@@ -9,6 +9,7 @@ const DIALECTS = {
   openai: RemoteShape,
   anthropic: RemoteShape,
   gemini: RemoteShape,
+  sdcpp: RemoteShape,
   gguf: closed({
     dialect: z.literal('gguf'),
     file: z.string().min(1),

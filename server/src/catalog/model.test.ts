@@ -59,16 +59,20 @@ test('every tier of every model has a price version to be stored', () => {
   expect(tiersOf(CATALOG).map((tier) => tier.priceHash.length)).toEqual([32, 32, 32, 32, 32, 32, 32])
 })
 
-test('without a settings file a simulated chat model is served, in whole cents and with an economy tier', () => {
+test('without a settings file simulated models are served, in whole cents, the one that chats with an economy tier', () => {
   const catalog = catalogOf(DEFAULT_SETTINGS, [], null)
-  expect(catalog.models.map((model) => model.id)).toEqual(['svc/sandbox'])
+  expect(catalog.models.map(({ id, modality }) => [id, modality])).toEqual([
+    ['svc/sandbox', 'chat'],
+    ['svc/sandbox-embedding', 'embedding'],
+    ['svc/sandbox-image', 'image'],
+  ])
   const [model] = catalog.models
   expect(model?.author).toMatch(/simulated/i)
   expect(model?.economy).not.toBeNull()
   for (const { price, targets } of tiersOf(catalog)) {
-    if (price.kind !== 'tokens') throw new Error('not priced by tokens')
-    expect(price.inputMicrocents % 1_000_000n).toBe(0n)
-    expect(price.outputMicrocents % 1_000_000n).toBe(0n)
+    const amounts = Object.values(price).filter((amount) => typeof amount === 'bigint')
+    expect(amounts.every((amount) => amount % 1_000_000n === 0n)).toBe(true)
+    expect(amounts.some((amount) => amount > 0n)).toBe(true)
     expect(targets.every((target) => catalog.upstreams.has(target.upstream))).toBe(true)
   }
 })

@@ -15,6 +15,8 @@ export interface CompatSettings {
   readonly maxCompletionTokens: boolean
   /** Parameters that are not supported are accepted with the values that change nothing, such as `n: 1`. */
   readonly neutralParameters: boolean
+  /** Embeddings are given in base64 where a request asks for that, as official OpenAI clients do by themselves. */
+  readonly embeddingsBase64: boolean
 }
 
 /** Where traces and metrics are sent as they come about. */
@@ -100,7 +102,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   retentionDays: null,
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
-  compat: { maxCompletionTokens: false, neutralParameters: false },
+  compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false },
   otlp: null,
 }
 

@@ -1,7 +1,7 @@
 import type { Secret } from '../kernel/secret.ts'
 
-/** The dialects that are spoken over HTTP: OpenAI's chat completions, Anthropic's Messages, Google's generateContent. */
-export type RemoteDialect = 'openai' | 'anthropic' | 'gemini'
+/** The dialects that are spoken over HTTP: OpenAI's, Anthropic's Messages, Google's generateContent, stable-diffusion.cpp's. */
+export type RemoteDialect = 'openai' | 'anthropic' | 'gemini' | 'sdcpp'
 
 /** A server that speaks one of them. */
 export interface RemoteUpstreamSettings {
@@ -58,6 +58,16 @@ interface SandboxFailureSettings {
 
 /** How an upstream is reached, as the settings say; its `name` is what targets refer to. */
 export type UpstreamSettings = RemoteUpstreamSettings | GgufUpstreamSettings | SandboxUpstreamSettings
+
+/** What each dialect can be asked for; whether a server of it does that is for the operator to know. */
+export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], readonly string[]>> = {
+  openai: ['chat', 'embedding', 'image'],
+  anthropic: ['chat'],
+  gemini: ['chat'],
+  sdcpp: ['image'],
+  gguf: ['chat', 'embedding'],
+  sandbox: ['chat', 'embedding', 'image'],
+}
 
 /** Deadlines of one attempt at one target, in milliseconds. */
 export interface Deadlines {

@@ -67,12 +67,16 @@ interface Row {
   readonly note: string
 }
 
-function rowsOf({ id, status, author, serverless, economy }: Model): Row[] {
+function rowsOf({ id, modality, status, author, serverless, economy }: Model): Row[] {
   // What an author says after a colon is for the catalog.
   const notes = [status === 'active' ? '' : status, author?.split(':')[0] ?? ''].filter((note) => note !== '')
   const row = (name: string, { price }: Tier, note: string): Row => {
     const { input, output } = priceCells(price, cents, (microcents) => `${cents(microcents)} cents`)
-    return { name, input, output, note }
+    // What is not charged by tokens says so beside it: in the column it would push all others apart.
+    if (modality === 'image' || modality === 'video') {
+      return { name, input, output: '-', note: [output, note].filter((part) => part !== '').join(', ') }
+    }
+    return { name, input, output: modality === 'embedding' ? '-' : output, note }
   }
   const first = row(id, serverless, notes.join(', '))
   return economy === null ? [first] : [first, row(`${id}${ECONOMY_SUFFIX}`, economy, '')]

@@ -36,7 +36,8 @@ function rowsOf(model: Model): string[][] {
   const shared = [model.modality, model.status, model.aliases.join(', ') || '-']
   const row = (id: string, tier: Tier) => {
     const { input, cachedInput, output } = priceCells(tier.price, printUsd, (microcents) => `$${printUsd(microcents)}`)
-    return [id, ...shared, input, cachedInput, output, targetsOf(tier).join(', ') || '-']
+    const shown = model.modality === 'embedding' ? '-' : output
+    return [id, ...shared, input, cachedInput, shown, targetsOf(tier).join(', ') || '-']
   }
   const serverless = row(model.id, model.serverless)
   return model.economy === null ? [serverless] : [serverless, row(`${model.id}:economy`, model.economy)]

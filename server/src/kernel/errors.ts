@@ -47,6 +47,7 @@ export const ERROR_CATALOGUE = {
   // 5xx
   internal_error: { status: 500, title: 'Internal error' },
   upstream_error: { status: 502, title: 'The model server sent a faulty answer' },
+  upstream_response_too_large: { status: 502, title: 'The answer would be too large' },
   upstream_unavailable: { status: 503, title: 'Temporarily unavailable' },
   'payment-source-unavailable': { status: 503, title: 'Payments are unavailable' },
   upstream_timeout: { status: 504, title: 'The model server took too long' },

@@ -28,6 +28,13 @@ export interface Admission {
   readonly cover?: Cover
 }
 
+/** Images that were delivered: at least one. */
+export interface ImageUsage {
+  readonly count: number
+  /** Of all of them together, each counted up to the size that was asked for. */
+  readonly pixels: number
+}
+
 /** A charge ready to be posted. */
 export interface Charge extends Admission {
   readonly usage: TokenUsage
@@ -37,6 +44,10 @@ export interface Charge extends Admission {
   /** The target that served it, `upstream/model`, for the operator. */
   readonly target: string
   readonly outcome: Outcome
+  /** What is charged otherwise than chat (B1); absent for chat. */
+  readonly modality?: 'embedding' | 'image'
+  /** Of images alone, whose `usage` has no tokens. */
+  readonly images?: ImageUsage
   /** What it counts on the plan's meter, where a plan covers it; `costMicrocents` is 0 then. */
   readonly metered?: Metered
 }

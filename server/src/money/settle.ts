@@ -1,8 +1,8 @@
-import type { TokenRate } from '../catalog/price.ts'
+import type { ImagePrice, TokenRate } from '../catalog/price.ts'
 import type { TokenUsage } from '../upstream/spec.ts'
 import type { Admitted, Money } from './admit.ts'
-import type { Charge, Outcome } from './charge.ts'
-import { priceTokens, weightedTokens } from './pricing.ts'
+import type { Charge, ImageUsage, Outcome } from './charge.ts'
+import { priceEmbeddings, priceImages, priceTokens, weightedTokens } from './pricing.ts'
 
 /** What there is to charge for. */
 export interface Delivered {
@@ -20,8 +20,49 @@ export interface Delivered {
  * call that a plan covers costs nothing, and counts on the plan's meter instead.
  * Throws when the call's hold has ended before: a call is charged once.
  */
-export async function settle(money: Money, admitted: Admitted, rate: TokenRate, delivered: Delivered): Promise<bigint> {
-  const charge = chargeFor(admitted, rate, delivered)
+export function settle(money: Money, admitted: Admitted, rate: TokenRate, delivered: Delivered): Promise<bigint> {
+  return post(money, admitted, delivered, () => priceTokens(rate, delivered.usage))
+}
+
+/** The same for embeddings: the prompt's tokens, rounded up to a whole cent (B1). */
+export function settleEmbeddings(
+  money: Money,
+  admitted: Admitted,
+  rate: TokenRate,
+  { promptTokens, estimated, target }: Omit<Delivered, 'usage' | 'outcome'> & { readonly promptTokens: number },
+): Promise<bigint> {
+  const usage = { promptTokens, cachedPromptTokens: 0, completionTokens: 0 }
+  const delivered = { usage, estimated, target, outcome: 'completed', modality: 'embedding' } as const
+  return post(money, admitted, delivered, () => priceEmbeddings(rate, promptTokens))
+}
+
+/** The same for the images of one request. */
+export function settleImages(
+  money: Money,
+  admitted: Admitted,
+  price: ImagePrice,
+  { images, target }: { readonly images: ImageUsage; readonly target: string },
+): Promise<bigint> {
+  const delivered = {
+    usage: NO_TOKENS,
+    estimated: false,
+    target,
+    outcome: 'completed',
+    modality: 'image',
+    images,
+  } as const
+  return post(money, admitted, delivered, () => priceImages(price, images.count, images.pixels))
+}
+
+const NO_TOKENS: TokenUsage = { promptTokens: 0, cachedPromptTokens: 0, completionTokens: 0 }
+
+async function post(
+  money: Money,
+  admitted: Admitted,
+  delivered: Delivered & Pick<Charge, 'modality' | 'images'>,
+  listPrice: () => bigint,
+): Promise<bigint> {
+  const charge = chargeFor(admitted, delivered, listPrice())
   admitted.hold.spend(charge.costMicrocents)
   const wallet = money.wallet(admitted.admission.organizationId)
   if (charge.metered !== undefined) wallet.plan?.add(charge.metered)
@@ -29,8 +70,7 @@ export async function settle(money: Money, admitted: Admitted, rate: TokenRate, 
   return charge.costMicrocents
 }
 
-function chargeFor({ admission }: Admitted, rate: TokenRate, delivered: Delivered): Charge {
-  const listMicrocents = priceTokens(rate, delivered.usage)
+function chargeFor({ admission }: Admitted, delivered: Delivered, listMicrocents: bigint): Charge {
   const { cover } = admission
   if (cover === undefined) return { ...admission, ...delivered, costMicrocents: listMicrocents }
   const metered = { ...weightedTokens(delivered.usage, cover.factorThousandths), listMicrocents }

@@ -101,33 +101,44 @@ export async function postCharges(
     toTimestamp(postedAtMs),
     slot,
   ]
-  if (charges.every(({ metered }) => metered === undefined)) {
-    await db.query(POST_CHARGES, parameters)
-    return
+  const parts: Parts[] = []
+  if (charges.some(({ metered }) => metered !== undefined)) {
+    parts.push(planParts(parameters.length + 1))
+    parameters.push(
+      column((c) => (c.cover === undefined ? null : toTimestamp(c.cover.periodStartMs))),
+      column((c) => c.cover?.factorThousandths ?? null),
+      column((c) => c.metered?.inputTokens ?? null),
+      column((c) => c.metered?.outputTokens ?? null),
+      column((c) => c.metered?.listMicrocents ?? null),
+    )
   }
-  await db.query(POST_COVERED_TOO, [
-    ...parameters,
-    column((c) => (c.cover === undefined ? null : toTimestamp(c.cover.periodStartMs))),
-    column((c) => c.cover?.factorThousandths ?? null),
-    column((c) => c.metered?.inputTokens ?? null),
-    column((c) => c.metered?.outputTokens ?? null),
-    column((c) => c.metered?.listMicrocents ?? null),
-  ])
+  if (charges.some(({ modality }) => modality !== undefined)) {
+    parts.push(modalityParts(parameters.length + 1))
+    parameters.push(
+      column((c) => c.modality ?? null),
+      column((c) => c.images?.count ?? null),
+      column((c) => c.images?.pixels ?? null),
+    )
+  }
+  await db.query(parts.length === 0 ? POST_CHAT : postingWith(parts), parameters)
 }
 
-/** What the statement has beside the ordinary where plans cover charges of the batch. */
-interface PlanParts {
+/** What the statement has beside the ordinary, for charges of the batch that need it. */
+interface Parts {
+  /** Of `charges`, each with a comma before it. */
   readonly columns: string
   readonly arrays: string
   readonly meters: string
+  /** Sums of an hour's rollup beside the ordinary. */
+  readonly sums: readonly string[]
 }
 
-const NO_PLAN_PARTS: PlanParts = { columns: '', arrays: '', meters: '' }
-
-const PLAN_PARTS: PlanParts = {
+/** Where plans cover some; `at` is the number of its first parameter. */
+const planParts = (at: number): Parts => ({
+  sums: [],
   columns: ', plan_period, plan_factor, plan_input_tokens, plan_output_tokens, list_microcents',
-  arrays: `, $17::text::timestamptz[], $18::text::integer[], $19::text::bigint[], $20::text::bigint[],
-      $21::text::bigint[]`,
+  arrays: `, $${at}::text::timestamptz[], $${at + 1}::text::integer[], $${at + 2}::text::bigint[],
+      $${at + 3}::text::bigint[], $${at + 4}::text::bigint[]`,
   meters: `, metered_periods as (
     insert into plan_periods as p (organization_id, period_start, slot, input_tokens, output_tokens, list_microcents)
     select organization_id, plan_period, $16::integer, sum(plan_input_tokens), sum(plan_output_tokens),
@@ -149,9 +160,25 @@ const PLAN_PARTS: PlanParts = {
       output_tokens = h.output_tokens + excluded.output_tokens,
       list_microcents = h.list_microcents + excluded.list_microcents
   )`,
-}
+})
 
-const postingWith = ({ columns, arrays, meters }: PlanParts) => `
+/** Where some are for something else than chat; `at` is the number of its first parameter. */
+const modalityParts = (at: number): Parts => ({
+  columns: ', modality, image_count, image_pixels',
+  arrays: `, $${at}::text::text[], $${at + 1}::text::integer[], $${at + 2}::text::bigint[]`,
+  meters: '',
+  sums: ['image_count'],
+})
+
+/** The texts are few, so that each is prepared once. */
+function postingWith(parts: readonly Parts[]): string {
+  const joined = (pick: (part: Parts) => string) => parts.map(pick).join('')
+  const columns = joined((part) => part.columns)
+  const arrays = joined((part) => part.arrays)
+  const meters = joined((part) => part.meters)
+  const sums = parts.flatMap((part) => part.sums)
+  const names = sums.map((name) => `, ${name}`).join('')
+  return `
   with inserted as (
     insert into charges (admitted_at, id, organization_id, key_id, model, tier, price_hash, prompt_tokens,
       cached_prompt_tokens, completion_tokens, estimated, cost_microcents, target, outcome, posted_at${columns})
@@ -175,6 +202,7 @@ const postingWith = ({ columns, arrays, meters }: PlanParts) => `
     select organization_id, date_bin('1 hour', admitted_at, 'epoch') as hour, model, tier, key_id, count(*) as requests,
       sum(prompt_tokens) as prompt_tokens, sum(cached_prompt_tokens) as cached_prompt_tokens,
       sum(completion_tokens) as completion_tokens, sum(cost_microcents) as cost_microcents
+      ${sums.map((name) => `, coalesce(sum(${name}), 0) as ${name}`).join('')}
     from inserted group by 1, 2, 3, 4, 5
   ), days as (
     insert into usage_days as d (organization_id, day, slot, requests, cost_microcents)
@@ -185,19 +213,21 @@ const postingWith = ({ columns, arrays, meters }: PlanParts) => `
       cost_microcents = d.cost_microcents + excluded.cost_microcents
   )${meters}
   insert into usage_rollups as r (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
-    cached_prompt_tokens, completion_tokens, cost_microcents)
+    cached_prompt_tokens, completion_tokens, cost_microcents${names})
   select organization_id, hour, model, tier, key_id, $16::integer, requests, prompt_tokens, cached_prompt_tokens,
-    completion_tokens, cost_microcents
+    completion_tokens, cost_microcents${names}
   from hours
   on conflict (organization_id, hour, model, tier, key_id, slot) do update set
     requests = r.requests + excluded.requests,
     prompt_tokens = r.prompt_tokens + excluded.prompt_tokens,
     cached_prompt_tokens = r.cached_prompt_tokens + excluded.cached_prompt_tokens,
     completion_tokens = r.completion_tokens + excluded.completion_tokens,
-    cost_microcents = r.cost_microcents + excluded.cost_microcents`
+    cost_microcents = r.cost_microcents + excluded.cost_microcents
+    ${sums.map((name) => `, ${name} = r.${name} + excluded.${name}`).join('')}`
+}
 
-const POST_CHARGES = postingWith(NO_PLAN_PARTS)
-const POST_COVERED_TOO = postingWith(PLAN_PARTS)
+/** What nearly every batch is posted by. */
+const POST_CHAT = postingWith([])
 
 /** Keeps a charge that the database refuses, for an operator to look at. */
 export async function buryCharge(db: Queryable, charge: Charge, reason: string, failedAtMs: number): Promise<void> {

@@ -25,6 +25,27 @@ const SETTINGS = `
 upstreams:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
 models:${model('within', `\n    plan_covered: true${ECONOMY}`)}${model('outside', ECONOMY)}
+  - id: svc/within-words
+    modality: embedding
+    context_length: 512
+    plan_covered: true
+    pricing: { input_per_1m_tokens_cents: 100 }
+    targets: [{ upstream: sandbox }]
+  - id: svc/words
+    modality: embedding
+    context_length: 512
+    pricing: { input_per_1m_tokens_cents: 100 }
+    targets: [{ upstream: sandbox }]
+  - id: svc/within-picture
+    modality: image
+    plan_covered: true
+    pricing: { per_image_cents: 2 }
+    targets: [{ upstream: sandbox }]
+  - id: svc/picture
+    modality: image
+    pricing: { per_mpxl_microcents: 50000000 }
+    parameters: [{ name: size, type: enum, enum: ["8x8"], default: "8x8" }]
+    targets: [{ upstream: sandbox }]
 plans:
   - key: small
     name: Small
@@ -52,6 +73,22 @@ const ENDPOINTS: readonly Endpoint[] = [
     ],
     call: (gateway, key, name) =>
       gateway.post(key, '/chat/completions', directed('prompt_tokens=2 tokens=2', { model: name, max_tokens: 2 })),
+  },
+  {
+    name: 'embeddings',
+    models: [
+      ['svc/within-words', true],
+      ['svc/words', false],
+    ],
+    call: (gateway, key, name) => gateway.post(key, '/embeddings', { model: name, input: 'x', dimensions: 4 }),
+  },
+  {
+    name: 'images',
+    models: [
+      ['svc/within-picture', true],
+      ['svc/picture', false],
+    ],
+    call: (gateway, key, name) => gateway.post(key, '/images/generations', { model: name, prompt: 'x' }),
   },
 ]
 

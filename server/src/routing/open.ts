@@ -65,7 +65,7 @@ export async function openChat(
 }
 
 /** Whether the target at `index` stands in the list before it, too. */
-function wasAsked(targets: readonly ChatTarget[], index: number): boolean {
+export function wasAsked(targets: readonly ChatTarget[], index: number): boolean {
   const target = targets[index]
   for (let earlier = 0; earlier < index; earlier += 1) {
     if (targets[earlier]?.upstream === target?.upstream && targets[earlier]?.model === target?.model) return true
@@ -73,7 +73,8 @@ function wasAsked(targets: readonly ChatTarget[], index: number): boolean {
   return false
 }
 
-function report(
+/** Tells metrics, the trace and the log how an attempt at a target ended. */
+export function report(
   { log, metrics, onAttempt }: OpenChatOptions,
   target: ChatTarget,
   outcome: AttemptOutcome,

@@ -26,6 +26,11 @@ export function toRefusal(failure: UpstreamFailure): Refusal {
         'invalid_request',
         explained ?? 'The model does not take this request. Check roles and order of the messages, and the parameters.',
       )
+    case 'too_large':
+      return refusal(
+        'upstream_response_too_large',
+        explained ?? 'The answer would have more bytes than one request may get. Ask for less.',
+      )
     case 'context_length':
       return refusal(
         'context_length_exceeded',

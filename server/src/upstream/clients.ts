@@ -6,13 +6,17 @@ import { anthropicUpstream } from './anthropic/anthropic.ts'
 import { geminiUpstream } from './gemini/gemini.ts'
 import { type GgufEngine, startGguf } from './gguf/supervise.ts'
 import { openaiUpstream } from './openai/openai.ts'
+import { openaiWhole } from './openai/whole.ts'
 import { sandboxUpstream } from './sandbox/sandbox.ts'
+import { sdcppUpstream } from './sdcpp/sdcpp.ts'
 import type { Upstream } from './spec.ts'
+import type { VectorWork } from './vectors/work.ts'
 
 export interface UpstreamClientsOptions {
   readonly http: Http
   readonly clock: Clock
   readonly log: Log
+  readonly vectors: VectorWork
   /** Of this process; engines get the part of it that drivers need. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
@@ -56,39 +60,50 @@ export function createUpstreamClients(options: UpstreamClientsOptions): Upstream
   }
 }
 
-function start(settings: UpstreamSettings, { http, clock, log, environment }: UpstreamClientsOptions): Running {
+function start(
+  settings: UpstreamSettings,
+  { http, clock, log, vectors, environment }: UpstreamClientsOptions,
+): Running {
   if (settings.dialect === 'sandbox') {
     const { name, ...pace } = settings
     return { upstream: sandboxUpstream({ name, settings: pace, clock }), engine: null }
   }
-  if (settings.dialect !== 'gguf') return { upstream: remoteUpstream(settings, http, clock), engine: null }
+  const means = { http, clock, vectors }
+  if (settings.dialect !== 'gguf') return { upstream: remoteUpstream(settings, means), engine: null }
   const { name, file, sequences, contextTokens } = settings
   const engine = startGguf({ file, sequences, contextTokens, environment, clock, log })
-  return { upstream: engineUpstream(name, engine, http, clock), engine }
+  return { upstream: engineUpstream(name, engine, means), engine }
 }
 
-function remoteUpstream(settings: RemoteUpstreamSettings, http: Http, clock: Clock): Upstream {
+type Means = Pick<UpstreamClientsOptions, 'http' | 'clock' | 'vectors'>
+
+function remoteUpstream(settings: RemoteUpstreamSettings, means: Means): Upstream {
   const { name, dialect, baseUrl, headers } = settings
   const extraHeaders = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.reveal()]))
   const apiKey = settings.apiKey?.reveal() ?? null
   switch (dialect) {
-    case 'openai':
-      return openaiUpstream({ name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, http, clock })
+    case 'openai': {
+      const server = { name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, ...means }
+      return { ...openaiUpstream(server), ...openaiWhole(server) }
+    }
+    case 'sdcpp':
+      return sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
     case 'anthropic':
-      return anthropicUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock })
+      return anthropicUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
     case 'gemini':
-      return geminiUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock })
+      return geminiUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
   }
 }
 
 /** Speaks to whichever child runs now: a restarted one has another port and another token. */
-function engineUpstream(name: string, engine: GgufEngine, http: Http, clock: Clock): Upstream {
+function engineUpstream(name: string, engine: GgufEngine, means: Means): Upstream {
+  const child = async () => {
+    const { baseUrl, bearer } = await engine.address()
+    return { name, address: () => baseUrl, bearer: () => bearer, ...means }
+  }
   return {
     name,
-    async chat(call, signal, connectMs) {
-      const { baseUrl, bearer } = await engine.address()
-      const upstream = openaiUpstream({ name, address: () => baseUrl, bearer: () => bearer, http, clock })
-      return upstream.chat(call, signal, connectMs)
-    },
+    chat: async (call, signal, connectMs) => openaiUpstream(await child()).chat(call, signal, connectMs),
+    embed: async (call, signal, connectMs) => openaiWhole(await child()).embed(call, signal, connectMs),
   }
 }

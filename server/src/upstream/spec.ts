@@ -49,8 +49,16 @@ export type ChatEvent =
  * - `misconfigured`: 401, 403, 404 and the like: our settings are wrong, the operator must know
  * - `rejected`: 400, 413, 422: the upstream does not take this request
  * - `context_length`: the prompt is too long for the model
+ * - `too_large`: the answer has more bytes than one request may get
  */
-export type UpstreamFailureKind = 'unavailable' | 'timeout' | 'faulty' | 'misconfigured' | 'rejected' | 'context_length'
+export type UpstreamFailureKind =
+  | 'unavailable'
+  | 'timeout'
+  | 'faulty'
+  | 'misconfigured'
+  | 'rejected'
+  | 'context_length'
+  | 'too_large'
 
 /** Thrown by dialects and by routing. `detail` is for the operator's log and never reaches a client. */
 export class UpstreamFailure extends Error {
@@ -92,6 +100,44 @@ export interface ChatAnswer {
   [Symbol.asyncIterator](): ChatEvents
 }
 
+/** A call for embeddings, validated, with the target's own model name. */
+export interface EmbedCall {
+  readonly model: string
+  /** 1 to 2048 texts, none empty. */
+  readonly inputs: readonly string[]
+  /** At least 1, or null for the model's own. */
+  readonly dimensions: number | null
+  /** The end user's opaque id, or null. */
+  readonly user: string | null
+}
+
+/** Vectors, in the order of the inputs, all of one length. */
+export interface Embedded {
+  /** One vector after the other: `dimensions` numbers each, all finite. */
+  readonly values: Float32Array<ArrayBuffer>
+  readonly dimensions: number
+  /** As the upstream counted them: a safe integer, not negative. Null: it did not say. */
+  readonly promptTokens: number | null
+}
+
+/** A call for images, validated, with the target's own model name. */
+export interface DrawCall {
+  readonly model: string
+  readonly prompt: string
+  /** At least 1. */
+  readonly count: number
+  /** In pixels; null: the model's own. */
+  readonly size: ImageSize | null
+}
+
+export interface ImageSize {
+  readonly width: number
+  readonly height: number
+}
+
+/** What came of a call for images: at least one, in base64 (RFC 4648, padded, without white space), perhaps fewer than asked for. */
+export type Drawn = readonly string[]
+
 /** One server (or in-process engine) of one dialect. */
 export interface Upstream {
   /** Its name in the settings file. */
@@ -103,4 +149,11 @@ export interface Upstream {
    * to be connected to, that takes at most `connectMs`; then the upstream is `unavailable`.
    */
   chat(call: ChatCall, signal: AbortSignal, connectMs: number): Promise<ChatAnswer>
+  /** Makes embeddings; rejects as `chat` does, and cancels likewise. Absent where the dialect has none. */
+  embed?(call: EmbedCall, signal: AbortSignal, connectMs: number): Promise<Embedded>
+  /**
+   * Makes images; rejects as `chat` does, and cancels likewise. Absent where the dialect has none. An image may be
+   * charged for by whoever makes it: `mayFailOver` only where none can have been begun.
+   */
+  draw?(call: DrawCall, signal: AbortSignal, connectMs: number): Promise<Drawn>
 }

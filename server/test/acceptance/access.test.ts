@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
-import { chat, SETTINGS } from './catalog.ts'
+import { chat, picture, SETTINGS, words } from './catalog.ts'
 import { expectRefusal } from './refusals.ts'
 
 const UUID = '01900000-0000-7000-8000-000000000000'
@@ -17,8 +17,8 @@ const endpoints: Endpoint[] = [
   ['POST', '/chat/completions', 'serverless:write', 'served'],
   ['GET', '/billing/balance', 'billing:read', 'served'],
   ['GET', '/inference/preflight?model=svc/demo', 'serverless:read', 'served'],
-  ['POST', '/embeddings', 'serverless:write', 'not_found'],
-  ['POST', '/images/generations', 'serverless:write', 'not_found'],
+  ['POST', '/embeddings', 'serverless:write', 'served'],
+  ['POST', '/images/generations', 'serverless:write', 'served'],
   ['POST', '/videos', 'serverless:write', 'not_found'],
   ['GET', '/videos', 'serverless:read', 'not_found'],
   ['GET', '/videos/v1', 'serverless:read', 'not_found'],
@@ -66,7 +66,8 @@ beforeAll(async () => {
 afterAll(() => gateway.close())
 
 function ask([method, path]: Endpoint, key: string | undefined) {
-  const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? chat() : undefined
+  const posted = path === '/embeddings' ? words() : path === '/images/generations' ? picture() : chat()
+  const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? posted : undefined
   return gateway.ask({ method, path, key, body })
 }
 

@@ -33,6 +33,16 @@ models:
     usage_factor: 2
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
     targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/words
+    modality: embedding
+    context_length: 512
+    pricing: { input_per_1m_tokens_cents: 100 }
+    targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/picture
+    modality: image
+    pricing: { per_image_cents: 1 }
+    parameters: [{ name: size, type: enum, enum: ["64x64"], default: "64x64" }]
+    targets: [{ upstream: sandbox, model: sandbox }]
 plans:
   - { key: small, name: Small, input_tokens_monthly: 100, output_tokens_monthly: 100, weekly_tokens: 150 }
   - key: large
@@ -46,6 +56,16 @@ plans:
 /** A chat request that is good; `more` is laid over it. */
 export function chat(more: Readonly<Record<string, unknown>> = {}, text = 'Hello.'): Record<string, unknown> {
   return { model: 'svc/demo', messages: [{ role: 'user', content: text }], ...more }
+}
+
+/** A request for embeddings that is good; `more` is laid over it. */
+export function words(more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  return { model: 'svc/words', input: 'Hello.', ...more }
+}
+
+/** A request for an image that is good; `more` is laid over it. */
+export function picture(more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  return { model: 'svc/picture', prompt: 'Hello.', ...more }
 }
 
 /** One that a sandbox model answers as the directive says. */

@@ -2,7 +2,16 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { APICallError, generateText, RetryError, streamText } from 'ai'
+import {
+  APICallError,
+  cosineSimilarity,
+  embed,
+  embedMany,
+  generateImage,
+  generateText,
+  RetryError,
+  streamText,
+} from 'ai'
 import type { TestKey } from '../customer.ts'
 import { type ChargeRow, costOf, type House, openHouse } from './house.ts'
 
@@ -100,4 +109,30 @@ test('an error on a stream reaches the reader', async () => {
   expect(kinds).toContain('error')
   expect(kinds.filter((kind) => kind === 'text-delta')).toHaveLength(2)
   expect(errors).toHaveLength(1)
+})
+
+test('embed and embedMany, of the sandbox and of a GGUF file', async () => {
+  for (const model of ['svc/vectors', 'svc/solo-vectors']) {
+    const key = await house.customer()
+    const { embedding, usage } = await embed({ model: modelsOf(key).embeddingModel(model), value: 'a toll gate' })
+    expect(usage.tokens).toBeGreaterThan(0)
+    const values = ['a toll gate', 'another thing']
+    const { embeddings } = await embedMany({ model: modelsOf(key).embeddingModel(model), values })
+    expect(embeddings).toHaveLength(2)
+    expect(cosineSimilarity(embedding, embeddings[0] ?? [])).toBeCloseTo(1, 4)
+    expect(cosineSimilarity(embedding, embeddings[1] ?? [])).toBeLessThan(0.999)
+    expect((await house.charges(key)).map(({ prompt }) => prompt > 0n)).toEqual([true, true])
+  }
+})
+
+test('generateImage', async () => {
+  const key = await house.customer()
+  const { images } = await generateImage({
+    model: modelsOf(key).imageModel('svc/pictures'),
+    prompt: 'A toll gate',
+    n: 2,
+    size: '512x512',
+  })
+  expect(images.map(({ mediaType }) => mediaType)).toEqual(['image/png', 'image/png'])
+  expect((await house.charges(key)).reduce((sum, { cost }) => sum + cost, 0n)).toBe(8_000_000n)
 })

@@ -114,3 +114,33 @@ function soloPid(): number {
   if (ready === undefined) throw new Error('the engine was never ready')
   return JSON.parse(ready).pid
 }
+
+test('embeddings: one vector a text, of length one, in order, with the tokens that the engine counted', async () => {
+  const key = await house.customer()
+  const client = clientOf(key)
+  const create = (input: string[]) =>
+    client.embeddings.create({ model: 'svc/solo-vectors', input, encoding_format: 'float' })
+  const [both, first, second] = [await create(['abc', 'xyz w']), await create(['abc']), await create(['xyz w'])]
+  expect(both.data.map(({ embedding }) => embedding)).toEqual([
+    first.data[0]?.embedding ?? [],
+    second.data[0]?.embedding ?? [],
+  ])
+  for (const { embedding } of both.data) expect(Math.hypot(...embedding)).toBeCloseTo(1, 5)
+  expect(both.usage.prompt_tokens).toBe(first.usage.prompt_tokens + second.usage.prompt_tokens)
+  // A letter is a token; the model puts one more before, and one after.
+  expect(first.usage.prompt_tokens).toBeGreaterThanOrEqual(3)
+  const long = client.embeddings.create({
+    model: 'svc/solo-vectors',
+    input: 'x'.repeat(5_000),
+    encoding_format: 'float',
+  })
+  const refused = await long.then(
+    () => null,
+    (error: unknown) => error,
+  )
+  expect(refused).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'input' })
+  const rows = await house.charges(key)
+  expect(rows.map(({ prompt }) => prompt)).toEqual(
+    [both, first, second].map((each) => BigInt(each.usage.prompt_tokens)),
+  )
+})

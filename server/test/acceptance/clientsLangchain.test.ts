@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import type { AIMessageChunk, UsageMetadata } from '@langchain/core/messages'
-import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai'
+import { ChatOpenAI, type ChatOpenAIFields, OpenAIEmbeddings } from '@langchain/openai'
 import type { TestKey } from '../customer.ts'
 import { type ChargeRow, costOf, type House, openHouse } from './house.ts'
 
@@ -119,4 +119,18 @@ test('a stream that breaks off raises its error after the tokens', async () => {
   }
   expect(await failureOf(reading())).toMatchObject({ code: 'upstream_unavailable' })
   expect(pieces).toBe(3)
+})
+
+test('embeddings, with the format named', async () => {
+  const key = await house.customer()
+  const embeddings = new OpenAIEmbeddings({
+    model: 'svc/vectors',
+    apiKey: key.key,
+    encodingFormat: 'float',
+    configuration: { baseURL: house.server.url },
+  })
+  const vectors = await embeddings.embedDocuments(['a toll gate', 'another thing'])
+  expect(vectors.map((vector) => vector.length)).toEqual([384, 384])
+  expect(await embeddings.embedQuery('a toll gate')).toEqual(vectors[0] ?? [])
+  expect((await house.charges(key)).map(({ cost }) => cost)).toEqual([1_000_000n, 1_000_000n])
 })

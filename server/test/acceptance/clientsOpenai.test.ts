@@ -220,3 +220,41 @@ describe('the catalog', () => {
     expect(page.request_id).toBe('mine-1')
   })
 })
+
+test('embeddings: the format has to be named, and the refusal says so; charged in whole cents', async () => {
+  const key = await house.customer()
+  const client = clientOf(key)
+  const refused = await failureOf(client.embeddings.create({ model: 'vectors', input: 'a' }))
+  expect(refused).toBeInstanceOf(BadRequestError)
+  expect(refused.message).toMatch(/encoding_format: "float"/)
+  const answer = await client.embeddings.create({
+    model: 'vectors',
+    input: ['one', 'two', 'one'],
+    encoding_format: 'float',
+    dimensions: 16,
+    user: 'someone',
+  })
+  expect(answer).toMatchObject({ object: 'list', model: 'svc/vectors', usage: { prompt_tokens: 3, total_tokens: 3 } })
+  expect(answer.data.map(({ index, embedding }) => [index, embedding.length])).toEqual([
+    [0, 16],
+    [1, 16],
+    [2, 16],
+  ])
+  expect(answer.data[2]?.embedding).toEqual(answer.data[0]?.embedding ?? [])
+  const [row] = await house.charges(key)
+  expect(row).toMatchObject({ prompt: 3n, completion: 0n, estimated: false })
+  // 3 tokens at 123456.789013 cents a million are less than a cent.
+  expect(row?.cost).toBe(1_000_000n)
+})
+
+test('images: in base64, charged by the image', async () => {
+  const key = await house.customer()
+  const client = clientOf(key)
+  const answer = await client.images.generate({ model: 'svc/pictures', prompt: 'A toll gate', n: 2, size: '256x256' })
+  expect(
+    answer.data?.map(({ b64_json: image }) => Buffer.from(image ?? '', 'base64').toString('latin1', 1, 4)),
+  ).toEqual(['PNG', 'PNG'])
+  expect((await house.charges(key)).map(({ cost }) => cost)).toEqual([8_000_000n])
+  const url = await failureOf(client.images.generate({ model: 'svc/pictures', prompt: 'x', response_format: 'url' }))
+  expect([url.status, url.code, url.param]).toEqual([400, 'unsupported_parameter', 'response_format'])
+})

@@ -78,7 +78,10 @@ withPython('answers, charges, the catalog and every class of error, as Python se
 
   const answers: Answer[] = seen.answers
   const rows = await house.charges(key)
-  expect(rows).toHaveLength(answers.length)
+  expect(rows.slice(answers.length).map(({ model, completion }) => [model, completion])).toEqual([
+    ['svc/vectors', 0n],
+    ['svc/pictures', 0n],
+  ])
   for (const [index, { usage, finish, text }] of answers.entries()) {
     expect(finish).toBe('stop')
     // The streamed answer is the whole one in pieces.
@@ -99,5 +102,13 @@ withPython('answers, charges, the catalog and every class of error, as Python se
   expect(seen.unknown_model).toEqual(['NotFoundError', 404, 'model_not_found', 'model'])
   expect(seen.unknown_model_streamed).toEqual(['APIError', null, 'model_not_found', 'model'])
   expect(seen.tools).toEqual(['BadRequestError', 400, 'unsupported_parameter', 'tools'])
+  const { prompt_tokens: promptTokens, total_tokens: totalTokens, ...otherUsage } = seen.embedded.usage
+  expect(seen.embedded).toMatchObject({ model: 'svc/vectors', indexes: [0, 1], same: true })
+  expect([totalTokens, otherUsage]).toEqual([promptTokens, {}])
+  expect(rows[answers.length]?.prompt).toBe(BigInt(promptTokens))
+  expect(seen.embedded_unnamed).toEqual(['BadRequestError', 400, 'unsupported_parameter', 'encoding_format'])
+  expect(seen.drawn).toEqual(['89504e470d0a1a0a', '89504e470d0a1a0a'])
+  expect(seen.drawn_as_url).toEqual(['BadRequestError', 400, 'unsupported_parameter', 'response_format'])
+  expect(rows[answers.length + 1]?.cost).toBe(8_000_000n)
   expect(seen.down).toEqual(['InternalServerError', 503, 'upstream_unavailable', null])
 })

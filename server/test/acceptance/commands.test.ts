@@ -37,7 +37,11 @@ async function everyCommand(name: string): Promise<string> {
   expect(await json('keys', 'list')).toEqual(expect.arrayContaining([expect.objectContaining({ id: made['id'] })]))
   expect(await json('migrate')).toEqual({ applied: [] })
   expect(await json('config', 'check')).toMatchObject({ ok: true, database: 'embedded' })
-  expect(await json('models', 'list')).toMatchObject([{ id: 'svc/sandbox' }])
+  expect(await json('models', 'list')).toMatchObject([
+    { id: 'svc/sandbox' },
+    { id: 'svc/sandbox-embedding' },
+    { id: 'svc/sandbox-image' },
+  ])
   const doomed = (await json('keys', 'create', '--org', name, '--scope', 'read_only')) as { id: string }
   expect(await json('keys', 'revoke', doomed.id)).toMatchObject({ id: doomed.id })
   return made['key'] ?? ''

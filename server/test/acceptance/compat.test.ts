@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
-import { chat, SETTINGS } from './catalog.ts'
+import { chat, SETTINGS, words } from './catalog.ts'
 import { expectRefusal } from './refusals.ts'
 
 const path = '/chat/completions'
@@ -19,6 +19,25 @@ beforeAll(async () => {
 afterAll(async () => {
   await neutral.close()
   await renaming.close()
+})
+
+describe('embeddings_base64', () => {
+  test('gives the same vectors, and floats where nothing is said', async () => {
+    const base64 = await openAskedGateway({
+      settings: `compat: { embeddings_base64: true }\n${SETTINGS}`,
+      beside: renaming,
+    })
+    const ask = async (more: object) => {
+      const { json } = await base64.ask({ path: '/embeddings', key, body: words({ dimensions: 8, ...more }) })
+      return (json as { data: { embedding: unknown }[] }).data[0]?.embedding
+    }
+    const floats = (await ask({})) as number[]
+    const bytes = Buffer.from(String(await ask({ encoding_format: 'base64' })), 'base64')
+    expect(floats).toHaveLength(8)
+    expect(Array.from({ length: 8 }, (_, index) => bytes.readFloatLE(index * 4))).toEqual(floats.map(Math.fround))
+    expect(await ask({ encoding_format: 'float' })).toEqual(floats)
+    await base64.close()
+  })
 })
 
 describe('max_completion_tokens', () => {

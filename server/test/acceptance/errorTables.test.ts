@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
-import { chat, directed, SETTINGS } from './catalog.ts'
+import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
 import { useUpPlan } from './plans.ts'
 import { type Expected, expectErrorEvent, expectRefusal } from './refusals.ts'
 
@@ -128,7 +128,7 @@ const envelopeB: [string, Row][] = [
   ['model', { ...good, body: chat({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
   ['a model in the path', { path: '/models/svc/x', key: 'good', status: 404, code: 'model_not_found' }],
   ['a path that nothing is at', { path: '/chat/x', key: 'good', status: 404, code: 'not_found' }],
-  ['an endpoint that is not enabled', { path: '/embeddings', key: 'good', body: {}, status: 404, code: 'not_found' }],
+  ['an endpoint that is not enabled', { path: '/videos', key: 'good', body: {}, status: 404, code: 'not_found' }],
   ['a wrong method', { ...good, method: 'GET', status: 405, code: 'method_not_allowed', allow: 'POST' }],
   ['a large body', { ...good, body: ' '.repeat(65_537), status: 413, code: 'request_too_large', says: /65536 bytes/ }],
   ['a field', { ...good, body: chat({ messages: 1 }), status: 422, code: 'validation_failed', param: 'messages' }],
@@ -155,6 +155,58 @@ const envelopeB: [string, Row][] = [
       retryAfter: 30 * 86_400,
       shouldRetry: 'false',
       says: /quota of your subscription is used up/,
+    },
+  ],
+  ...Object.entries({
+    'a batch of embeddings over the limit': [words({ input: new Array(2_049).fill('x') }), 'invalid_request', 'input'],
+    'encoding_format base64': [words({ encoding_format: 'base64' }), 'unsupported_parameter', 'encoding_format'],
+    'token ids': [words({ input: [1, 2] }), 'invalid_request', 'input'],
+  } as const).map(([name, [body, code, param]]): [string, Row] => [
+    name,
+    { path: '/embeddings', key: 'good', body, status: 400, code, param },
+  ]),
+  [
+    'embeddings that would be too large',
+    {
+      path: '/embeddings',
+      key: 'good',
+      body: words({ input: new Array(1_000).fill('x'), dimensions: 65_536 }),
+      status: 502,
+      code: 'upstream_response_too_large',
+      says: /fewer inputs/,
+    },
+  ],
+  [
+    'embeddings of a chat model',
+    {
+      path: '/embeddings',
+      key: 'good',
+      body: words({ model: 'svc/demo' }),
+      status: 404,
+      code: 'model_not_found',
+      param: 'model',
+    },
+  ],
+  [
+    'response_format url',
+    {
+      path: '/images/generations',
+      key: 'good',
+      body: picture({ response_format: 'url' }),
+      status: 400,
+      code: 'unsupported_parameter',
+      param: 'response_format',
+    },
+  ],
+  [
+    'no image at all',
+    {
+      path: '/images/generations',
+      key: 'good',
+      body: picture({ n: 0 }),
+      status: 422,
+      code: 'validation_failed',
+      param: 'n',
     },
   ],
   [
@@ -252,12 +304,9 @@ const LATER: [string, string][] = [
   ['A 400 validation-error, unsupported-chain-asset, invalid-request', 'deposits'],
   ['A 403 org-frozen', 'deposits'],
   ['A 404 deposit-not-found', 'deposits'],
-  ['B 400 embeddings batch over the limit, encoding_format base64', 'embeddings'],
-  ['B 400 response_format url', 'images'],
   ['B 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['B 410 expired', 'videos'],
   ['B 429 rate_limit_exceeded by the rate of a key', 'rate limits'],
-  ['B 502 upstream_response_too_large', 'embeddings'],
 ]
 test.skip.each(LATER)('later: %s (%s)', () => {})
 

@@ -145,7 +145,27 @@ upstreams:
   remote: { dialect: openai, base_url: "http://127.0.0.1:${upstreamPort}/v1" }${
     gguf === null ? '' : engine('solo', 1) + engine('shared', 3)
   }
-models:${model('sandbox', 'sandbox', 'sandbox', `\n    economy: { pricing: { ${price.slice(0, 2).join(', ')} }, targets: [{ upstream: sandbox, model: sandbox }] }`)}
+models:
+  - id: svc/vectors
+    aliases: [vectors]
+    modality: embedding
+    context_length: ${CONTEXT_TOKENS}
+    pricing: { input_per_1m_tokens_microcents: ${PRICE.input} }
+    targets: [{ upstream: sandbox }]
+  - id: svc/pictures
+    modality: image
+    pricing: { per_image_cents: 4 }
+    parameters: [{ name: n, type: int, max: 4 }, { name: size, type: enum, enum: ["256x256", "512x512"] }]
+    targets: [{ upstream: sandbox }]${
+      gguf === null
+        ? ''
+        : `
+  - id: svc/solo-vectors
+    modality: embedding
+    context_length: ${CONTEXT_TOKENS}
+    pricing: { input_per_1m_tokens_microcents: ${PRICE.input} }
+    targets: [{ upstream: solo, model: tiny }]`
+    }${model('sandbox', 'sandbox', 'sandbox', `\n    economy: { pricing: { ${price.slice(0, 2).join(', ')} }, targets: [{ upstream: sandbox, model: sandbox }] }`)}
 ${['exact', 'silent-usage', 'busy-once', 'down', 'endless'].map((name) => model(name, 'remote', name)).join('')}${
   gguf === null ? '' : model('solo', 'solo', 'tiny') + model('shared', 'shared', 'tiny')
 }

@@ -1,5 +1,6 @@
 """What the official Python client makes of a server: `python openaiClient.py BASE_URL KEY`. Prints one JSON object."""
 
+import base64
 import json
 import sys
 
@@ -45,6 +46,21 @@ def whole(model):
     }
 
 
+def embedded():
+    answer = client.embeddings.create(model="svc/vectors", input=["a toll gate", "a toll gate"], encoding_format="float")
+    return {
+        "model": answer.model,
+        "indexes": [item.index for item in answer.data],
+        "same": answer.data[0].embedding == answer.data[1].embedding,
+        "usage": answer.usage.model_dump(),
+    }
+
+
+def drawn():
+    answer = client.images.generate(model="svc/pictures", prompt="A toll gate", n=2, size="256x256")
+    return [base64.b64decode(image.b64_json)[:8].hex() for image in answer.data]
+
+
 stranger = client.with_options(api_key="svc_live_000000000000000000000000")
 tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 print(
@@ -57,6 +73,12 @@ print(
             "unknown_model": failure(lambda: ask("svc/nope")),
             "unknown_model_streamed": failure(lambda: ask("svc/nope", stream=True)),
             "tools": failure(lambda: ask("svc/sandbox", tools=tools)),
+            "embedded": embedded(),
+            "embedded_unnamed": failure(lambda: client.embeddings.create(model="svc/vectors", input="x")),
+            "drawn": drawn(),
+            "drawn_as_url": failure(
+                lambda: client.images.generate(model="svc/pictures", prompt="x", response_format="url")
+            ),
             "down": failure(lambda: ask("svc/down")),
         }
     )

@@ -18,6 +18,8 @@ const OPERATIONS = {
   'get /models': 'listModels',
   'get /models/{id}': 'retrieveModel',
   'post /chat/completions': 'createChatCompletion',
+  'post /embeddings': 'createEmbeddings',
+  'post /images/generations': 'createImages',
   'get /inference/preflight': 'getInferencePreflight',
   'get /billing/balance': 'getBalance',
   'get /billing/subscription': 'getSubscription',

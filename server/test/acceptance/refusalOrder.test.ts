@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
-import { chat, directed, SETTINGS } from './catalog.ts'
+import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
 import { useUpPlan } from './plans.ts'
 
 const path = '/chat/completions'
@@ -69,13 +69,13 @@ const rows: Row[] = [
   ['401', '413 while reading', { path, body: LARGE }, 'unauthenticated'],
   ['401', 'malformed body', { path, body: '{' }, 'unauthenticated'],
   ['401', '404 model', { path: '/models/svc/x' }, 'unauthenticated'],
-  ['401', '404 not enabled', { path: '/embeddings', body: {} }, 'unauthenticated'],
+  ['401', '404 not enabled', { path: '/videos', body: {} }, 'unauthenticated'],
   ['429 unknown keys', '413 while reading', blocked({ body: LARGE }), 'rate_limit_exceeded'],
   ['429 unknown keys', 'malformed body', blocked({ body: '{' }), 'rate_limit_exceeded'],
   ['403', '413 while reading', { path, body: LARGE, key: 'reader' }, 'insufficient_scope'],
   ['403', 'malformed body', { path, body: '{', key: 'reader' }, 'insufficient_scope'],
   ['403', 'unknown query', { path: '/billing/balance?x=1', key: 'chat only' }, 'insufficient_scope'],
-  ['403', '404 not enabled', { path: '/embeddings', body: {}, key: 'reader' }, 'insufficient_scope'],
+  ['403', '404 not enabled', { path: '/videos', body: {}, key: 'reader' }, 'insufficient_scope'],
   ['403', '503 not configured', { path: '/billing/subscription/portal', body: {}, key: 'good' }, 'insufficient_scope'],
   ['413 while reading', 'malformed body', { path, body: `{${LARGE}`, key: 'good' }, 'request_too_large'],
   ['413 while reading', 'unknown query', { path: `${path}?x=1`, body: LARGE, key: 'good' }, 'request_too_large'],
@@ -115,9 +115,28 @@ const rows: Row[] = [
     'insufficient_scope',
   ],
   ['402', '503', { path, body: directed('fail=unavailable'), key: 'poor' }, 'insufficient_balance'],
+  ['fields', '404 model of embeddings', embed({ ...NO_MODEL, input: '' }, 'good'), 'invalid_request'],
+  ['404 model of embeddings', '402', embed(NO_MODEL, 'poor'), 'model_not_found'],
+  ['404 model of embeddings', '429 open requests', embed(NO_MODEL, 'busy'), 'model_not_found'],
+  ['429 open requests', '402 of embeddings', embed({}, 'busy'), 'stream_limit_exceeded'],
+  ['402 of embeddings', '503', embed({ input: '[[sandbox fail=unavailable]]' }, 'poor'), 'insufficient_balance'],
+  ['fields', '404 model of images', draw({ ...NO_MODEL, n: 0 }, 'good'), 'validation_failed'],
+  ['404 model of images', 'what the model takes', draw({ ...NO_MODEL, n: 11 }, 'good'), 'model_not_found'],
+  ['what the model takes', '429 open requests', draw({ n: 11 }, 'busy'), 'invalid_request'],
+  ['what the model takes', '402', draw({ size: '65x65' }, 'poor'), 'invalid_request'],
+  ['429 open requests', '503 of images', draw({ prompt: '[[sandbox fail=timeout]]' }, 'busy'), 'stream_limit_exceeded'],
+  ['402 of images', '503', draw({ prompt: '[[sandbox fail=unavailable]]' }, 'poor'), 'insufficient_balance'],
   ['402', '504', { path, body: directed('fail=timeout'), key: 'poor' }, 'insufficient_balance'],
   ['402', '400 of the upstream', { path, body: directed('nonsense'), key: 'poor' }, 'insufficient_balance'],
 ]
+
+function embed(more: Readonly<Record<string, unknown>>, key: string): Row[2] {
+  return { path: '/embeddings', body: words(more), key }
+}
+
+function draw(more: Readonly<Record<string, unknown>>, key: string): Row[2] {
+  return { path: '/images/generations', body: picture(more), key }
+}
 
 function blocked(more: Omit<Question, 'path' | 'key'>): Row[2] {
   return { path, key: UNKNOWN_KEY, address: BLOCKED, ...more }

@@ -88,6 +88,29 @@ models:
     context_length: 2048
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
     targets: [{ upstream: own, model: own }]
+  - id: svc/words
+    modality: embedding
+    context_length: 2048
+    pricing: { input_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: simulated }]
+  - id: svc/real-words
+    modality: embedding
+    context_length: 2048
+    pricing: { input_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: real, model: real }]
+  - id: svc/own-words
+    modality: embedding
+    context_length: 2048
+    pricing: { input_per_1m_tokens_cents: 1 }
+    targets: [{ upstream: own }]
+  - id: svc/picture
+    modality: image
+    pricing: { per_image_cents: 1 }
+    targets: [{ upstream: simulated }]
+  - id: svc/real-picture
+    modality: image
+    pricing: { per_image_cents: 1 }
+    targets: [{ upstream: real, model: real }]
 `
   server = await start()
 }, LIMIT_MS)
@@ -159,6 +182,25 @@ async function goodAndBad(key: string): Promise<void> {
   for (const body of refused) await send(key, body)
   await send(`${key}x`, { model: 'svc/real', messages })
   await send(key, {}, '/nowhere')
+}
+
+/** Embeddings and images: answered, refused here and by upstreams, answered with what makes no sense. */
+async function wordsAndPictures(key: string): Promise<void> {
+  for (const step of ['refuse', 'html', 'answer'] as const) {
+    script.push(step, step)
+    expect((await send(key, { model: 'svc/real-words', input: [PROMPT] }, '/embeddings')).status).not.toBe(200)
+    expect((await send(key, { model: 'svc/real-picture', prompt: PROMPT }, '/images/generations')).status).not.toBe(200)
+  }
+  for (const model of ['svc/words', 'svc/own-words']) {
+    expect((await send(key, { model, input: [PROMPT, 'x'], user: PROMPT }, '/embeddings')).status).toBe(200)
+    expect((await send(key, { model, input: [PROMPT, 1] }, '/embeddings')).status).toBe(400)
+  }
+  expect((await send(key, { model: 'svc/own-words', input: PROMPT.repeat(2_000) }, '/embeddings')).status).toBe(400)
+  expect((await send(key, { model: 'svc/picture', prompt: PROMPT }, '/images/generations')).status).toBe(200)
+  expect((await send(key, { model: 'svc/picture', prompt: PROMPT, size: PROMPT }, '/images/generations')).status).toBe(
+    422,
+  )
+  await send(key, { model: 'svc/picture', prompt: `[[sandbox x=1]] ${PROMPT}` }, '/images/generations')
 }
 
 /** The same through the engine: whole, streamed, left in the middle, refused, and too long for its context. */
@@ -271,6 +313,7 @@ test(
     const key = String(made['key'])
     await goodAndBad(firstKey)
     await goodAndBad(key)
+    await wordsAndPictures(key)
     await throughTheEngine(key)
     await hungUp(key)
     await databaseErrors(key)
@@ -280,6 +323,7 @@ test(
 
     server = await start(server.dataDir)
     await goodAndBad(key)
+    await wordsAndPictures(key)
     await throughTheEngine(key)
     shown += await (await fetch(`${server.adminUrl}/metrics`)).text()
     expect(await server.stop()).toBe(0)

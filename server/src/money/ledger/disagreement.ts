@@ -2,8 +2,8 @@
 
 import { toTimestamp } from '../../kernel/time.ts'
 
-/** Requests, prompt, cached and completion tokens, micro-cents. */
-export type Figures = readonly [bigint, bigint, bigint, bigint, bigint]
+/** Requests, prompt, cached and completion tokens, micro-cents, images. */
+export type Figures = readonly [bigint, bigint, bigint, bigint, bigint, bigint]
 
 /** Weighted input and output tokens, and micro-cents by list price. */
 export type Metered = readonly [bigint, bigint, bigint]
@@ -126,8 +126,9 @@ export function describe(found: Disagreement): string {
 
 function figures(read: Figures | null): string {
   if (read === null) return 'nothing'
-  const [requests, prompt, cached, completion, cost] = read
-  return `${requests} requests, ${prompt}+${completion} tokens (${cached} cached), ${cost} micro-cents`
+  const [requests, prompt, cached, completion, cost, images] = read
+  const drawn = images === 0n ? '' : `${images} images, `
+  return `${requests} requests, ${prompt}+${completion} tokens (${cached} cached), ${drawn}${cost} micro-cents`
 }
 
 function tokens(read: Metered | null): string {

@@ -80,6 +80,10 @@ export interface ChargeRow {
   readonly promptTokens: bigint
   readonly cachedPromptTokens: bigint
   readonly completionTokens: bigint
+  /** Null: chat. */
+  readonly modality: 'embedding' | 'image' | null
+  readonly imageCount: number
+  readonly imagePixels: bigint
   readonly costMicrocents: bigint
   /** Where a plan covers it: the usage factor in thousandths, and what it counts on the plan's meter. */
   readonly cover: { readonly factorThousandths: number; readonly metered: Metered } | null
@@ -100,6 +104,9 @@ export async function readCharges(
     prompt: bigint
     cached: bigint
     completion: bigint
+    modality: 'embedding' | 'image' | null
+    images: number
+    pixels: bigint
     cost: bigint
     factor: number | null
     plan_input: bigint
@@ -107,8 +114,9 @@ export async function readCharges(
     list: bigint
   }>(
     `select id, admitted_at, organization_id, encode(price_hash, 'hex') as price_hash, prompt_tokens as prompt,
-       cached_prompt_tokens as cached, completion_tokens as completion, cost_microcents as cost,
-       plan_factor as factor, plan_input_tokens as plan_input, plan_output_tokens as plan_output, list_microcents as list
+       cached_prompt_tokens as cached, completion_tokens as completion, modality,
+       coalesce(image_count, 0) as images, coalesce(image_pixels, 0) as pixels, cost_microcents as cost, plan_factor factor,
+       plan_input_tokens as plan_input, plan_output_tokens as plan_output, list_microcents as list
      from charges
      where admitted_at >= $1::timestamptz and admitted_at < $3::timestamptz
        and (admitted_at, id) > ($1::timestamptz, $2::uuid)
@@ -123,6 +131,9 @@ export async function readCharges(
     promptTokens: row.prompt,
     cachedPromptTokens: row.cached,
     completionTokens: row.completion,
+    modality: row.modality,
+    imageCount: row.images,
+    imagePixels: row.pixels,
     costMicrocents: row.cost,
     cover:
       row.factor === null
@@ -162,11 +173,11 @@ export async function compareHour(db: Queryable, hourMs: number, limit: number):
   }>(
     `select organization_id, model, tier, key_id, to_json(charged) as charged, to_json(rolled_up) as rolled_up from (
        select organization_id, model, tier, key_id, array[count(*), sum(prompt_tokens), sum(cached_prompt_tokens),
-         sum(completion_tokens), sum(cost_microcents)]::bigint[]::text[] as charged
+         sum(completion_tokens), sum(cost_microcents), coalesce(sum(image_count), 0)]::bigint[]::text[] as charged
        from charges where admitted_at >= $1::timestamptz and admitted_at < $2::timestamptz group by 1, 2, 3, 4
      ) c full join (
        select organization_id, model, tier, key_id, array[sum(requests), sum(prompt_tokens), sum(cached_prompt_tokens),
-         sum(completion_tokens), sum(cost_microcents)]::bigint[]::text[] as rolled_up
+         sum(completion_tokens), sum(cost_microcents), sum(image_count)]::bigint[]::text[] as rolled_up
        from usage_rollups where hour = $1::timestamptz group by 1, 2, 3, 4
      ) r using (organization_id, model, tier, key_id)
      where charged is distinct from rolled_up limit $3::integer`,
@@ -184,8 +195,8 @@ export async function compareHour(db: Queryable, hourMs: number, limit: number):
 
 function toFigures(texts: readonly string[] | null): Figures | null {
   if (texts === null) return null
-  const [requests = '0', prompt = '0', cached = '0', completion = '0', cost = '0'] = texts
-  return [BigInt(requests), BigInt(prompt), BigInt(cached), BigInt(completion), BigInt(cost)]
+  const [requests = '0', prompt = '0', cached = '0', completion = '0', cost = '0', images = '0'] = texts
+  return [BigInt(requests), BigInt(prompt), BigInt(cached), BigInt(completion), BigInt(cost), BigInt(images)]
 }
 
 /** An organization for which a day's sums do not agree. Micro-cents. */

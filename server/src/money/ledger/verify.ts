@@ -10,7 +10,7 @@ import { toHex } from '../../kernel/ids.ts'
 import { DAY_MS, HOUR_MS } from '../../kernel/time.ts'
 import type { TokenUsage } from '../../upstream/spec.ts'
 import { verifyPlanHours } from '../plan/verify.ts'
-import { priceTokens, weightedTokens } from '../pricing.ts'
+import { priceEmbeddings, priceImages, priceTokens, weightedTokens } from '../pricing.ts'
 import type { Disagreement, Metered } from './disagreement.ts'
 import {
   type ChargeRow,
@@ -139,11 +139,22 @@ function checkCharge(charge: ChargeRow, price: PriceTable | 'missing' | 'altered
     cachedPromptTokens: Number(charge.cachedPromptTokens),
     completionTokens: Number(charge.completionTokens),
   }
-  const recomputed = priceTokens(rateAt(price, charge.admittedAtMs), usage)
+  const recomputed = listPrice(charge, price, usage)
   if (charge.cover !== null) return checkCover(charge, charge.cover, usage, recomputed)
   return recomputed === costMicrocents
     ? null
     : { kind: 'cost', organizationId, chargeId, charged: costMicrocents, recomputed }
+}
+
+/** What a charge costs without a plan; an image's price on a call of another kind, or the other way, is 0: never charged. */
+function listPrice(charge: ChargeRow, price: PriceTable, usage: TokenUsage): bigint {
+  if (charge.modality === 'image') {
+    if (price.kind !== 'image' && price.kind !== 'megapixel') return 0n
+    return priceImages(price, charge.imageCount, Number(charge.imagePixels))
+  }
+  if (price.kind !== 'tokens' && price.kind !== 'tokens_by_time') return 0n
+  const rate = rateAt(price, charge.admittedAtMs)
+  return charge.modality === 'embedding' ? priceEmbeddings(rate, usage.promptTokens) : priceTokens(rate, usage)
 }
 
 function checkCover(

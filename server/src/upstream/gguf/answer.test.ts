@@ -26,6 +26,7 @@ async function serve(generate: (generation: Generation) => Promise<void>) {
     contextTokens: 2048,
     device: 'cpu',
     sequences: new Pool([{} as LlamaContextSequence], 0),
+    embedder: { embed: () => Promise.reject(new Error('there are no embeddings here')) },
     render: () => ({ history: [], tokens: [] }),
     roomTokens: () => 2000,
     async generate(_, generation) {

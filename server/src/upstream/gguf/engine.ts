@@ -13,6 +13,7 @@ import {
   type Token,
 } from 'node-llama-cpp'
 import type { ChatMessage, FinishReason, TokenUsage } from '../spec.ts'
+import { createEmbedder, type Embedder } from './embedder.ts'
 import { Pool } from './pool.ts'
 
 /** Context of a sequence where the settings name none; more costs memory for every sequence, used or not. */
@@ -82,6 +83,7 @@ export interface Engine {
   readonly contextTokens: number
   readonly device: string
   readonly sequences: Pool<LlamaContextSequence>
+  readonly embedder: Embedder
   render(messages: readonly ChatMessage[]): Prompt
   /** How many tokens an answer to this prompt may have; under 1 where the prompt does not fit. */
   roomTokens(prompt: Prompt): number
@@ -101,6 +103,11 @@ export async function loadEngine(settings: EngineSettings, log: (line: string) =
     contextSize: Math.min(wanted, model.trainContextSize),
     threads,
   })
+  const embedder = createEmbedder(model, {
+    contextTokens: Math.min(wanted, model.trainContextSize),
+    threads,
+    maximumWaiting: settings.maximumWaiting,
+  })
   const chatWrapper = resolveChatWrapper(model)
   const sequences = Array.from({ length: settings.sequences }, () => context.getSequence())
   return {
@@ -108,6 +115,7 @@ export async function loadEngine(settings: EngineSettings, log: (line: string) =
     contextTokens: context.contextSize,
     device: llama.gpu === false ? 'cpu' : llama.gpu,
     sequences: new Pool(sequences, settings.maximumWaiting),
+    embedder,
     render: (messages) => render(messages, chatWrapper, model),
     roomTokens: (prompt) => context.contextSize - RESERVED_TOKENS - prompt.tokens.length,
     generate: (sequence, generation) => generate(sequence, chatWrapper, generation),

@@ -1,8 +1,10 @@
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { z } from 'zod'
 import { answerChat, type Counters, type ServeOptions } from './answer.ts'
+import { answerEmbeddings } from './embeddings.ts'
 import { sendError, sendJson } from './reply.ts'
-import { chatRequestSchema } from './wire.ts'
+import { chatRequestSchema, embeddingsRequestSchema } from './wire.ts'
 
 /** The gateway refuses bodies of half this size; what comes here is from the gateway. */
 const MAXIMUM_BODY_BYTES = 32 * 1024 * 1024
@@ -14,7 +16,7 @@ export interface EngineStats extends Counters {
   readonly waiting: number
 }
 
-/** OpenAI's chat completions over one engine: `/v1/chat/completions` (streamed only), `/v1/models`, and `/stats`. */
+/** OpenAI's endpoints over one engine: `/v1/chat/completions` (streamed only), `/v1/embeddings`, `/v1/models`, and `/stats`. */
 export function createChatServer(options: ServeOptions): Server {
   const counters: Counters = { finished: 0, cancelled: 0, failed: 0, completionTokens: 0 }
   const secret = digest(`Bearer ${options.bearer}`)
@@ -51,8 +53,11 @@ async function route(
     sendJson(response, 200, stats)
   } else if (target === 'POST /v1/chat/completions') {
     await chat(request, response, options, counters)
+  } else if (target === 'POST /v1/embeddings') {
+    const body = await readRequest(request, response, embeddingsRequestSchema)
+    if (body !== null) await answerEmbeddings(body, response, options, counters)
   } else {
-    sendError(response, 404, 'not_found', 'this server has /v1/chat/completions and /v1/models')
+    sendError(response, 404, 'not_found', 'this server has /v1/chat/completions, /v1/embeddings and /v1/models')
   }
 }
 
@@ -62,23 +67,32 @@ async function chat(
   options: ServeOptions,
   counters: Counters,
 ): Promise<void> {
-  const body = await readBody(request)
-  if (body === null) {
-    sendError(response, 413, 'request_too_large', `send at most ${MAXIMUM_BODY_BYTES} bytes`)
-    return
-  }
-  const parsed = chatRequestSchema.safeParse(body)
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]
-    sendError(response, 400, 'invalid_request', issue?.message ?? 'not a chat request', issue?.path.join('.') ?? null)
-    return
-  }
+  const body = await readRequest(request, response, chatRequestSchema)
+  if (body === null) return
   const head = {
     id: `chatcmpl-${randomUUID()}`,
     created: Math.floor(options.clock.now() / 1000),
     model: options.engine.model,
   }
-  await answerChat(parsed.data, head, response, options, counters)
+  await answerChat(body, head, response, options, counters)
+}
+
+/** The body of a request, or null where it is none: that has been answered then. */
+async function readRequest<T>(
+  request: IncomingMessage,
+  response: ServerResponse,
+  schema: z.ZodType<T>,
+): Promise<T | null> {
+  const body = await readBody(request)
+  if (body === null) {
+    sendError(response, 413, 'request_too_large', `send at most ${MAXIMUM_BODY_BYTES} bytes`)
+    return null
+  }
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return parsed.data
+  const issue = parsed.error.issues[0]
+  sendError(response, 400, 'invalid_request', issue?.message ?? 'not such a request', issue?.path.join('.') ?? null)
+  return null
 }
 
 /** The body as JSON (undefined where it is none), or null where it is too large. */

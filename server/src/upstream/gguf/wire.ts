@@ -13,6 +13,16 @@ export const chatRequestSchema = z.object({
 
 export type ChatRequest = z.infer<typeof chatRequestSchema>
 
+/** What the child reads of OpenAI's embeddings request. */
+export const embeddingsRequestSchema = z.object({
+  model: z.string(),
+  input: z.array(z.string().min(1)).min(1),
+  encoding_format: z.literal('float').nullish(),
+  dimensions: z.int().min(1).nullish(),
+})
+
+export type EmbeddingsRequest = z.infer<typeof embeddingsRequestSchema>
+
 export interface ChunkHead {
   readonly id: string
   readonly created: number

@@ -1,6 +1,8 @@
 import type { Clock } from '../../kernel/time.ts'
 import type { Upstream } from '../spec.ts'
 import { SandboxAnswer } from './answer.ts'
+import { sandboxDraw } from './draw.ts'
+import { sandboxEmbed } from './embed.ts'
 import { planOf } from './plan.ts'
 import type { SandboxSettings } from './settings.ts'
 
@@ -22,5 +24,7 @@ export function sandboxUpstream({ name, settings, clock }: SandboxUpstreamOption
         return Promise.reject(error)
       }
     },
+    draw: (call, signal) => sandboxDraw(call, settings, clock, signal),
+    embed: (call, signal) => sandboxEmbed(call, settings, clock, signal),
   }
 }

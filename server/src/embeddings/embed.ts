@@ -1,0 +1,195 @@
+/** The story of one call for embeddings: admit, call the upstream, write the answer, settle, reply. */
+
+import type { Catalog, Served } from '../catalog/model.ts'
+import { rateAt } from '../catalog/price.ts'
+import { type Refusal, refusal } from '../kernel/errors.ts'
+import type { Log } from '../kernel/log.ts'
+import { ok, type Result, refused } from '../kernel/result.ts'
+import type { Clock } from '../kernel/time.ts'
+import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Outcome } from '../money/charge.ts'
+import { settleEmbeddings } from '../money/settle.ts'
+import type { ChatTarget } from '../routing/attempt.ts'
+import type { RoutingMetrics } from '../routing/open.ts'
+import { toRefusal } from '../routing/refusal.ts'
+import { askWhole } from '../routing/whole.ts'
+import { type Embedded, UpstreamFailure, type UpstreamFailureKind } from '../upstream/spec.ts'
+import type { VectorWork } from '../upstream/vectors/work.ts'
+import { TooManyBytes } from '../upstream/vectors/write.ts'
+import { type EmbeddingsRequest, promptTokensAtMost, worstCase } from './request.ts'
+import { aroundData } from './wire.ts'
+
+/** Bytes of one answer. */
+const ANSWER_MOST_BYTES = 64 << 20
+
+/** The fewest bytes that a number takes in an answer, with its comma: what asks for more than fits is not begun. */
+const NUMBER_LEAST_BYTES = 2
+
+export interface EmbeddingsMetrics extends RoutingMetrics {
+  /** Of a call that was charged. */
+  tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
+  /** The charge of a call is durable, so long after its admission. */
+  charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
+  /** A call could not be admitted from memory; so long it took until it was, or was refused. */
+  waitedForMoney(elapsedMs: number): void
+  refusedForMoney(code: string): void
+}
+
+export interface EmbeddingsDependencies {
+  readonly clock: Clock
+  readonly log: Log
+  readonly money: Money
+  readonly catalog: () => Catalog
+  /** The clients of a tier's targets, in the order they are tried. */
+  readonly targets: (served: Served) => readonly ChatTarget[]
+  readonly vectors: VectorWork
+  /** Counts tokens where the upstream reported none. Never rejects. */
+  readonly countTokens: (texts: readonly string[]) => Promise<number>
+  readonly metrics?: EmbeddingsMetrics
+}
+
+export interface EmbeddingsReply {
+  /** The whole EmbeddingsResponse, as JSON in UTF-8. */
+  readonly body: Uint8Array<ArrayBuffer>
+  readonly costMicrocents: bigint
+}
+
+/**
+ * Answers a request for embeddings. A refusal means that nothing was charged. `signal` says that the client is gone: the
+ * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
+ */
+export async function embed(
+  dependencies: EmbeddingsDependencies,
+  caller: { readonly organizationId: string; readonly keyId: string },
+  served: Served,
+  request: EmbeddingsRequest,
+  signal: AbortSignal,
+): Promise<Result<EmbeddingsReply>> {
+  if (request.inputs.length * (request.dimensions ?? 1) * NUMBER_LEAST_BYTES > ANSWER_MOST_BYTES)
+    return refused(TOO_LARGE)
+  const { model, tier } = served
+  const tokensAtMost = promptTokensAtMost(request.inputs, model)
+  const { clock, metrics } = dependencies
+  const startedAtMs = clock.monotonicMs()
+  const passed = admit(
+    dependencies.money,
+    { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
+    (admittedAtMs) => worstCase(rateAt(tier.price, admittedAtMs), tokensAtMost),
+    model,
+  )
+  const admission = passed instanceof Promise ? await passed : passed
+  if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
+  if (!admission.ok) {
+    metrics?.refusedForMoney(admission.refusal.code)
+    return admission
+  }
+  const admitted = admission.value
+  const admittedMonotonicMs = clock.monotonicMs()
+  try {
+    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, signal)
+    metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
+    return ok(reply)
+  } catch (error) {
+    // Once it is charged it is spent; whatever failed then, the answer did not.
+    if (admitted.hold.isOpen) admitted.hold.release()
+    return refused(explain(dependencies, error, admitted, signal))
+  }
+}
+
+async function answer(
+  dependencies: EmbeddingsDependencies,
+  admitted: Admitted,
+  served: Served,
+  request: EmbeddingsRequest,
+  tokensAtMost: number,
+  signal: AbortSignal,
+): Promise<EmbeddingsReply> {
+  const { clock, log, money, vectors, metrics } = dependencies
+  const { inputs, dimensions, user, format } = request
+  const { deadlines } = dependencies.catalog()
+  const ask = ({ upstream, model }: ChatTarget, attemptSignal: AbortSignal, connectMs: number): Promise<Embedded> => {
+    if (upstream.embed === undefined) throw new UpstreamFailure('misconfigured', 'it has no embeddings', false)
+    return upstream.embed({ model, inputs, dimensions, user }, attemptSignal, connectMs)
+  }
+  const { target, answer: embedded } = await askWhole(dependencies.targets(served), ask, {
+    signal,
+    deadlines,
+    clock,
+    log,
+    attemptMs: deadlines.firstByteMs,
+    isRepeatable: true,
+    ...(metrics === undefined ? {} : { metrics }),
+  })
+  const { promptTokens, estimated } = await countOf(dependencies, embedded, inputs, tokensAtMost)
+  // Before it is charged: an answer that turns out too large costs nothing.
+  const body = await vectors.write({
+    values: embedded.values,
+    dimensions: embedded.dimensions,
+    format,
+    ...aroundData(served.model.id, promptTokens),
+    maxBytes: ANSWER_MOST_BYTES,
+  })
+  const costMicrocents = await settleEmbeddings(
+    money,
+    admitted,
+    rateAt(served.tier.price, admitted.admission.admittedAtMs),
+    { promptTokens, estimated, target: `${target.upstream.name}/${target.model}` },
+  )
+  metrics?.tokens(served.model.id, promptTokens, 0, 0)
+  return { body, costMicrocents }
+}
+
+/**
+ * What the upstream reported, where these inputs can come to it; else a count of ours (C4). Never more than what the hold
+ * is for: a charge above it could take the balance below zero.
+ */
+async function countOf(
+  { countTokens }: EmbeddingsDependencies,
+  { promptTokens }: Embedded,
+  inputs: readonly string[],
+  tokensAtMost: number,
+): Promise<{ readonly promptTokens: number; readonly estimated: boolean }> {
+  if (promptTokens !== null && promptTokens <= tokensAtMost) return { promptTokens, estimated: false }
+  return { promptTokens: Math.min(await countTokens(inputs), tokensAtMost), estimated: true }
+}
+
+const TOO_LARGE = refusal(
+  'upstream_response_too_large',
+  'The vectors would have more than 64 MiB, the most that one answer may have. Nothing was charged. Send fewer inputs, or ask for fewer dimensions.',
+)
+
+const TOO_LONG = refusal(
+  'context_length_exceeded',
+  "An input does not fit the model's context. Nothing was charged. Shorten it, or send it in parts.",
+  { param: 'input' },
+)
+
+const REJECTED = refusal(
+  'invalid_request',
+  'The model does not take this request. Nothing was charged. Check the texts, and leave out dimensions.',
+)
+
+/** Nobody reads this; it ends the request. */
+const CLIENT_GONE = refusal('upstream_unavailable', 'The client closed the connection. Nothing was charged.')
+
+/** Where embeddings say more than what is said of every model. */
+const OWN_WORDS: Readonly<Partial<Record<UpstreamFailureKind, Refusal>>> = {
+  too_large: TOO_LARGE,
+  context_length: TOO_LONG,
+  rejected: REJECTED,
+}
+
+/** In the client's words (C7); the operator's are in the log. */
+function explain(
+  { log }: EmbeddingsDependencies,
+  error: unknown,
+  { admission }: Admitted,
+  signal: AbortSignal,
+): Refusal {
+  if (error instanceof TooManyBytes) return TOO_LARGE
+  if (error instanceof UpstreamFailure)
+    return (error.publicMessage === null && OWN_WORDS[error.kind]) || toRefusal(error)
+  if (signal.aborted) return CLIENT_GONE
+  log.error({ err: error, chargeId: admission.chargeId }, 'a call for embeddings failed')
+  return refusal('internal_error', 'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.')
+}

@@ -1,0 +1,163 @@
+/** The story of one call for images: admit, call the upstream, measure, settle, reply. */
+
+import type { Catalog, Served } from '../catalog/model.ts'
+import type { ImagePrice, PriceTable } from '../catalog/price.ts'
+import { type Refusal, refusal } from '../kernel/errors.ts'
+import type { Log } from '../kernel/log.ts'
+import { ok, type Result, refused } from '../kernel/result.ts'
+import { type Clock, SECOND_MS } from '../kernel/time.ts'
+import { type Admitted, admit, type Money } from '../money/admit.ts'
+import type { Outcome } from '../money/charge.ts'
+import { settleImages } from '../money/settle.ts'
+import type { ChatTarget } from '../routing/attempt.ts'
+import type { RoutingMetrics } from '../routing/open.ts'
+import { toRefusal } from '../routing/refusal.ts'
+import { askWhole } from '../routing/whole.ts'
+import { type Drawn, UpstreamFailure } from '../upstream/spec.ts'
+import { measurePixels } from './measure.ts'
+import { type ImagesRequest, worstCase } from './request.ts'
+
+export interface ImagesMetrics extends RoutingMetrics {
+  /** The charge of a call is durable, so long after its admission. */
+  charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
+  /** A call could not be admitted from memory; so long it took until it was, or was refused. */
+  waitedForMoney(elapsedMs: number): void
+  refusedForMoney(code: string): void
+}
+
+export interface ImagesDependencies {
+  readonly clock: Clock
+  readonly log: Log
+  readonly money: Money
+  readonly catalog: () => Catalog
+  /** The clients of a tier's targets, in the order they are tried. */
+  readonly targets: (served: Served) => readonly ChatTarget[]
+  readonly metrics?: ImagesMetrics
+}
+
+export interface ImagesReply {
+  readonly createdSeconds: number
+  /** In base64; at least one, perhaps fewer than asked for. What is charged is what is here. */
+  readonly images: readonly string[]
+  readonly costMicrocents: bigint
+}
+
+/**
+ * Answers a request for images. A refusal means that nothing was charged. `signal` says that the client is gone: the
+ * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
+ */
+export async function generate(
+  dependencies: ImagesDependencies,
+  caller: { readonly organizationId: string; readonly keyId: string },
+  served: Served,
+  request: ImagesRequest,
+  signal: AbortSignal,
+): Promise<Result<ImagesReply>> {
+  const { model, tier } = served
+  const price = imagePriceOf(tier.price)
+  const { clock, metrics } = dependencies
+  const startedAtMs = clock.monotonicMs()
+  const passed = admit(
+    dependencies.money,
+    { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
+    () => worstCase(price, request),
+    model,
+  )
+  const admission = passed instanceof Promise ? await passed : passed
+  if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
+  if (!admission.ok) {
+    metrics?.refusedForMoney(admission.refusal.code)
+    return admission
+  }
+  const admitted = admission.value
+  const admittedMonotonicMs = clock.monotonicMs()
+  try {
+    const reply = await answer(dependencies, admitted, served, price, request, signal)
+    metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
+    return ok(reply)
+  } catch (error) {
+    // Once it is charged it is spent; whatever failed then, the answer did not.
+    if (admitted.hold.isOpen) admitted.hold.release()
+    return refused(explain(dependencies, error, admitted, signal))
+  }
+}
+
+/** The settings give image models no other. */
+function imagePriceOf(price: PriceTable): ImagePrice {
+  if (price.kind === 'image' || price.kind === 'megapixel') return price
+  throw new Error(`a price by ${price.kind} is none of images`)
+}
+
+async function answer(
+  dependencies: ImagesDependencies,
+  admitted: Admitted,
+  served: Served,
+  price: ImagePrice,
+  request: ImagesRequest,
+  signal: AbortSignal,
+): Promise<ImagesReply> {
+  const { clock, log, money, metrics } = dependencies
+  const { prompt, count, size } = request
+  const { deadlines } = dependencies.catalog()
+  const ask = ({ upstream, model }: ChatTarget, attemptSignal: AbortSignal, connectMs: number): Promise<Drawn> => {
+    if (upstream.draw === undefined) throw new UpstreamFailure('misconfigured', 'it makes no images', false)
+    return upstream.draw({ model, prompt, count, size }, attemptSignal, connectMs)
+  }
+  const { target, answer: drawn } = await askWhole(dependencies.targets(served), ask, {
+    signal,
+    deadlines,
+    clock,
+    log,
+    // An answer begins when all of it is made.
+    attemptMs: deadlines.wholeMs,
+    isRepeatable: false,
+    ...(metrics === undefined ? {} : { metrics }),
+  })
+  const { images, pixels } = keepImages(drawn, request)
+  if (images.length === 0) {
+    log.warn({ upstream: target.upstream.name, model: target.model }, 'an upstream sent images of no known format')
+    throw new UpstreamFailure('faulty', 'there is no image in the answer', false)
+  }
+  const costMicrocents = await settleImages(money, admitted, price, {
+    images: { count: images.length, pixels },
+    target: `${target.upstream.name}/${target.model}`,
+  })
+  const { admittedAtMs } = admitted.admission
+  return { createdSeconds: Math.floor(admittedAtMs / SECOND_MS), images, costMicrocents }
+}
+
+/** What is delivered, and so charged: images that are some, no more than were asked for, none larger than was. */
+function keepImages(drawn: Drawn, { count, pixelsMost }: ImagesRequest): { images: readonly string[]; pixels: number } {
+  const images: string[] = []
+  let pixels = 0
+  for (const image of drawn) {
+    const measured = images.length < count ? measurePixels(image) : null
+    if (measured === null) continue
+    images.push(image)
+    pixels += Math.min(measured, pixelsMost)
+  }
+  return { images, pixels }
+}
+
+const REJECTED = refusal(
+  'invalid_request',
+  'The model does not take this request. Nothing was charged. Say it in other words, or ask for another size.',
+)
+
+const TOO_LONG = refusal('context_length_exceeded', 'The prompt is too long for the model. Shorten it.', {
+  param: 'prompt',
+})
+
+/** Nobody reads this; it ends the request. */
+const CLIENT_GONE = refusal('upstream_unavailable', 'The client closed the connection. Nothing was charged.')
+
+/** In the client's words (C7); the operator's are in the log. */
+function explain({ log }: ImagesDependencies, error: unknown, { admission }: Admitted, signal: AbortSignal): Refusal {
+  if (error instanceof UpstreamFailure) {
+    if (error.publicMessage === null && error.kind === 'rejected') return REJECTED
+    return error.publicMessage === null && error.kind === 'context_length' ? TOO_LONG : toRefusal(error)
+  }
+  if (signal.aborted) return CLIENT_GONE
+  log.error({ err: error, chargeId: admission.chargeId }, 'a call for images failed')
+  return refusal('internal_error', 'The call failed here, unexpectedly. Nothing was charged; it is safe to try again.')
+}

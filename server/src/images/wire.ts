@@ -1,0 +1,7 @@
+import type { ImagesReply } from './generate.ts'
+
+/** The reply as ImagesResponse. Base64 needs no escaping, and images are large: they are put in as they are. */
+export function imagesToWire({ createdSeconds, images }: ImagesReply): string {
+  const data = images.map((image) => `{"b64_json":"${image}"}`).join(',')
+  return `{"created":${createdSeconds},"data":[${data}],"usage":{"image_count":${images.length}}}`
+}

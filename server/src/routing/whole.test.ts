@@ -1,0 +1,101 @@
+import { beforeEach, expect, test } from 'bun:test'
+import { TurnedClock } from '../../test/clock.ts'
+import { SILENCE } from '../../test/silence.ts'
+import { type Upstream, UpstreamFailure } from '../upstream/spec.ts'
+import type { ChatTarget } from './attempt.ts'
+import { askWhole } from './whole.ts'
+
+let clock: TurnedClock
+let client: AbortController
+let attempts: string[]
+let asked: string[]
+let signals: AbortSignal[]
+beforeEach(() => {
+  clock = new TurnedClock()
+  client = new AbortController()
+  attempts = []
+  asked = []
+  signals = []
+})
+
+const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, wholeMs: 60_000 }
+const target = (name: string): ChatTarget => ({ upstream: { name } as Upstream, model: 'm' })
+
+/** Asks these targets; each does what is said for its name. */
+function ask(does: Readonly<Record<string, Error | string | 'silence'>>, more: { isRepeatable?: boolean } = {}) {
+  const targets = Object.keys(does).map(target)
+  const send = ({ upstream: { name } }: ChatTarget, signal: AbortSignal): Promise<string> => {
+    asked.push(name)
+    signals.push(signal)
+    const done = does[name]
+    if (done === 'silence') return new Promise(() => {})
+    return done instanceof Error ? Promise.reject(done) : Promise.resolve(done ?? '')
+  }
+  return askWhole(targets, send, {
+    signal: client.signal,
+    deadlines: DEADLINES,
+    clock,
+    log: SILENCE,
+    attemptMs: 10_000,
+    isRepeatable: more.isRepeatable ?? true,
+    metrics: { attempt: (name, outcome, elapsedMs) => attempts.push(`${name} ${outcome} ${elapsedMs}`) },
+  }).then(
+    ({ answer }) => answer,
+    (error) => (error instanceof UpstreamFailure ? `${error.kind}!` : String(error)),
+  )
+}
+
+const away = new UpstreamFailure('unavailable', 'x', true)
+
+test('the first that answers answers, and nobody is asked after it', async () => {
+  expect(await ask({ a: away, b: 'b', c: 'c' })).toBe('b')
+  expect(attempts).toEqual(['a unavailable 0', 'b answered 0'])
+  expect(clock.pending).toBe(0)
+})
+
+test('a failure that may not go on ends it; where all fail, the last one is told', async () => {
+  expect(await ask({ a: new UpstreamFailure('faulty', 'x', false), b: 'b' })).toBe('faulty!')
+  expect(await ask({ a: new UpstreamFailure('timeout', 'x', true), b: away })).toBe('unavailable!')
+  expect(await ask({})).toBe('unavailable!')
+})
+
+test('a fault of our own is a faulty answer, and is not quoted', async () => {
+  expect(await ask({ a: new TypeError('secret') })).toBe('faulty!')
+})
+
+test('one that is silent is cancelled at its deadline; what may be repeated goes to the next', async () => {
+  const answer = ask({ a: 'silence', b: 'b' })
+  await clock.turn(9_999)
+  expect(asked).toEqual(['a'])
+  await clock.turn(1)
+  expect(await answer).toBe('b')
+  expect(signals[0]?.aborted).toBe(true)
+  expect(attempts).toEqual(['a timeout 10000', 'b answered 0'])
+})
+
+test('what may not be repeated goes to nobody else after a deadline', async () => {
+  const answer = ask({ a: 'silence', b: 'b' }, { isRepeatable: false })
+  await clock.turn(10_000)
+  expect(await answer).toBe('timeout!')
+  expect(asked).toEqual(['a'])
+  expect(clock.pending).toBe(0)
+})
+
+test('the deadline of the whole call stands above those of its attempts', async () => {
+  const silent = Object.fromEntries([...'abcdefgh'].map((name) => [name, 'silence']))
+  const answer = ask(silent)
+  for (let turn = 0; turn < 6; turn += 1) await clock.turn(10_000)
+  expect(await answer).toBe('timeout!')
+  expect(asked).toHaveLength(6)
+})
+
+test('a client that leaves cancels it, and nobody else is asked', async () => {
+  const answer = ask({ a: 'silence', b: 'b' })
+  await clock.turn(10)
+  client.abort('left')
+  expect(await answer).toBe('left')
+  expect(signals[0]?.aborted).toBe(true)
+  expect(attempts).toEqual(['a cancelled 10'])
+  expect(clock.pending).toBe(0)
+  expect(await ask({ a: 'a' })).toBe('left')
+})

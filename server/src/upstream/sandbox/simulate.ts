@@ -1,0 +1,49 @@
+import type { Clock } from '../../kernel/time.ts'
+import { UpstreamFailure } from '../spec.ts'
+import { type Directive, takeDirective, wrong } from './directive.ts'
+import type { SandboxSettings } from './settings.ts'
+
+/** The parts of a directive that mean something where no tokens are generated. */
+const PARTS_WITHOUT_TOKENS: ReadonlySet<string> = new Set<keyof Directive>([
+  'prompt_tokens',
+  'no_usage',
+  'first_token_ms',
+  'fail',
+])
+
+/**
+ * What comes before simulated embeddings and images: the directive in `text`, the time until the answer, the failure that
+ * is asked for. Resolves with the text without its directive. Throws UpstreamFailure, or the signal's reason.
+ */
+export async function simulate(
+  text: string,
+  settings: SandboxSettings,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<{ readonly directive: Directive; readonly rest: string }> {
+  const { directive, rest } = takeDirective(text)
+  const other = Object.keys(directive).find((name) => !PARTS_WITHOUT_TOKENS.has(name))
+  if (other !== undefined) throw wrong(`${other} is for chat`)
+  await wait(directive.first_token_ms ?? settings.firstTokenMs, clock, signal)
+  const kind = directive.fail ?? settings.failure?.kind ?? null
+  if (kind !== null) {
+    throw new UpstreamFailure(kind, 'simulated', kind === 'unavailable' || kind === 'timeout')
+  }
+  return { directive, rest }
+}
+
+function wait(delayMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted()
+  if (delayMs === 0) return Promise.resolve()
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      cancelTimer()
+      reject(signal.reason)
+    }
+    const cancelTimer = clock.after(delayMs, () => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+}

@@ -1,0 +1,22 @@
+import { type DrawCall, UpstreamFailure } from '../spec.ts'
+
+/** What in a prompt is no prompt for this server: settings of its own, with which a client could ask for anything. */
+const SETTINGS_TAG = 'sd_cpp_extra_args'
+
+/**
+ * The body of a call. Left to itself the server draws every prompt from one and the same seed; the only place where it takes
+ * another is within the prompt. Throws a `rejected` UpstreamFailure for a prompt that tries to do so itself.
+ */
+export function drawToSdcpp({ model, prompt, count, size }: DrawCall): string {
+  if (prompt.includes(SETTINGS_TAG)) {
+    const message = `The prompt must not hold '${SETTINGS_TAG}': say in words what is to be seen.`
+    throw new UpstreamFailure('rejected', 'the prompt holds settings of the server', false, null, message)
+  }
+  return JSON.stringify({
+    model,
+    prompt: `${prompt}<${SETTINGS_TAG}>{"seed":-1}</${SETTINGS_TAG}>`,
+    n: count,
+    size: size === null ? undefined : `${size.width}x${size.height}`,
+    output_format: 'png',
+  })
+}

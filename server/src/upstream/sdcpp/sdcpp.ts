@@ -1,0 +1,42 @@
+import type { Http } from '../../io/http.ts'
+import type { Clock } from '../../kernel/time.ts'
+import { drawnFromWire, IMAGES_MOST_BYTES } from '../openai/draw.ts'
+import { failureOfStatus } from '../openai/failure.ts'
+import { type Upstream, UpstreamFailure } from '../spec.ts'
+import { postForWhole, wholeHeaders } from '../whole.ts'
+import { drawToSdcpp } from './request.ts'
+
+export interface SdcppUpstreamOptions {
+  /** Its name in the settings file. */
+  readonly name: string
+  /** Where `/images/generations` is appended, such as `http://127.0.0.1:1234/v1`. */
+  readonly baseUrl: string
+  /** For a proxy in front of it; null: nothing is sent. */
+  readonly apiKey: string | null
+  readonly extraHeaders: Readonly<Record<string, string>>
+  readonly http: Http
+  readonly clock: Clock
+}
+
+/** stable-diffusion.cpp's server: one model, one image at a time. */
+export function sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock }: SdcppUpstreamOptions): Upstream {
+  const headers = wholeHeaders(extraHeaders, apiKey)
+  return {
+    name,
+    // The settings give it no chat models.
+    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images only', false)),
+    async draw(call, signal, connectMs) {
+      const pieces = await postForWhole(http, clock, {
+        url: `${baseUrl}/images/generations`,
+        headers,
+        body: drawToSdcpp(call),
+        signal,
+        connectMs,
+        maxBytes: IMAGES_MOST_BYTES,
+        isRepeatable: false,
+        failureOfStatus,
+      })
+      return drawnFromWire(pieces)
+    },
+  }
+}

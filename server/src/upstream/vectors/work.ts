@@ -1,0 +1,89 @@
+import { Worker } from 'node:worker_threads'
+import type { Log } from '../../kernel/log.ts'
+import { BadVectors, type ReadVectors, readVectors } from './read.ts'
+import type { VectorAnswer, VectorTask } from './worker.ts'
+import { TooManyBytes, type VectorText, writeVectors } from './write.ts'
+
+/** Up to here reading and writing take the event loop some 5 ms at most; what is larger is done in another thread. */
+const READ_HERE_BYTES = 1 << 20
+const WRITE_HERE_NUMBERS = 16_384
+
+/** Reads and writes vectors without holding up other calls. */
+export interface VectorWork {
+  /**
+   * As `readVectors`, of a text in UTF-8. Takes the pieces over, each of which has a buffer to itself: nobody may use them
+   * afterwards.
+   */
+  read(pieces: readonly Uint8Array<ArrayBuffer>[], count: number): Promise<ReadVectors>
+  /** As `writeVectors`; takes the values over. */
+  write(text: VectorText): Promise<Uint8Array<ArrayBuffer>>
+  close(): Promise<void>
+}
+
+interface Waiting {
+  resolve(answer: VectorAnswer): void
+  reject(error: unknown): void
+}
+
+/** With one thread, started when first needed. When that fails, the work given to it fails, and the next work starts another. */
+export function createVectorWork(log: Log): VectorWork {
+  const waiting = new Map<number, Waiting>()
+  let worker: Worker | null = null
+  let nextId = 0
+
+  const giveUp = (error: unknown) => {
+    worker = null
+    for (const { reject } of waiting.values()) reject(error)
+    waiting.clear()
+  }
+  const start = (): Worker => {
+    const started = new Worker(new URL('./worker.ts', import.meta.url))
+    const fail = (error: unknown) => {
+      if (worker !== started) return
+      log.error({ err: error, tasks: waiting.size }, 'the thread for vectors failed')
+      giveUp(error)
+    }
+    started.on('message', (answer: VectorAnswer) => {
+      waiting.get(answer.id)?.resolve(answer)
+      waiting.delete(answer.id)
+    })
+    started.on('error', fail)
+    started.on('exit', (code) => fail(new Error(`it ended with code ${code}`)))
+    // It has nothing to say unless it is asked, so it keeps no process alive.
+    started.unref()
+    return started
+  }
+  const ask = async (make: (id: number) => VectorTask, moved: ArrayBuffer[]): Promise<VectorAnswer> => {
+    worker ??= start()
+    const id = nextId++
+    const asked = worker
+    const answer = await new Promise<VectorAnswer>((resolve, reject) => {
+      waiting.set(id, { resolve, reject })
+      asked.postMessage(make(id), moved)
+    })
+    if (answer.kind === 'bad') throw new BadVectors(answer.reason)
+    if (answer.kind === 'too_many_bytes') throw new TooManyBytes()
+    return answer
+  }
+  return {
+    async read(pieces, count) {
+      const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0)
+      if (bytes <= READ_HERE_BYTES) return readVectors(Buffer.concat(pieces).toString(), count)
+      const moved = pieces.map(({ buffer }) => buffer)
+      const answer = await ask((id) => ({ id, kind: 'read', pieces, count }), moved)
+      if (answer.kind !== 'read') throw new Error('the thread for vectors answered something else')
+      return answer.read
+    },
+    async write(text) {
+      if (text.values.length <= WRITE_HERE_NUMBERS) return writeVectors(text)
+      const answer = await ask((id) => ({ id, kind: 'write', text }), [text.values.buffer])
+      if (answer.kind !== 'written') throw new Error('the thread for vectors answered something else')
+      return answer.bytes
+    },
+    async close() {
+      const ending = worker
+      giveUp(new Error('the thread for vectors was ended'))
+      await ending?.terminate()
+    },
+  }
+}

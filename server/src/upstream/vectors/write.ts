@@ -1,0 +1,76 @@
+/** Vectors as the `data` of EmbeddingsResponse. Pure. */
+
+export type VectorFormat = 'float' | 'base64'
+
+/** More bytes than one answer may have. */
+export class TooManyBytes extends Error {}
+
+/** Powers of ten with which most 32-bit floats of a vector can be written in their shortest form. */
+const SCALES = [1e8, 1e9, 1e10, 1e11] as const
+
+/**
+ * The fewest decimals, or nearly, that name this 32-bit float and no other. Half as long as what JSON makes of it, which
+ * names a 64-bit one.
+ */
+export function shortest(value: number): string {
+  for (const scale of SCALES) {
+    const rounded = Math.round(value * scale) / scale
+    if (Math.fround(rounded) === value) return String(rounded)
+  }
+  return String(value)
+}
+
+/** What is to be written. */
+export interface VectorText {
+  /** One vector of `dimensions` numbers after the other. */
+  readonly values: Float32Array<ArrayBuffer>
+  readonly dimensions: number
+  readonly format: VectorFormat
+  /** What stands around the list; ASCII. */
+  readonly before: string
+  readonly after: string
+  readonly maxBytes: number
+}
+
+/** The list of Embedding objects, and what stands around it. Throws {@link TooManyBytes} as soon as it has more than may be. */
+export function writeVectors(text: VectorText): Uint8Array<ArrayBuffer> {
+  const { values, dimensions, format, before, after, maxBytes } = text
+  const count = values.length / dimensions
+  const pieces = [Buffer.from(before, 'latin1')]
+  let bytes = before.length + after.length
+  for (let index = 0; index < count; index += 1) {
+    const vector = values.subarray(index * dimensions, (index + 1) * dimensions)
+    const embedding = format === 'base64' ? `"${toBase64(vector)}"` : toDecimals(vector)
+    const open = index === 0 ? '[' : ','
+    const close = index === count - 1 ? ']' : ''
+    const piece = Buffer.from(
+      `${open}{"object":"embedding","index":${index},"embedding":${embedding}}${close}`,
+      'latin1',
+    )
+    bytes += piece.length
+    if (bytes > maxBytes) throw new TooManyBytes()
+    pieces.push(piece)
+  }
+  pieces.push(Buffer.from(after, 'latin1'))
+  const all = new Uint8Array(bytes)
+  let at = 0
+  for (const piece of pieces) {
+    all.set(piece, at)
+    at += piece.length
+  }
+  return all
+}
+
+function toDecimals(vector: Float32Array): string {
+  let text = '['
+  for (let index = 0; index < vector.length; index += 1) {
+    text += index === 0 ? shortest(vector[index] ?? 0) : `,${shortest(vector[index] ?? 0)}`
+  }
+  return `${text}]`
+}
+
+function toBase64(vector: Float32Array): string {
+  const bytes = Buffer.alloc(vector.length * 4)
+  for (let index = 0; index < vector.length; index += 1) bytes.writeFloatLE(vector[index] ?? 0, index * 4)
+  return bytes.toString('base64')
+}

@@ -1,0 +1,114 @@
+/** Calls whose answer is one JSON document: what every dialect over HTTP does alike. */
+
+import { type Http, type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../io/http.ts'
+import type { Clock } from '../kernel/time.ts'
+import { chatHeaders } from './call.ts'
+import { retryAfterFromWire } from './failure.ts'
+import { UpstreamFailure } from './spec.ts'
+
+/** Bytes of an error's body that are read to find out what is wrong. */
+const ERROR_MOST_BYTES = 64 << 10
+
+export interface WholePost {
+  readonly url: string
+  /** All of them, names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly signal: AbortSignal
+  readonly connectMs: number
+  /** Of the answer; one that has more is `too_large`, where it announces its length before any of it is read. */
+  readonly maxBytes: number
+  /** The request may be done twice without harm: where nobody knows whether it was, another target may be asked. */
+  readonly isRepeatable: boolean
+  /** A status that is no success, with the (bounded) text of its body. */
+  readonly failureOfStatus: (status: number, body: string, retryAfterSeconds: number | null) => UpstreamFailure
+}
+
+/** The headers of every call: the operator's own, and ours, which they can't replace. All names in lower case. */
+export function wholeHeaders(
+  own: Readonly<Record<string, string>>,
+  bearer: string | null,
+): Readonly<Record<string, string>> {
+  const bearing = bearer === null ? {} : { authorization: `Bearer ${bearer}` }
+  return { ...chatHeaders(own), ...bearing, accept: 'application/json' }
+}
+
+/** Statuses of proxies that stand for "nobody knows what became of it". */
+const UNKNOWN_STATUS = new Set([502, 504])
+
+/**
+ * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link UpstreamFailure}, or the signal's reason after an abort.
+ */
+export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>[]> {
+  const { url, failureOfStatus, isRepeatable, ...request } = post
+  try {
+    const answer = await http.post(url, request)
+    if (answer.status !== 200) {
+      const text = Buffer.concat(await readPieces(answer, ERROR_MOST_BYTES, true)).toString()
+      const failure = failureOfStatus(
+        answer.status,
+        text,
+        retryAfterFromWire(answer.header('retry-after'), clock.now()),
+      )
+      throw isRepeatable || !UNKNOWN_STATUS.has(answer.status) ? failure : withoutFailover(failure)
+    }
+    refuseOther(answer, post.maxBytes)
+    return await readPieces(answer, post.maxBytes, false)
+  } catch (error) {
+    throw toFailure(error, isRepeatable)
+  }
+}
+
+function toFailure(error: unknown, isRepeatable: boolean): unknown {
+  if (error instanceof HttpBodyTooLarge) return tooLarge()
+  if (!(error instanceof HttpFailure)) return error
+  // Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away.
+  if (error.code === 'MALFORMED') return new UpstreamFailure('faulty', 'the answer is not HTTP', false)
+  return new UpstreamFailure('unavailable', error.message, isRepeatable || !error.outcomeUnknown)
+}
+
+function withoutFailover(failure: UpstreamFailure): UpstreamFailure {
+  return new UpstreamFailure(failure.kind, failure.message, false, failure.retryAfterSeconds, failure.publicMessage)
+}
+
+/** Refuses, before any of the body is read, what is no JSON, what is compressed, and what is announced as too long. */
+function refuseOther(answer: HttpAnswer, maxBytes: number): void {
+  const encoding = answer.header('content-encoding')
+  const mediaType = (answer.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase()
+  let failure: UpstreamFailure | null = null
+  if (encoding !== null && encoding !== 'identity') {
+    failure = new UpstreamFailure('faulty', 'the answer is compressed, although that was refused', false)
+  } else if (mediaType !== 'application/json') {
+    failure = new UpstreamFailure('faulty', 'the content type is not JSON', false)
+  } else if (announcedBytes(answer) > maxBytes) failure = tooLarge()
+  if (failure === null) return
+  answer.cancel()
+  throw failure
+}
+
+function tooLarge(): UpstreamFailure {
+  return new UpstreamFailure('too_large', 'the answer has more bytes than one request may get', false)
+}
+
+/** The body as it comes. What is beyond `maxBytes` is cut off, or throws {@link HttpBodyTooLarge}. */
+async function readPieces(answer: HttpAnswer, maxBytes: number, cut: boolean): Promise<Uint8Array<ArrayBuffer>[]> {
+  const pieces: Uint8Array<ArrayBuffer>[] = []
+  let length = 0
+  for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
+    length += bytes.byteLength
+    if (length > maxBytes) {
+      answer.cancel()
+      if (cut) break
+      throw new HttpBodyTooLarge(maxBytes)
+    }
+    // What is read may share its memory with other things; a piece has its own.
+    pieces.push(bytes.slice())
+  }
+  return pieces
+}
+
+/** 0 where the server does not say. */
+function announcedBytes(answer: HttpAnswer): number {
+  const length = Number(answer.header('content-length') ?? '0')
+  return Number.isSafeInteger(length) && length > 0 ? length : 0
+}
