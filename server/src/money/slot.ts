@@ -48,6 +48,8 @@ export interface Slot {
   takenAtMs(): number
   /** Gives back what slots without an owner were allotted. Run at start and now and then. */
   reclaim(): Promise<void>
+  /** Whether nobody owns a slot, this process's own excepted; if so, nobody takes it before the transaction ends. */
+  isAbandoned(tx: Transaction, slot: number): Promise<boolean>
   release(): Promise<void>
 }
 
@@ -100,6 +102,9 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
       for (const slot of await listSlots(database)) {
         if (slot !== own) await reclaimSlot(options, slot)
       }
+    },
+    async isAbandoned(tx, slot) {
+      return slot !== own && (await mayTakeOver(options)) && (await lockForTransaction(tx, LOCK_CLASS.slot, slot))
     },
     async release() {
       held.letGo()

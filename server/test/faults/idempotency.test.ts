@@ -1,0 +1,31 @@
+/** Requests with an Idempotency-Key, sent by several clients at once, through a kill -9: one answer and one charge each. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type KeyedRunner, startKeyedRunner } from './idempotencyRun.ts'
+
+const SEEDS = 4
+/** A seed takes 2 s; a machine that is busy with other things may take many times that. */
+const LIMIT_MS = 120_000
+
+let runner: KeyedRunner
+beforeAll(async () => {
+  runner = await startKeyedRunner()
+}, LIMIT_MS)
+afterAll(() => runner.close(), LIMIT_MS)
+
+let struck = 0
+for (let seed = 1; seed <= SEEDS; seed += 1) {
+  test(
+    `seed ${seed}: each key has one answer and one charge`,
+    async () => {
+      const { problems, cut } = await runner.run(seed)
+      expect(problems).toEqual([])
+      struck += cut
+    },
+    LIMIT_MS,
+  )
+}
+
+test('some requests were cut off', () => {
+  expect(struck).toBeGreaterThan(0)
+})
