@@ -15,8 +15,9 @@ import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import { openChat, type RoutingMetrics } from '../routing/open.ts'
 import { toRefusal } from '../routing/refusal.ts'
-import { type ChatCall, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
+import { type ChatCall, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
 import { Generation } from './generation.ts'
+import type { ChatReply, EndPart, Heading, Settled, StreamedPart, WholeReply } from './reply.ts'
 import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, worstCase } from './request.ts'
 import { countPrompt, type TokenCounter } from './tokenCounter.ts'
 
@@ -77,47 +78,6 @@ export interface Caller {
   readonly traceparent: string | null
   /** Prepares a whole answer, or the last part of one, to be kept with its charge; must not reject. Left out: it is not kept. */
   readonly keep?: (answer: WholeReply | EndPart) => Promise<readonly Rider[]>
-}
-
-/** What every answer carries. */
-interface Heading {
-  readonly id: string
-  readonly createdSeconds: number
-  /** The canonical id, whatever the client wrote. */
-  readonly model: string
-}
-
-/** Usage as shown: `cachedTokens` is null when no cached rate was applied (C4). */
-export interface ShownUsage extends TokenUsage {
-  readonly cachedTokens: number | null
-}
-
-/** The last part of a whole answer. */
-export interface EndPart extends Settled {
-  readonly kind: 'end'
-  readonly finishReason: FinishReason
-}
-
-export type StreamedPart =
-  | { readonly kind: 'text'; readonly text: string }
-  | EndPart
-  /** The cost is null when nothing was charged. */
-  | { readonly kind: 'error'; readonly refusal: Refusal; readonly costMicrocents: bigint | null }
-
-export interface WholeReply extends Heading, Settled {
-  readonly kind: 'whole'
-  readonly text: string
-  readonly finishReason: FinishReason
-}
-
-export type ChatReply =
-  | WholeReply
-  | (Heading & { readonly kind: 'streamed'; readonly parts: AsyncGenerator<StreamedPart, void> })
-
-/** What was charged for, and how much. */
-interface Settled {
-  readonly usage: ShownUsage
-  readonly costMicrocents: bigint
 }
 
 /** A call under way: admitted, and its upstream answering. */

@@ -4,23 +4,16 @@ import type { CompatSettings } from '../catalog/settings.ts'
 import { COST_HEADER, costComment } from '../edge/cost.ts'
 import { errorEvent } from '../edge/envelopes.ts'
 import { eventStream } from '../edge/eventStream.ts'
-import type { Prepare } from '../edge/onceForKey.ts'
+import type { Attempt, Prepare } from '../edge/onceForKey.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
 import type { Answer, Call } from '../edge/pipeline.ts'
 import { type Issue, pathOf, validate } from '../edge/validate.ts'
-import type { Attempt } from '../idempotency/attempts.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import { ok, refused } from '../kernel/result.ts'
 import { withoutNeutral } from './compat.ts'
-import {
-  type ChatDependencies,
-  type ChatReply,
-  complete,
-  type EndPart,
-  type StreamedPart,
-  type WholeReply,
-} from './complete.ts'
+import { type ChatDependencies, complete } from './complete.ts'
 import { Recording, toItsEnd } from './recording.ts'
+import type { ChatReply, EndPart, StreamedPart, WholeReply } from './reply.ts'
 import type { ChatRequest } from './request.ts'
 import { chunkWriter, completionToWire, DONE } from './wire.ts'
 

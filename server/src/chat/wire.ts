@@ -1,4 +1,4 @@
-import type { ChatReply, EndPart, ShownUsage, WholeReply } from './complete.ts'
+import type { ChatReply, EndPart, ShownUsage, WholeReply } from './reply.ts'
 
 type StreamedReply = Extract<ChatReply, { kind: 'streamed' }>
 

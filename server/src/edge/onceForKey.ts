@@ -8,6 +8,8 @@ import { envelopeOf } from './envelopes.ts'
 import type { Answer, Call, Handle, Requirements } from './pipeline.ts'
 import { splitUrl } from './router.ts'
 
+export type { Attempt } from '../idempotency/attempts.ts'
+
 /**
  * Does what was asked for. `attempt` is null for a request without a key. What has an effect keeps its answer by the
  * attempt, in the transaction of the effect; any other whole answer of status 2xx is kept afterwards. A refusal frees the

@@ -128,7 +128,9 @@ test('the sweep forgets what has expired with its files, and orphans, and nothin
   await fresh.database.query('delete from idempotent_attempts')
   const attempts = openProcess(9)
   const large = answer('y'.repeat(300_000))
-  await (await begin(attempts, 'old')).keepNow(large)
+  const old = await begin(attempts, 'old')
+  await old.keepNow(large)
+  await old.end()
   const running = await begin(attempts, 'running')
   const orphan = '01900000-0000-7000-8000-000000000000'
   await folder.write(orphan, new Uint8Array(3))

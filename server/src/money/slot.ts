@@ -4,7 +4,7 @@
  * allotted to it, whoever wrote that.
  */
 
-import type { Database, Queryable } from '../io/postgres/database.ts'
+import type { Database, Queryable, Transaction } from '../io/postgres/database.ts'
 import { HoldLost, hold } from '../io/postgres/hold.ts'
 import { LOCK_CLASS } from '../io/postgres/locks.ts'
 import type { Session } from '../io/postgres/session.ts'
@@ -104,7 +104,8 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
       }
     },
     async isAbandoned(tx, slot) {
-      return slot !== own && (await mayTakeOver(options)) && (await lockForTransaction(tx, LOCK_CLASS.slot, slot))
+      if (slot === own || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
+      return mayTakeOver(options, tx)
     },
     async release() {
       held.letGo()

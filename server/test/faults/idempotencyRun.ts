@@ -82,7 +82,7 @@ export async function startKeyedRunner(): Promise<KeyedRunner> {
         const body = JSON.stringify({ model: 'svc/answers', stream, messages: [{ role: 'user', content }] })
         return { number, idempotencyKey: `seed ${seed} key ${index}`, body }
       })
-      const afterAnswers = chooses.between(0, KEYS * 2)
+      const afterAnswers = chooses.between(0, KEYS * 3)
       const withDatabase = chooses.percent(30)
       let answers = 0
       let dying: Promise<void> | null = null
@@ -94,8 +94,9 @@ export async function startKeyedRunner(): Promise<KeyedRunner> {
       const before = await Promise.all(
         asked.flatMap((each) =>
           Array.from({ length: CLIENTS_PER_KEY }, async () => {
-            const got = await send(each)
-            answers += 1
+            let got = await send(each)
+            while (got?.status === 409) got = await send(each)
+            if (got !== null) answers += 1
             if (answers === afterAnswers) dying ??= die()
             return got
           }),
