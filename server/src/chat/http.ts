@@ -184,7 +184,7 @@ async function answer(
     const caller = { organizationId: call.key.organizationId, keyId: call.key.id, traceparent, ...keep }
     const gone = request.stream ? goneWith(call.request.signal) : null
     // Who asks again with the key is to get the answer, so that it is made although its first client has left (C3).
-    const signal = kept === null ? (gone?.signal ?? call.request.signal) : NEVER_GONE
+    const signal = kept === null ? (gone?.signal ?? call.request.signal) : new AbortController().signal
     const answered = await complete(dependencies, caller, found.value, request, signal)
     if (!answered.ok) return answered.refusal
     const reply = answered.value
@@ -205,9 +205,6 @@ async function answer(
     if (!streaming) end()
   }
 }
-
-/** Never aborted, so that nothing is ever added to those who listen but for the time of a call. */
-const NEVER_GONE = AbortSignal.any([])
 
 /** The answer of an attempt, kept in the transaction of its charge. */
 class KeptChat {

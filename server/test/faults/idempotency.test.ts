@@ -1,6 +1,7 @@
 /** Requests with an Idempotency-Key, sent by several clients at once, through a kill -9: one answer and one charge each. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startServer } from '../server.ts'
 import { type KeyedRunner, startKeyedRunner } from './idempotencyRun.ts'
 
 const SEEDS = 4
@@ -29,3 +30,17 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
 test('some requests were cut off', () => {
   expect(struck).toBeGreaterThan(0)
 })
+
+test(
+  'a start with another data key is refused in one sentence',
+  async () => {
+    const server = await startServer()
+    expect(await server.stop()).toBe(0)
+    const wrong = startServer({ dataDir: server.dataDir, environment: { TOLLGATE_DATA_KEY: 'ab'.repeat(32) } })
+    const said = String(await wrong.catch((error: unknown) => error))
+    expect(said).toContain('is not the one that this database was written with')
+    expect(said).not.toContain('abababab')
+    await server.remove()
+  },
+  LIMIT_MS,
+)
