@@ -1,5 +1,6 @@
 /** The composition root: builds every client and domain once, and passes them down. */
 
+import { join } from 'node:path'
 import type { Discovered } from './catalog/discovered.ts'
 import { type Catalog, type Served, tiersOf } from './catalog/model.ts'
 import { priceToJson } from './catalog/price.ts'
@@ -9,6 +10,10 @@ import type { Config } from './config.ts'
 import { createLifecycle } from './edge/lifecycle.ts'
 import { createOpenRequests } from './edge/openRequests.ts'
 import type { Connection } from './edge/pipeline.ts'
+import { createAttempts } from './idempotency/attempts.ts'
+import { openDataKey } from './idempotency/openDataKey.ts'
+import { freeAbandoned } from './idempotency/store.ts'
+import { openFolder } from './io/folder.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
 import { openOtlp } from './io/otlp.ts'
@@ -71,6 +76,9 @@ const REFUSED_DATA = /^(22|23)/
 export async function createApp(options: AppOptions): Promise<App> {
   const { config, database, databaseUrl, clock, random, log } = options
   const { fixed } = config.settings
+  const { dataKey: given } = config
+  const dataDirectory = config.member?.sharedDirectory ?? config.dataDirectory
+  const dataKey = await openDataKey({ database, dataDirectory, given, clock, random })
   let onSlotRegained = () => {}
   const slot = await claimSlot({
     database,
@@ -83,6 +91,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     onLost: options.onFatal,
   })
   await slot.reclaim()
+  // Whoever had this slot before is dead.
+  await freeAbandoned(database, slot.number, [])
   await preparePartitions(database, clock.now())
 
   const http = createHttp(clock)
@@ -157,6 +167,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
   })
 
+  const folder = openFolder(join(dataDirectory, 'answers'))
+  const { isAbandoned } = slot
+  const attempts = createAttempts({ database, clock, random, log, slot: slot.number, isAbandoned, dataKey, folder })
   const tokenCounter = createTokenCounter(log)
   const paid = {
     clock,
@@ -178,6 +191,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       isDatabaseAway: isConnectionFailure,
       onAnswered: metrics.answered,
     },
+    attempts,
     openRequests: createOpenRequests(fixed.openRequestsPerKey),
     compat: fixed.compat,
     clock,
@@ -198,6 +212,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     clients,
     money,
     courier,
+    attempts,
+    folder,
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })

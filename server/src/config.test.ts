@@ -102,6 +102,7 @@ const REFUSED: readonly (readonly [ConfigFlags, Environment, RegExp])[] = [
   [{ config: '.' }, {}, /^\.: can't be read \(EISDIR\)/],
   [{}, { TOLLGATE_DISCOVERY: 'yes' }, /^TOLLGATE_DISCOVERY: must be 'on' or 'off'/],
   [{}, { TOLLGATE_LOG_LEVEL: 'loud' }, /^TOLLGATE_LOG_LEVEL: must be one of fatal/],
+  [{}, { TOLLGATE_DATA_KEY: 'canary' }, /^TOLLGATE_DATA_KEY: must be 64 hex digits/],
   [{}, { DATABASE_URL: 'mysql://canary@h/d' }, /^DATABASE_URL: must be an address such as postgres:/],
 ]
 for (const [flags, environment, expected] of REFUSED) {
@@ -135,6 +136,12 @@ test('the database address, password and all, shows in no dump', async () => {
   expect(config.databaseUrl?.reveal()).toContain('canary')
   expect(inspect(config, { depth: 9, showHidden: true })).not.toContain('canary')
   expect(JSON.stringify({ databaseUrl: config.databaseUrl })).not.toContain('canary')
+})
+
+test('the data key shows in no dump', async () => {
+  const config = await configOf({}, { TOLLGATE_DATA_KEY: 'ab'.repeat(32) })
+  expect(config.dataKey?.reveal()).toBe('ab'.repeat(32))
+  expect(inspect(config, { depth: 9, showHidden: true })).not.toContain('abababab')
 })
 
 test('a change of the file changes its stamp, a rename into its place too', async () => {

@@ -25,6 +25,8 @@ export interface ConfigFlags {
 export interface Member {
   /** It makes the first key and says what is served. */
   readonly isFirst: boolean
+  /** The data directory of the group, absolute: what all processes must find is there, and not in their own. */
+  readonly sharedDirectory: string
   readonly discovered: readonly Discovered[]
 }
 
@@ -44,6 +46,8 @@ export interface Config {
   readonly member: Member | null
   /** Of an external PostgreSQL; null: the embedded one. */
   readonly databaseUrl: Secret | null
+  /** 64 hex digits; null: the file beneath the data directory. */
+  readonly dataKey: Secret | null
   /** The settings file; null where there is none. */
   readonly source: SettingsSource | null
   /** The settings file's stamp from before it was read. */
@@ -81,6 +85,7 @@ export async function loadConfig(
   if (port === adminPort && port !== 0) reject(`${adminGiven.from}: must differ from the port, ${port}`)
   const directory = readDataDirectory(flags, environment, reject)
   const databaseUrl = readDatabaseUrl(environment, reject)
+  const dataKey = readDataKey(environment, reject)
   const overrides = readOverrides(environment, reject)
   const isShared = processes > 1 || member !== null
   const source = openSource(flags, environment, workingDirectory, overrides, isShared, reject)
@@ -98,6 +103,7 @@ export async function loadConfig(
       processes: member === null ? processes : 1,
       member,
       databaseUrl,
+      dataKey,
       source,
       stamp,
       settings,
@@ -191,6 +197,16 @@ function readDatabaseUrl(environment: Environment, reject: (problem: string) => 
   if (URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol)) return new Secret(text)
   reject(
     'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database; unset it for the embedded server',
+  )
+  return null
+}
+
+function readDataKey(environment: Environment, reject: (problem: string) => void): Secret | null {
+  const text = environment['TOLLGATE_DATA_KEY']
+  if (text === undefined || text === '') return null
+  if (/^[0-9a-f]{64}$/i.test(text)) return new Secret(text)
+  reject(
+    "TOLLGATE_DATA_KEY: must be 64 hex digits, such as 'openssl rand -hex 32' prints; unset it for a generated key",
   )
   return null
 }

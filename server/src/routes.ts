@@ -14,6 +14,7 @@ import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatReque
 import { type DescribedRoute, describeService, errorSchema } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
 import { answerHead } from './edge/head.ts'
+import { onceForKey, type Prepare } from './edge/onceForKey.ts'
 import type { OpenRequests } from './edge/openRequests.ts'
 import {
   type Connection,
@@ -26,16 +27,19 @@ import { requestIdOf } from './edge/requestId.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
 import { embeddings, embeddingsRequestSchema, embeddingsResponse } from './embeddings/http.ts'
+import type { Attempts } from './idempotency/attempts.ts'
 import type { ImagesDependencies } from './images/generate.ts'
 import { imagesGenerations, imagesGenerationsRequest, imagesResponse } from './images/http.ts'
 import type { Queryable } from './io/postgres/database.ts'
 import { refusal } from './kernel/errors.ts'
+import { refused } from './kernel/result.ts'
 import type { Clock } from './kernel/time.ts'
 import { inferencePreflight, preflightQuery, showPreflight } from './preflight/http.ts'
 import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
 
 export interface RouteDependencies {
   readonly edge: PipelineDependencies
+  readonly attempts: Attempts
   readonly openRequests: OpenRequests
   readonly compat: CompatSettings
   readonly clock: Clock
@@ -46,10 +50,20 @@ export interface RouteDependencies {
   readonly database: Queryable
 }
 
-interface Route extends DescribedRoute {
+interface ReadingRoute extends DescribedRoute {
+  readonly method: 'GET' | 'PUT'
   readonly needs: Requirements
   readonly handle: Handle
 }
+
+/** Carried out once for each Idempotency-Key. */
+interface DoingRoute extends DescribedRoute {
+  readonly method: 'POST' | 'PATCH' | 'DELETE'
+  readonly needs: Requirements
+  readonly prepare: Prepare
+}
+
+type Route = ReadingRoute | DoingRoute
 
 const READ = { permission: 'serverless:read' } as const
 
@@ -97,7 +111,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
       method: 'POST',
       path: '/chat/completions',
       needs: { permission: 'serverless:write', body: 'json' },
-      handle: chatCompletions(chat, openRequests, compat),
+      prepare: chatCompletions(chat, openRequests, compat),
       describe: {
         operationId: 'createChatCompletion',
         summary: 'Complete a chat',
@@ -121,7 +135,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
       method: 'POST',
       path: '/embeddings',
       needs: { permission: 'serverless:write', body: 'json' },
-      handle: embeddings(dependencies.embeddings, openRequests, compat),
+      prepare: embeddings(dependencies.embeddings, openRequests, compat),
       describe: {
         operationId: 'createEmbeddings',
         summary: 'Turn texts into vectors',
@@ -135,7 +149,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
       method: 'POST',
       path: '/images/generations',
       needs: { permission: 'serverless:write', body: 'json' },
-      handle: imagesGenerations(dependencies.images, openRequests),
+      prepare: imagesGenerations(dependencies.images, openRequests),
       describe: {
         operationId: 'createImages',
         summary: 'Make images',
@@ -232,12 +246,10 @@ const noSubscriptions = refusal('payment-source-unavailable', 'Subscriptions are
 
 /** What the interface has and this server does not yet: the key and its scope are checked all the same (B7). */
 function routesNotEnabled(): Route[] {
-  const off = (method: Route['method'], path: string, needs: Requirements, refused = notEnabled): Route => ({
-    method,
-    path,
-    needs,
-    handle: () => refused,
-  })
+  const off = (method: Route['method'], path: string, needs: Requirements, refusal = notEnabled): Route =>
+    method === 'GET' || method === 'PUT'
+      ? { method, path, needs, handle: () => refusal }
+      : { method, path, needs, prepare: () => refused(refusal) }
   const write = { permission: 'serverless:write' } as const
   const billingRead = { permission: 'billing:read' } as const
   const billingWrite = { permission: 'billing:write' } as const
@@ -291,11 +303,12 @@ type Serve = ReturnType<typeof pipeline>
 export function createRouter(
   dependencies: RouteDependencies,
 ): (request: Request, connection: Connection) => Promise<Response> {
-  const { edge } = dependencies
+  const { edge, attempts } = dependencies
   const table = new RouteTable<Serve>()
   const served = servedRoutes(dependencies)
   for (const route of [...served, ...routesNotEnabled()]) {
-    const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, route.handle)
+    const handle = 'handle' in route ? route.handle : onceForKey(attempts, route.needs, route.prepare)
+    const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, handle)
     table.add(route.method, patternOf(route.path), serve)
   }
   table.add('GET', '/v1/health', publicPage(edge, { status: 'ok' }))

@@ -1,6 +1,9 @@
 /** Every background worker and sweep. */
 
 import type { LiveCatalog } from './catalog/watch.ts'
+import type { Attempts } from './idempotency/attempts.ts'
+import { sweepAttempts } from './idempotency/sweep.ts'
+import type { Folder } from './io/folder.ts'
 import type { Database } from './io/postgres/database.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
@@ -25,6 +28,9 @@ export interface WorkerDependencies {
   readonly onDisagreements: (count: number) => void
   readonly money: OpenMoney
   readonly courier: Courier
+  readonly attempts: Attempts
+  /** Where the larger of the kept answers are. */
+  readonly folder: Folder
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -42,6 +48,7 @@ type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<
 /** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
   const { database, clock, log, slot, catalog, clients, money, courier, retentionDays, onDisagreements } = dependencies
+  const { attempts, folder } = dependencies
   const stopHousekeeping = startRound(clock, log, [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
@@ -49,6 +56,12 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
     ['upstream clients', () => clients.keepOnly(catalog.current().upstreams.values())],
   ])
   const stopNotices = startRound(clock, log, [['notices', () => courier.run()]])
+  const stopAnswers = startRound(clock, log, [
+    [
+      'kept answers',
+      (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, folder }, isStopping),
+    ],
+  ])
   const retention: Step[] =
     retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
   const stopBooks = startRound(clock, log, [
@@ -58,6 +71,7 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
   return () => {
     stopHousekeeping()
     stopNotices()
+    stopAnswers()
     stopBooks()
   }
 }

@@ -1,5 +1,8 @@
 /** The whole gateway in this process, over a database of its own, with a clock that the test may turn. */
 
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type App, createApp } from '../src/app.ts'
 import { loadSettings } from '../src/catalog/load.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../src/catalog/settings.ts'
@@ -20,13 +23,14 @@ export interface GatewayOptions {
   readonly clock?: Clock
   readonly environment?: Readonly<Record<string, string>>
   /** Another gateway, on whose database this one works too; close this one first. */
-  readonly beside?: { readonly databaseUrl: string }
+  readonly beside?: { readonly databaseUrl: string; readonly dataDirectory: string }
 }
 
 export interface Gateway {
   readonly app: App
   readonly database: Database
   readonly databaseUrl: string
+  readonly dataDirectory: string
   /** What was logged, a JSON object a line. */
   readonly logs: string[]
   /** Sends a request to a path beneath /v1 as if from `address`. */
@@ -44,16 +48,18 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
   const clock = options.clock ?? systemClock
   const random = systemRandom()
   const { database, url, drop } = await (options.beside ? sharedDatabase(options.beside) : freshDatabase())
+  const dataDirectory = options.beside?.dataDirectory ?? (await mkdtemp(join(tmpdir(), 'tollgate-test-')))
   const logs: string[] = []
   const app = await createApp({
     config: {
-      dataDirectory: '',
+      dataDirectory,
       host: '127.0.0.1',
       port: 0,
       adminPort: 0,
       processes: 1,
       member: null,
       databaseUrl: null,
+      dataKey: null,
       source: null,
       stamp: null,
       settings: settingsOf(options),
@@ -80,6 +86,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     app,
     database,
     databaseUrl: url,
+    dataDirectory,
     logs,
     send,
     post: ({ key }, path, body, headers = {}) =>
@@ -94,6 +101,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       await app.drain()
       await app.close()
       await drop()
+      if (options.beside === undefined) await rm(dataDirectory, { recursive: true, force: true })
     },
   }
 }

@@ -9,7 +9,8 @@ import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
 import { SECOND_MS } from '../kernel/time.ts'
 import { readBalance } from '../money/balance.ts'
 import { type ChatEvent, type Upstream, UpstreamFailure } from '../upstream/spec.ts'
-import { type ChatDependencies, type ChatReply, complete, type StreamedPart } from './complete.ts'
+import { type ChatDependencies, complete } from './complete.ts'
+import type { ChatReply, StreamedPart } from './reply.ts'
 import { countText } from './tokens.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)

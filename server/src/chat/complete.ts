@@ -2,6 +2,7 @@
 
 import type { Catalog, Served } from '../catalog/model.ts'
 import { rateAt, type TokenRate } from '../catalog/price.ts'
+import type { Rider } from '../io/postgres/database.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
@@ -14,8 +15,9 @@ import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import { openChat, type RoutingMetrics } from '../routing/open.ts'
 import { toRefusal } from '../routing/refusal.ts'
-import { type ChatCall, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
+import { type ChatCall, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
 import { Generation } from './generation.ts'
+import type { ChatReply, EndPart, Heading, Settled, StreamedPart, WholeReply } from './reply.ts'
 import { type ChatRequest, outputTokensAtMost, promptTokensAtMost, worstCase } from './request.ts'
 import { countPrompt, type TokenCounter } from './tokenCounter.ts'
 
@@ -74,46 +76,8 @@ export interface Caller {
   readonly keyId: string
   /** The client's header of that name, where calls are traced. */
   readonly traceparent: string | null
-}
-
-/** What every answer carries. */
-interface Heading {
-  readonly id: string
-  readonly createdSeconds: number
-  /** The canonical id, whatever the client wrote. */
-  readonly model: string
-}
-
-/** Usage as shown: `cachedTokens` is null when no cached rate was applied (C4). */
-export interface ShownUsage extends TokenUsage {
-  readonly cachedTokens: number | null
-}
-
-export type StreamedPart =
-  | { readonly kind: 'text'; readonly text: string }
-  | {
-      readonly kind: 'end'
-      readonly finishReason: FinishReason
-      readonly usage: ShownUsage
-      readonly costMicrocents: bigint
-    }
-  /** The cost is null when nothing was charged. */
-  | { readonly kind: 'error'; readonly refusal: Refusal; readonly costMicrocents: bigint | null }
-
-export type ChatReply =
-  | (Heading & {
-      readonly kind: 'whole'
-      readonly text: string
-      readonly finishReason: FinishReason
-      readonly usage: ShownUsage
-      readonly costMicrocents: bigint
-    })
-  | (Heading & { readonly kind: 'streamed'; readonly parts: AsyncGenerator<StreamedPart, void> })
-
-/** What was charged for, and how much. */
-interface Settled {
-  readonly usage: ShownUsage
-  readonly costMicrocents: bigint
+  /** Prepares a whole answer, or the last part of one, to be kept with its charge; must not reject. Left out: it is not kept. */
+  readonly keep?: (answer: WholeReply | EndPart) => Promise<readonly Rider[]>
 }
 
 /** A call under way: admitted, and its upstream answering. */
@@ -167,7 +131,8 @@ export async function complete(
     return admission
   }
   const admitted = admission.value
-  const call = new Call(dependencies, served, request, admitted, { promptTokens, outputTokens }, signal, trace)
+  const bounds = { promptTokens, outputTokens }
+  const call = new Call(dependencies, served, request, admitted, bounds, signal, trace, caller.keep)
   const starting = call.start()
   if (!request.stream) return call.replyWhole(await starting)
 
@@ -197,6 +162,7 @@ class Call {
   private readonly signal: AbortSignal
   private readonly trace: CallTrace | null
   private readonly admittedMonotonicMs: number
+  private readonly keep: Caller['keep']
 
   constructor(
     dependencies: ChatDependencies,
@@ -206,7 +172,9 @@ class Call {
     bounds: { readonly promptTokens: number; readonly outputTokens: number },
     signal: AbortSignal,
     trace: CallTrace | null,
+    keep: Caller['keep'],
   ) {
+    this.keep = keep
     this.dependencies = dependencies
     this.served = served
     this.request = request
@@ -270,13 +238,20 @@ class Call {
       this.admitted.hold.release()
       return this.failed(this.explain(generation.failure))
     }
-    const settled = await this.settle(started.value)
+    const { text, finishReason } = generation
+    const toReply = (settled: Settled): WholeReply => ({
+      ...this.heading,
+      kind: 'whole',
+      text,
+      finishReason,
+      ...settled,
+    })
+    const settled = await this.settle(started.value, toReply)
     if (settled === null) {
       return this.failed(generation.shortGate === null ? CLIENT_GONE : cutFromTheStart(generation.shortGate))
     }
     this.endTrace(null, generation, settled)
-    const { text, finishReason } = generation
-    return ok({ ...this.heading, kind: 'whole', text, finishReason, ...settled })
+    return ok(toReply(settled))
   }
 
   /** The answer in pieces; its last part leaves after the charge is durable (C3). */
@@ -291,14 +266,17 @@ class Call {
     let error: string | null = 'cancelled'
     try {
       for (let text = first; text !== null; text = await generation.next()) yield { kind: 'text', text }
-      settled = await this.settle(started.value)
+      const { finishReason } = generation
+      const toEnd = (all: Settled): EndPart => ({ kind: 'end', finishReason, ...all })
+      const isWhole = generation.shortGate === null && generation.outcome !== 'interrupted'
+      settled = await this.settle(started.value, isWhole ? toEnd : undefined)
       error = generation.outcome
       const costMicrocents = settled?.costMicrocents ?? null
       if (generation.shortGate !== null) {
         yield { kind: 'error', refusal: cutMidCall(generation.shortGate), costMicrocents }
       } else if (generation.outcome === 'interrupted') {
         yield { kind: 'error', refusal: this.explain(generation.failure), costMicrocents }
-      } else if (settled !== null) yield { kind: 'end', finishReason: generation.finishReason, ...settled }
+      } else if (settled !== null) yield toEnd(settled)
     } finally {
       await generation.stop()
       if (this.admitted.hold.isOpen) settled = await this.settle(started.value)
@@ -306,9 +284,15 @@ class Call {
     }
   }
 
-  /** Charges what there is to charge; null when no token was generated and so nothing is charged. */
-  private async settle({ generation, target }: Running): Promise<Settled | null> {
-    const { dependencies, admitted, rate, served } = this
+  /**
+   * Charges what there is to charge; null when no token was generated and so nothing is charged. `toAnswer` makes the
+   * whole answer, or its last part, to be kept; left out, there is none.
+   */
+  private async settle(
+    { generation, target }: Running,
+    toAnswer?: (settled: Settled) => WholeReply | EndPart,
+  ): Promise<Settled | null> {
+    const { dependencies, admitted, rate, served, keep } = this
     const outcome = generation.outcome ?? 'cancelled'
     if (outcome !== 'completed' && !generation.hasTokens) {
       admitted.hold.release()
@@ -318,9 +302,18 @@ class Call {
     const estimated = reported === null || generation.isUsageBehind
     let usage: TokenUsage
     let costMicrocents: bigint
+    const shown = () => ({
+      ...usage,
+      cachedTokens: rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens,
+    })
+    const ridersFor =
+      keep === undefined || toAnswer === undefined
+        ? undefined
+        : (cost: bigint) => keep(toAnswer({ usage: shown(), costMicrocents: cost }))
     try {
       usage = generation.limited(estimated ? await this.count(generation, reported) : reported)
-      costMicrocents = await settle(dependencies.money, admitted, rate, { usage, estimated, target, outcome })
+      const delivered = { usage, estimated, target, outcome }
+      costMicrocents = await settle(dependencies.money, admitted, rate, delivered, ridersFor)
     } catch (error) {
       // A bug in counting or pricing must not keep the customer's money for ever.
       admitted.hold.release()
@@ -329,8 +322,7 @@ class Call {
     const { metrics, clock } = dependencies
     metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens, usage.cachedPromptTokens)
     metrics?.charged(served.model.id, outcome, costMicrocents, clock.monotonicMs() - this.admittedMonotonicMs)
-    const cachedTokens = rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens
-    return { usage: { ...usage, cachedTokens }, costMicrocents }
+    return { usage: shown(), costMicrocents }
   }
 
   /** What the upstream did not report, or reported on its way and not at the end (C4). */

@@ -4,14 +4,21 @@ import type { CompatSettings } from '../catalog/settings.ts'
 import { COST_HEADER, costComment } from '../edge/cost.ts'
 import { errorEvent } from '../edge/envelopes.ts'
 import { eventStream } from '../edge/eventStream.ts'
+import { type Attempt, cancelSignal, type Prepare } from '../edge/onceForKey.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
-import type { Call, Handle } from '../edge/pipeline.ts'
+import type { Answer, Call } from '../edge/pipeline.ts'
 import { type Issue, pathOf, validate } from '../edge/validate.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
+import { ok, refused } from '../kernel/result.ts'
 import { withoutNeutral } from './compat.ts'
-import { type ChatDependencies, type ChatReply, complete, type StreamedPart } from './complete.ts'
+import { type ChatDependencies, complete } from './complete.ts'
+import { Recording, toItsEnd } from './recording.ts'
+import type { ChatReply, EndPart, StreamedPart, WholeReply } from './reply.ts'
 import type { ChatRequest } from './request.ts'
 import { chunkWriter, completionToWire, DONE } from './wire.ts'
+
+const JSON_TYPE = 'application/json'
+const STREAM_TYPE = 'text/event-stream'
 
 const chatMessage = z
   .strictObject({
@@ -140,49 +147,86 @@ export function chatCompletions(
   dependencies: ChatDependencies,
   openRequests: OpenRequests,
   compat: CompatSettings,
-): Handle {
+): Prepare {
   const schema = chatRequestSchema(compat)
-  return async (call) => {
+  return (call) => {
     const body = compat.neutralParameters ? withoutNeutral(call.body) : call.body
     const valid = validate(schema, body, 'validation_failed', explain)
-    if (!valid.ok) return valid.refusal
+    if (!valid.ok) return valid
     const { max_tokens: limit, max_completion_tokens: other } = valid.value
-    if (typeof limit === 'number' && typeof other === 'number' && limit !== other) return TWO_LIMITS
+    if (typeof limit === 'number' && typeof other === 'number' && limit !== other) return refused(TWO_LIMITS)
     const request = fromWire(valid.value)
-    const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
-    if (!found.ok) return refuseModel(found.refusal, request, call)
-    const place = openRequests.take(call.key.id)
-    if (typeof place !== 'function') return place
-    const leave = call.holdOpen()
-    const end = () => {
-      place()
-      leave()
+    return ok((attempt) => answer(dependencies, openRequests, call, request, attempt))
+  }
+}
+
+async function answer(
+  dependencies: ChatDependencies,
+  openRequests: OpenRequests,
+  call: Call,
+  request: ChatRequest,
+  attempt: Attempt | null,
+): Promise<Answer> {
+  const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
+  if (!found.ok) return refuseModel(found.refusal, request, call)
+  const place = openRequests.take(call.key.id)
+  if (typeof place !== 'function') return place
+  const leave = call.holdOpen()
+  const end = () => {
+    place()
+    leave()
+  }
+  let streaming = false
+  try {
+    const kept = attempt === null ? null : new KeptChat(attempt)
+    const keep = kept === null ? {} : { keep: kept.keep }
+    const traceparent = dependencies.telemetry ? call.request.headers.get('traceparent') : null
+    const caller = { organizationId: call.key.organizationId, keyId: call.key.id, traceparent, ...keep }
+    const gone = request.stream ? goneWith(call.request.signal) : null
+    const signal = kept === null && gone !== null ? gone.signal : cancelSignal(call, attempt)
+    const answered = await complete(dependencies, caller, found.value, request, signal)
+    if (!answered.ok) return answered.refusal
+    const reply = answered.value
+    if (reply.kind === 'whole') {
+      const headers = headersOf(call, JSON_TYPE)
+      headers[COST_HEADER] = `${reply.costMicrocents}`
+      return new Response(completionToWire(reply), { headers })
     }
-    let streaming = false
-    try {
-      const traceparent = dependencies.telemetry ? call.request.headers.get('traceparent') : null
-      const caller = { organizationId: call.key.organizationId, keyId: call.key.id, traceparent }
-      const gone = request.stream ? goneWith(call.request.signal) : null
-      const signal = gone?.signal ?? call.request.signal
-      const answered = await complete(dependencies, caller, found.value, request, signal)
-      if (!answered.ok) return answered.refusal
-      const reply = answered.value
-      if (reply.kind === 'whole') {
-        const headers = headersOf(call, 'application/json')
-        headers[COST_HEADER] = `${reply.costMicrocents}`
-        return new Response(completionToWire(reply), { headers })
-      }
-      streaming = true
-      const toWire = partWriter(reply, request.includeUsage)
-      const stream = eventStream(reply.parts, toWire, {
-        clock: dependencies.clock,
-        gone: gone ?? goneWith(signal),
-        onEnd: end,
-      })
-      return new Response(stream, { headers: headersOf(call, 'text/event-stream') })
-    } finally {
-      if (!streaming) end()
-    }
+    streaming = true
+    const toWire = partWriter(reply, request.includeUsage)
+    const options = { clock: dependencies.clock, gone: gone ?? goneWith(signal), onEnd: end }
+    const stream =
+      kept === null
+        ? eventStream(reply.parts, toWire, options)
+        : eventStream(kept.record(reply.parts, toWire), (text) => text, options)
+    return new Response(stream, { headers: headersOf(call, STREAM_TYPE) })
+  } finally {
+    if (!streaming) end()
+  }
+}
+
+/** The answer of an attempt, kept in the transaction of its charge. */
+class KeptChat {
+  private readonly attempt: Attempt
+  private recording: Recording<StreamedPart> | null = null
+
+  constructor(attempt: Attempt) {
+    this.attempt = attempt
+  }
+
+  record(parts: AsyncGenerator<StreamedPart, void>, toWire: (part: StreamedPart) => string) {
+    this.recording = new Recording(toWire)
+    // An answer that ends with an error is not kept: its key is free before the client hears of it (C5).
+    return toItsEnd(parts, this.recording, ({ kind }) => (kind === 'error' ? this.attempt.end() : undefined))
+  }
+
+  readonly keep = (answer: WholeReply | EndPart) => {
+    const { recording } = this
+    const body =
+      answer.kind === 'whole' ? new TextEncoder().encode(completionToWire(answer)) : recording?.wholeWith(answer)
+    if (body === undefined) return Promise.resolve([])
+    const contentType = answer.kind === 'whole' ? JSON_TYPE : STREAM_TYPE
+    return this.attempt.keep({ status: 200, contentType, operationId: null, body })
   }
 }
 
@@ -198,12 +242,12 @@ function goneWith(connection: AbortSignal): AbortController {
 /** An unknown model on a stream is told as the stream's only event, with status 200 (C2). */
 function refuseModel(refused: Refusal, request: ChatRequest, call: Call): Response | Refusal {
   if (!request.stream) return refused
-  return new Response(errorEvent(refused) + DONE, { headers: headersOf(call, 'text/event-stream') })
+  return new Response(errorEvent(refused) + DONE, { headers: headersOf(call, STREAM_TYPE) })
 }
 
 function headersOf(call: Call, contentType: string): Record<string, string> {
   const headers: Record<string, string> = { 'Content-Type': contentType, 'X-Request-Id': call.requestId }
-  if (contentType === 'text/event-stream') {
+  if (contentType === STREAM_TYPE) {
     headers['Cache-Control'] = 'no-cache'
     // nginx would gather a stream before passing it on.
     headers['X-Accel-Buffering'] = 'no'

@@ -1,6 +1,5 @@
-import type { ChatReply, ShownUsage, StreamedPart } from './complete.ts'
+import type { ChatReply, EndPart, ShownUsage, WholeReply } from './reply.ts'
 
-type WholeReply = Extract<ChatReply, { kind: 'whole' }>
 type StreamedReply = Extract<ChatReply, { kind: 'streamed' }>
 
 function usageToWire(usage: ShownUsage) {
@@ -35,7 +34,7 @@ export function chunkWriter(reply: StreamedReply, includeUsage: boolean) {
   return {
     first: () => `${shared}{"role":"assistant","content":""},"finish_reason":null}]}\n\n`,
     text: (text: string) => `${shared}{"content":${JSON.stringify(text)}},"finish_reason":null}]}\n\n`,
-    end: ({ finishReason, usage }: Extract<StreamedPart, { kind: 'end' }>) => {
+    end: ({ finishReason, usage }: EndPart) => {
       const totals = includeUsage ? `,"usage":${JSON.stringify(usageToWire(usage))}` : ''
       return `${shared}{},"finish_reason":"${finishReason}"}]${totals}}\n\n`
     },

@@ -1,4 +1,5 @@
 import packageJson from '../../package.json' with { type: 'json' }
+import { DataKeyFailure } from '../idempotency/openDataKey.ts'
 import { isConnectionFailure, sqlStateOf } from '../io/postgres/client.ts'
 import { Refused } from '../kernel/errors.ts'
 import { type Command, CommandFailure, type CommandResult, UsageFailure } from './command.ts'
@@ -58,6 +59,7 @@ function explain(error: unknown, command: Command): Explained {
     const hint = `see "tollgate ${command.words.join(' ')} --help"`
     return { code: 'usage', problems: error.problems.map((problem) => `${problem} (${hint})`), exitCode: MISUNDERSTOOD }
   }
+  if (error instanceof DataKeyFailure) return { code: 'failed', problems: [error.message], exitCode: FAILED }
   if (error instanceof CommandFailure) return { code: 'failed', problems: error.problems, exitCode: FAILED }
   if (error instanceof Refused) return { code: error.refusal.code, problems: [error.message], exitCode: FAILED }
   const message = error instanceof Error && error.message !== '' ? error.message : String(error)

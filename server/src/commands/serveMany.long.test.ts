@@ -26,23 +26,36 @@ async function children(): Promise<number[]> {
 
 /** One call on a connection of its own, so that the system spreads them; the status, or 0. */
 async function call(): Promise<number> {
+  return (await callWith({})).status
+}
+
+async function callWith(more: Record<string, string>): Promise<{ status: number; text: string }> {
   try {
     const response = await fetch(`${server.url}/chat/completions`, {
       method: 'POST',
       keepalive: false,
-      headers: { Authorization: `Bearer ${server.firstKey}`, 'Content-Type': 'application/json', Connection: 'close' },
+      headers: { Authorization: `Bearer ${server.firstKey}`, Connection: 'close', ...more },
       body: JSON.stringify({ model: 'svc/sandbox', max_tokens: 5, messages: [{ role: 'user', content: 'Hello.' }] }),
     })
-    await response.text()
-    return response.status
+    return { status: response.status, text: await response.text() }
   } catch {
-    return 0
+    return { status: 0, text: '' }
   }
 }
 
 async function calls(): Promise<Set<number>> {
   return new Set(await Promise.all(Array.from({ length: CALLS }, call)))
 }
+
+test('an answer that one process has kept is given again by all: they share a data key', async () => {
+  const once = { 'Idempotency-Key': 'shared' }
+  const first = await callWith(once)
+  expect(first.status).toBe(200)
+  const again = await Promise.all(Array.from({ length: CALLS }, () => callWith(once)))
+  expect(new Set(again.map(({ text }) => text))).toEqual(new Set([first.text]))
+  const keys = (await readdir(server.dataDir, { recursive: true })).filter((name) => name.endsWith('data.key'))
+  expect(keys).toEqual(['data.key'])
+}, 120_000)
 
 test('several processes share a port, one that dies is replaced, and all end with the one that started them', async () => {
   const [model] = JSON.parse(server.output()).models

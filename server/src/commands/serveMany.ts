@@ -28,7 +28,11 @@ export async function serveMany(started: Started): Promise<void> {
     const port = await findPort(config)
     for (let index = 0; index < config.processes; index += 1) {
       const start = (isFirst: boolean) =>
-        startMember(started, { index, port, url: opened.url }, { isFirst, discovered })
+        startMember(
+          started,
+          { index, port, url: opened.url },
+          { isFirst, sharedDirectory: started.config.dataDirectory, discovered },
+        )
       members.push(new Gateway(start, index, clock, log, (reason) => stopping.fail(reason)))
     }
     signals.onReload(() => {

@@ -5,6 +5,7 @@ import {
   type ZodOpenApiOperationObject,
   type ZodOpenApiPathsObject,
 } from 'zod-openapi'
+import { KEY_LIMIT } from '../idempotency/answer.ts'
 import { BRAND } from '../kernel/brand.ts'
 import { ERROR_CATALOGUE } from '../kernel/errors.ts'
 import { type Envelope, envelopeOf } from './envelopes.ts'
@@ -32,6 +33,7 @@ export interface DescribedRoute {
   readonly path: string
   readonly isPublic?: boolean
   readonly describe?: Description
+  readonly needs?: { readonly idempotencyKey?: 'required' }
 }
 
 /** Codes of the interface's enumeration whose conditions it does not show; nothing emits them (E13). */
@@ -46,7 +48,7 @@ const CODES_WITHOUT_CONDITION = [
 ]
 
 /** Codes that conditions of endpoints not served yet produce; part of the enumeration all the same. */
-const CODES_OF_LATER_ENDPOINTS = ['idempotency_conflict', 'idempotency_mismatch', 'operation_failed']
+const CODES_OF_LATER_ENDPOINTS = ['operation_failed']
 
 const problemSchema = z
   .object({
@@ -79,6 +81,8 @@ const ALWAYS = [401, 403, 429, 500, 503]
 /** An unknown query parameter (E8). */
 const BAD_QUERY: Readonly<Record<Envelope, number>> = { A: 422, B: 400 }
 const BAD_BODY = [400, 413, 422]
+/** An Idempotency-Key in use, or used for another request. */
+const BAD_KEY = [409, 422]
 
 const STATUS_WORDS: Readonly<Record<number, string>> = {
   400: 'The request is not valid.',
@@ -86,6 +90,7 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   402: 'The balance or a cap does not allow it.',
   403: 'The key may not do this.',
   404: 'Not found.',
+  409: 'The first request with this Idempotency-Key is still running; see Retry-After.',
   413: 'The body is too large.',
   422: 'Validation failed.',
   429: 'Too many requests; see Retry-After.',
@@ -98,6 +103,27 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
 const requestIdHeader = {
   'X-Request-Id': { description: 'Echoes the request id of the client, or one made here.', schema: { type: 'string' } },
 } as const
+
+const replayedHeader = {
+  'Idempotency-Replayed': {
+    description: 'Present when this is the answer of an earlier request with the same Idempotency-Key.',
+    schema: { type: 'string', enum: ['true'] },
+  },
+} as const
+
+/** Methods that take an Idempotency-Key. */
+const DOING: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
+
+const idempotencyKey = z.string().min(1).max(KEY_LIMIT).meta({
+  description:
+    'Sent again with the same key within 24 hours, a request is not carried out again: its first answer is given again.',
+})
+
+function keyHeader({ method, needs }: DescribedRoute) {
+  if (!DOING.has(method)) return {}
+  const isRequired = needs?.idempotencyKey === 'required'
+  return { header: z.object({ 'Idempotency-Key': isRequired ? idempotencyKey : idempotencyKey.optional() }) }
+}
 
 const retryAfterHeader = {
   'Retry-After': { description: 'Seconds to wait before the next try.', schema: { type: 'integer', minimum: 1 } },
@@ -113,7 +139,8 @@ function refusalContent(envelope: Envelope) {
 function refusalsOf(route: DescribedRoute, describe: Description, envelope: Envelope): number[] {
   if (route.isPublic) return []
   const ofBody = describe.requestBody === undefined ? [] : BAD_BODY
-  const all = new Set([...ALWAYS, BAD_QUERY[envelope], ...ofBody, ...(describe.refusals ?? [])])
+  const ofKey = DOING.has(route.method) ? BAD_KEY : []
+  const all = new Set([...ALWAYS, BAD_QUERY[envelope], ...ofBody, ...ofKey, ...(describe.refusals ?? [])])
   return [...all].sort((a, b) => a - b)
 }
 
@@ -123,7 +150,7 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   for (const [status, { description, content }] of Object.entries(describe.responses)) {
     responses[`${Number(status)}` as '200'] = {
       description,
-      headers: requestIdHeader,
+      headers: DOING.has(route.method) ? { ...requestIdHeader, ...replayedHeader } : requestIdHeader,
       ...(content === undefined
         ? {}
         : { content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])) }),
@@ -132,7 +159,7 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   for (const status of refusalsOf(route, describe, envelope)) {
     responses[`${status}` as '400'] = {
       description: STATUS_WORDS[status] ?? 'Refused.',
-      headers: status === 429 || status === 503 ? { ...requestIdHeader, ...retryAfterHeader } : requestIdHeader,
+      headers: [409, 429, 503].includes(status) ? { ...requestIdHeader, ...retryAfterHeader } : requestIdHeader,
       content: refusalContent(envelope),
     }
   }
@@ -140,7 +167,7 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
     operationId: describe.operationId,
     summary: describe.summary,
     ...(describe.description === undefined ? {} : { description: describe.description }),
-    ...(describe.requestParams === undefined ? {} : { requestParams: describe.requestParams }),
+    requestParams: { ...describe.requestParams, ...keyHeader(route) },
     ...(describe.requestBody === undefined
       ? {}
       : { requestBody: { required: true, content: { 'application/json': { schema: describe.requestBody } } } }),

@@ -3,6 +3,7 @@
  * The route (404, 405) comes before all this, in `routes.ts`; fields and everything after are the handler's.
  */
 
+import { type Fingerprinted, fingerprintOf } from '../idempotency/fingerprint.ts'
 import { type Refusal, Refused, refusal } from '../kernel/errors.ts'
 import type { RandomBytes } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
@@ -12,6 +13,7 @@ import type { Authenticate, AuthenticatedKey } from '../keys/authenticate.ts'
 import { allows, type Permission } from '../keys/scopes.ts'
 import { parseJson, readBody, refuseAnnouncedLength } from './body.ts'
 import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
+import { isForm, parseForm } from './form.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { requestIdOf } from './requestId.ts'
 
@@ -38,21 +40,28 @@ export interface Call {
   readonly parameters: readonly string[]
   readonly query: URLSearchParams
   readonly key: AuthenticatedKey
-  /** The parsed JSON body; undefined where the route takes none. */
+  /** The parsed JSON body, or the fields of a form; undefined where the route takes none. */
   readonly body: unknown
+  /** Tells the request from any other, where it brings an Idempotency-Key; empty else. */
+  readonly fingerprint: Uint8Array
   /** Keeps the request counted as open after its handler has returned, for streams; the result ends that. */
   holdOpen(): () => void
 }
 
-/** A handler answers with a response, which carries `X-Request-Id` already or not, or refuses. */
-export type Handle = (call: Call) => Response | Refusal | Promise<Response | Refusal>
+/** A response, which carries `X-Request-Id` already or not, or a refusal. */
+export type Answer = Response | Refusal
+
+export type Handle = (call: Call) => Answer | Promise<Answer>
 
 /** What a route asks for before its handler runs. */
 export interface Requirements {
   /** `any`: every valid key. */
   readonly permission: Permission | 'any'
   readonly admin?: boolean
-  readonly body?: 'json'
+  /** `form`: a multipart form or JSON, as the Content-Type says. */
+  readonly body?: 'json' | 'form'
+  /** Left out, requests may come without one. */
+  readonly idempotencyKey?: 'required'
   /** Query parameters that the route knows; others are refused (E8). */
   readonly query?: readonly string[]
 }
@@ -109,7 +118,7 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
     }
     let response: Response
     try {
-      const prepared = await prepare(dependencies, needs, request, target.query, connection, envelope)
+      const prepared = await prepare(dependencies, needs, request, target, connection, envelope)
       const answer = isRefusal(prepared)
         ? prepared
         : await handle({ request, requestId, parameters, holdOpen, ...prepared })
@@ -131,10 +140,10 @@ async function prepare(
   dependencies: PipelineDependencies,
   needs: Requirements,
   request: Request,
-  queryText: string,
+  target: RequestTarget,
   connection: Connection,
   envelope: Envelope,
-): Promise<Pick<Call, 'key' | 'body' | 'query'> | Refusal> {
+): Promise<Pick<Call, 'key' | 'body' | 'query' | 'fingerprint'> | Refusal> {
   const { authenticate, clientAddress, bodyLimitBytes } = dependencies
   const { headers } = request
   // A header that came twice arrives joined: of two hosts, a proxy in front may have meant the other one.
@@ -153,19 +162,29 @@ async function prepare(
   if (forbidden) return forbidden
 
   let body: unknown
+  let fingerprint: Uint8Array = NO_BYTES
   if (needs.body !== undefined) {
     const bytes = await readBody(request, bodyLimitBytes)
     if (!bytes.ok) return inEnvelope(bytes.refusal, envelope)
     // Silence is no sign of anything while the handler works: it has deadlines of its own.
     connection.setIdleTimeout(0)
-    const parsed = parseJson(bytes.value)
+    const contentType = needs.body === 'form' ? headers.get('Content-Type') : null
+    const form = isForm(contentType) ? await parseForm(bytes.value, contentType) : null
+    const parsed = form ?? parseJson(bytes.value)
     if (!parsed.ok) return inEnvelope(parsed.refusal, envelope)
     body = parsed.value
-  }
-  const query = queryText === '' ? NO_QUERY : new URLSearchParams(queryText)
+    if (headers.has('Idempotency-Key'))
+      fingerprint = fingerprintFor(request, target, form?.ok ? form.value : bytes.value)
+  } else if (headers.has('Idempotency-Key')) fingerprint = fingerprintFor(request, target, NO_BYTES)
+  const query = target.query === '' ? NO_QUERY : new URLSearchParams(target.query)
   const unknown = refuseUnknownQuery(query, needs.query ?? [], envelope)
-  return unknown ?? { key, body, query }
+  return unknown ?? { key, body, query, fingerprint }
 }
+
+const NO_BYTES = new Uint8Array()
+
+const fingerprintFor = ({ method }: Request, { path, query }: RequestTarget, body: Fingerprinted['body']) =>
+  fingerprintOf({ method, path, query, body })
 
 function refuseScope(key: AuthenticatedKey, needs: Requirements): Refusal | null {
   if (needs.permission !== 'any' && !allows(key.scopes, needs.permission)) {

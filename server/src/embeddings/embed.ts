@@ -8,6 +8,7 @@ import { ok, type Result, refused } from '../kernel/result.ts'
 import type { Clock } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
+import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
 import { settleEmbeddings } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { RoutingMetrics } from '../routing/open.ts'
@@ -48,32 +49,27 @@ export interface EmbeddingsDependencies {
   readonly metrics?: EmbeddingsMetrics
 }
 
-export interface EmbeddingsReply {
-  /** The whole EmbeddingsResponse, as JSON in UTF-8. */
-  readonly body: Uint8Array<ArrayBuffer>
-  readonly costMicrocents: bigint
-}
-
 /**
  * Answers a request for embeddings. A refusal means that nothing was charged. `signal` says that the client is gone: the
  * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
  */
 export async function embed(
   dependencies: EmbeddingsDependencies,
-  caller: { readonly organizationId: string; readonly keyId: string },
+  caller: PaidCaller,
   served: Served,
   request: EmbeddingsRequest,
   signal: AbortSignal,
-): Promise<Result<EmbeddingsReply>> {
+): Promise<Result<PaidAnswer>> {
   if (request.inputs.length * (request.dimensions ?? 1) * NUMBER_LEAST_BYTES > ANSWER_MOST_BYTES)
     return refused(TOO_LARGE)
   const { model, tier } = served
+  const { organizationId, keyId, keep } = caller
   const tokensAtMost = promptTokensAtMost(request.inputs, model)
   const { clock, metrics } = dependencies
   const startedAtMs = clock.monotonicMs()
   const passed = admit(
     dependencies.money,
-    { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
+    { organizationId, keyId, model: model.id, tier: tier.name, priceHash: tier.priceHash },
     (admittedAtMs) => worstCase(rateAt(tier.price, admittedAtMs), tokensAtMost),
     model,
   )
@@ -86,7 +82,7 @@ export async function embed(
   const admitted = admission.value
   const admittedMonotonicMs = clock.monotonicMs()
   try {
-    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, signal)
+    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, signal, keep)
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
@@ -103,7 +99,8 @@ async function answer(
   request: EmbeddingsRequest,
   tokensAtMost: number,
   signal: AbortSignal,
-): Promise<EmbeddingsReply> {
+  keep: PaidCaller['keep'],
+): Promise<PaidAnswer> {
   const { clock, log, money, vectors, metrics } = dependencies
   const { inputs, dimensions, user, format } = request
   const { deadlines } = dependencies.catalog()
@@ -134,6 +131,7 @@ async function answer(
     admitted,
     rateAt(served.tier.price, admitted.admission.admittedAtMs),
     { promptTokens, estimated, target: `${target.upstream.name}/${target.model}` },
+    keep && (() => keep(body)),
   )
   metrics?.tokens(served.model.id, promptTokens, 0, 0)
   return { body, costMicrocents }

@@ -1,11 +1,12 @@
 import { z } from 'zod'
 import { lookUpForCall } from '../catalog/model.ts'
 import type { CompatSettings } from '../catalog/settings.ts'
-import { COST_HEADER } from '../edge/cost.ts'
+import type { Prepare } from '../edge/onceForKey.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
-import type { Handle } from '../edge/pipeline.ts'
 import { type Issue, validate } from '../edge/validate.ts'
+import { wholeAnswer } from '../edge/wholeAnswer.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
+import { ok, refused } from '../kernel/result.ts'
 import { type EmbeddingsDependencies, embed } from './embed.ts'
 import { INPUTS_MOST } from './request.ts'
 
@@ -108,44 +109,27 @@ export function embeddings(
   dependencies: EmbeddingsDependencies,
   openRequests: OpenRequests,
   compat: CompatSettings,
-): Handle {
+): Prepare {
   const schema = embeddingsRequestSchema(compat)
-  return async (call) => {
+  return (call) => {
     const wrong = refuseInput(call.body)
-    if (wrong !== null) return wrong
+    if (wrong !== null) return refused(wrong)
     const valid = validate(schema, call.body, 'invalid_request', explain)
-    if (!valid.ok) return valid.refusal
+    if (!valid.ok) return valid
     const { model, input, dimensions, user, encoding_format: format } = valid.value
-    const found = lookUpForCall(dependencies.catalog(), model, 'embedding')
-    if (!found.ok) return found.refusal
-    const place = openRequests.take(call.key.id)
-    if (typeof place !== 'function') return place
-    const leave = call.holdOpen()
-    try {
-      const answered = await embed(
-        dependencies,
-        { organizationId: call.key.organizationId, keyId: call.key.id },
-        found.value,
-        {
-          model,
-          inputs: typeof input === 'string' ? [input] : input,
-          dimensions: dimensions ?? null,
-          format: format ?? 'float',
-          user: user ?? null,
-        },
-        call.request.signal,
-      )
-      if (!answered.ok) return answered.refusal
-      const { body, costMicrocents } = answered.value
-      const headers = {
-        'Content-Type': 'application/json',
-        'X-Request-Id': call.requestId,
-        [COST_HEADER]: `${costMicrocents}`,
-      }
-      return new Response(body, { headers })
-    } finally {
-      place()
-      leave()
+    const request = {
+      model,
+      inputs: typeof input === 'string' ? [input] : input,
+      dimensions: dimensions ?? null,
+      format: format ?? 'float',
+      user: user ?? null,
     }
+    return ok((attempt) => {
+      const found = lookUpForCall(dependencies.catalog(), model, 'embedding')
+      if (!found.ok) return found.refusal
+      return wholeAnswer(call, attempt, openRequests, (caller, signal) =>
+        embed(dependencies, caller, found.value, request, signal),
+      )
+    })
   }
 }

@@ -8,6 +8,7 @@ import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
+import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
 import { settleImages } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { RoutingMetrics } from '../routing/open.ts'
@@ -16,6 +17,7 @@ import { askWhole } from '../routing/whole.ts'
 import { type Drawn, UpstreamFailure } from '../upstream/spec.ts'
 import { measurePixels } from './measure.ts'
 import { type ImagesRequest, worstCase } from './request.ts'
+import { imagesToWire } from './wire.ts'
 
 export interface ImagesMetrics extends RoutingMetrics {
   /** The charge of a call is durable, so long after its admission. */
@@ -35,31 +37,25 @@ export interface ImagesDependencies {
   readonly metrics?: ImagesMetrics
 }
 
-export interface ImagesReply {
-  readonly createdSeconds: number
-  /** In base64; at least one, perhaps fewer than asked for. What is charged is what is here. */
-  readonly images: readonly string[]
-  readonly costMicrocents: bigint
-}
-
 /**
  * Answers a request for images. A refusal means that nothing was charged. `signal` says that the client is gone: the
  * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
  */
 export async function generate(
   dependencies: ImagesDependencies,
-  caller: { readonly organizationId: string; readonly keyId: string },
+  caller: PaidCaller,
   served: Served,
   request: ImagesRequest,
   signal: AbortSignal,
-): Promise<Result<ImagesReply>> {
+): Promise<Result<PaidAnswer>> {
   const { model, tier } = served
+  const { organizationId, keyId, keep } = caller
   const price = imagePriceOf(tier.price)
   const { clock, metrics } = dependencies
   const startedAtMs = clock.monotonicMs()
   const passed = admit(
     dependencies.money,
-    { ...caller, model: model.id, tier: tier.name, priceHash: tier.priceHash },
+    { organizationId, keyId, model: model.id, tier: tier.name, priceHash: tier.priceHash },
     () => worstCase(price, request),
     model,
   )
@@ -72,7 +68,7 @@ export async function generate(
   const admitted = admission.value
   const admittedMonotonicMs = clock.monotonicMs()
   try {
-    const reply = await answer(dependencies, admitted, served, price, request, signal)
+    const reply = await answer(dependencies, admitted, served, price, request, signal, keep)
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
@@ -95,7 +91,8 @@ async function answer(
   price: ImagePrice,
   request: ImagesRequest,
   signal: AbortSignal,
-): Promise<ImagesReply> {
+  keep: PaidCaller['keep'],
+): Promise<PaidAnswer> {
   const { clock, log, money, metrics } = dependencies
   const { prompt, count, size } = request
   const { deadlines } = dependencies.catalog()
@@ -118,12 +115,11 @@ async function answer(
     log.warn({ upstream: target.upstream.name, model: target.model }, 'an upstream sent images of no known format')
     throw new UpstreamFailure('faulty', 'there is no image in the answer', false)
   }
-  const costMicrocents = await settleImages(money, admitted, price, {
-    images: { count: images.length, pixels },
-    target: `${target.upstream.name}/${target.model}`,
-  })
   const { admittedAtMs } = admitted.admission
-  return { createdSeconds: Math.floor(admittedAtMs / SECOND_MS), images, costMicrocents }
+  const body = imagesToWire(Math.floor(admittedAtMs / SECOND_MS), images)
+  const delivered = { images: { count: images.length, pixels }, target: `${target.upstream.name}/${target.model}` }
+  const costMicrocents = await settleImages(money, admitted, price, delivered, keep && (() => keep(body)))
+  return { body, costMicrocents }
 }
 
 /** What is delivered, and so charged: images that are some, no more than were asked for, none larger than was. */

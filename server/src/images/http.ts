@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { lookUpForCall } from '../catalog/model.ts'
-import { COST_HEADER } from '../edge/cost.ts'
+import type { Prepare } from '../edge/onceForKey.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
-import type { Handle } from '../edge/pipeline.ts'
 import { type Issue, validate } from '../edge/validate.ts'
+import { wholeAnswer } from '../edge/wholeAnswer.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
+import { ok } from '../kernel/result.ts'
 import { generate, type ImagesDependencies } from './generate.ts'
 import { resolveImages } from './request.ts'
-import { imagesToWire } from './wire.ts'
 
 export const imagesGenerationsRequest = z
   .strictObject({
@@ -45,31 +45,19 @@ function explain(issue: Issue, body: unknown): Refusal | null {
 }
 
 /** POST /images/generations. */
-export function imagesGenerations(dependencies: ImagesDependencies, openRequests: OpenRequests): Handle {
-  return async (call) => {
+export function imagesGenerations(dependencies: ImagesDependencies, openRequests: OpenRequests): Prepare {
+  return (call) => {
     const valid = validate(imagesGenerationsRequest, call.body, 'validation_failed', explain)
-    if (!valid.ok) return valid.refusal
+    if (!valid.ok) return valid
     const { model, prompt, n, size } = valid.value
-    const found = lookUpForCall(dependencies.catalog(), model, 'image')
-    if (!found.ok) return found.refusal
-    const request = resolveImages(found.value.model, { prompt, n: n ?? null, size: size ?? null })
-    if (!request.ok) return request.refusal
-    const place = openRequests.take(call.key.id)
-    if (typeof place !== 'function') return place
-    const leave = call.holdOpen()
-    try {
-      const caller = { organizationId: call.key.organizationId, keyId: call.key.id }
-      const answered = await generate(dependencies, caller, found.value, request.value, call.request.signal)
-      if (!answered.ok) return answered.refusal
-      const headers = {
-        'Content-Type': 'application/json',
-        'X-Request-Id': call.requestId,
-        [COST_HEADER]: `${answered.value.costMicrocents}`,
-      }
-      return new Response(imagesToWire(answered.value), { headers })
-    } finally {
-      place()
-      leave()
-    }
+    return ok((attempt) => {
+      const found = lookUpForCall(dependencies.catalog(), model, 'image')
+      if (!found.ok) return found.refusal
+      const request = resolveImages(found.value.model, { prompt, n: n ?? null, size: size ?? null })
+      if (!request.ok) return request.refusal
+      return wholeAnswer(call, attempt, openRequests, (caller, signal) =>
+        generate(dependencies, caller, found.value, request.value, signal),
+      )
+    })
   }
 }

@@ -36,9 +36,12 @@ export const ERROR_CATALOGUE = {
   'not-found': { status: 404, title: 'Not found' },
   model_not_found: { status: 404, title: 'Model not found' },
   method_not_allowed: { status: 405, title: 'Method not allowed' },
+  // 409
+  idempotency_conflict: { status: 409, title: 'The first request with this key is still running' },
   // 413, 422
   request_too_large: { status: 413, title: 'The request body is too large' },
   validation_failed: { status: 422, title: 'Validation failed' },
+  idempotency_mismatch: { status: 422, title: 'The idempotency key was used for another request' },
   // 429
   rate_limited: { status: 429, title: 'Too many requests' },
   rate_limit_exceeded: { status: 429, title: 'Too many requests' },

@@ -4,7 +4,7 @@
  * allotted to it, whoever wrote that.
  */
 
-import type { Database, Queryable } from '../io/postgres/database.ts'
+import type { Database, Queryable, Transaction } from '../io/postgres/database.ts'
 import { HoldLost, hold } from '../io/postgres/hold.ts'
 import { LOCK_CLASS } from '../io/postgres/locks.ts'
 import type { Session } from '../io/postgres/session.ts'
@@ -48,6 +48,8 @@ export interface Slot {
   takenAtMs(): number
   /** Gives back what slots without an owner were allotted. Run at start and now and then. */
   reclaim(): Promise<void>
+  /** Whether nobody owns a slot, this process's own excepted; if so, nobody takes it before the transaction ends. */
+  isAbandoned(tx: Transaction, slot: number): Promise<boolean>
   release(): Promise<void>
 }
 
@@ -100,6 +102,10 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
       for (const slot of await listSlots(database)) {
         if (slot !== own) await reclaimSlot(options, slot)
       }
+    },
+    async isAbandoned(tx, slot) {
+      if (slot === own || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
+      return mayTakeOver(options, tx)
     },
     async release() {
       held.letGo()

@@ -5,7 +5,7 @@
  * allotments is exact whenever a refill reads it.
  */
 
-import type { Database } from '../io/postgres/database.ts'
+import type { Database, Rider } from '../io/postgres/database.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Clock, DAY_MS, SECOND_MS, sleep } from '../kernel/time.ts'
 import { refillAllotments, type Want } from './accounts/refill.ts'
@@ -22,6 +22,8 @@ const BATCH_CHARGES = 500
 /** Between tries of a batch whose outcome is unknown: short enough that a restarted database is met at once. */
 const RETRY_FIRST_MS = 25
 const RETRY_LONGEST_MS = SECOND_MS
+
+const NO_RIDERS: readonly Rider[] = []
 
 /** What the writer needs to know about an error of the database. */
 export interface WriterErrors {
@@ -49,6 +51,8 @@ export interface WriterDependencies {
 interface Pending {
   readonly charge: Charge
   readonly wallet: Wallet
+  /** What commits together with it. */
+  readonly riders: readonly Rider[]
   readonly since: number
   readonly resolve: () => void
 }
@@ -87,10 +91,11 @@ export class Writer {
   /**
    * Posts a charge; resolves when it is durably there (or buried in `dead_charges`). Never rejects and never gives up:
    * a commit that seems to have failed may have committed, so it is tried again by charge id until the outcome is known.
+   * `riders` commit together with it.
    */
-  post(charge: Charge, wallet: Wallet): Promise<void> {
+  post(charge: Charge, wallet: Wallet, riders: readonly Rider[] = NO_RIDERS): Promise<void> {
     return new Promise((resolve) => {
-      this.pending.push({ charge, wallet, since: this.dependencies.clock.monotonicMs(), resolve })
+      this.pending.push({ charge, wallet, riders, since: this.dependencies.clock.monotonicMs(), resolve })
       this.run()
     })
   }
@@ -196,7 +201,15 @@ export class Writer {
     const { database, slot, clock } = this.dependencies
     const charges = batch.map(({ charge }) => charge)
     await this.ensurePartitions(charges)
-    await postCharges(database, slot, charges, clock.now())
+    const riders = batch.flatMap((each) => each.riders)
+    // Nearly every batch has none, and is one statement; a transaction would cost two round trips more.
+    if (riders.length === 0) await postCharges(database, slot, charges, clock.now())
+    else {
+      await database.transaction(async (tx) => {
+        await postCharges(tx, slot, charges, clock.now())
+        for (const ride of riders) await ride(tx)
+      })
+    }
     for (const { charge, wallet } of batch) {
       wallet.unpostedMicrocents -= charge.costMicrocents
       wallet.postedMicrocents += charge.costMicrocents
@@ -220,6 +233,10 @@ export class Writer {
       const middle = batch.length >> 1
       await this.postUntilKnown(batch.slice(0, middle))
       await this.postUntilKnown(batch.slice(middle))
+    } else if (first && first.riders.length > 0) {
+      // A charge is worth more than what rides with it.
+      this.dependencies.log.error({ err: error, chargeId: first.charge.chargeId }, 'a charge is posted by itself')
+      await this.postUntilKnown([{ ...first, riders: NO_RIDERS }])
     } else if (first) {
       await this.bury(first, error)
     }

@@ -232,6 +232,19 @@ describe('envelope B', () => {
     expectRefusal(answer, 'B', { ...row, ...retryAfter })
   })
 
+  test('an Idempotency-Key that was used for another request, and one whose request is still running', async () => {
+    const ask = (key: string, body: unknown) =>
+      gateway.ask({ path, key: keys['good'], body, headers: { 'Idempotency-Key': key } })
+    expect((await ask('used', chat())).status).toBe(200)
+    const mismatch = await ask('used', chat({ temperature: 1 }))
+    expectRefusal(mismatch, 'B', { status: 422, code: 'idempotency_mismatch', says: /new key/ })
+    const slow = directed('first_token_ms=200')
+    const answers = await Promise.all([ask('running', slow), ask('running', slow)])
+    const [refused] = answers.filter(({ status }) => status !== 200)
+    if (refused === undefined) throw new Error('nothing was refused')
+    expectRefusal(refused, 'B', { status: 409, code: 'idempotency_conflict', retryAfter: 1 })
+  })
+
   test('an unknown model on a stream comes as its only event', async () => {
     const body = chat({ model: 'svc/x', stream: true })
     const answer = await gateway.ask({ path, key: keys['good'], body })
@@ -295,8 +308,11 @@ describe('a fault of our own', () => {
 
 /** Rows whose conditions nothing that is served now has, and what brings them. */
 const LATER: [string, string][] = [
+  [
+    'A 409 idempotency_conflict, 422 idempotency_mismatch',
+    'no POST, PATCH or DELETE of envelope A is enabled; edge/onceForKey.test.ts',
+  ],
   ['A 404 model_not_found', 'no path of envelope A names a model'],
-  ['A 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['A 402 insufficient_balance', 'no path of envelope A is paid'],
   ['A 402 quota_exceeded', 'no path of envelope A is paid'],
   ['A 429 rate_limited by the rate of a key', 'rate limits'],
@@ -304,7 +320,6 @@ const LATER: [string, string][] = [
   ['A 400 validation-error, unsupported-chain-asset, invalid-request', 'deposits'],
   ['A 403 org-frozen', 'deposits'],
   ['A 404 deposit-not-found', 'deposits'],
-  ['B 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['B 410 expired', 'videos'],
   ['B 429 rate_limit_exceeded by the rate of a key', 'rate limits'],
 ]

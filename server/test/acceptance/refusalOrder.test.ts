@@ -13,6 +13,8 @@ const BLOCKED = '192.0.2.60'
 const UNKNOWN_KEY = `svc_live_${'a'.repeat(24)}`
 const BAD_BODY = chat({ temperature: 9 })
 const NO_MODEL = { model: 'svc/x' }
+const USED_KEY = { 'Idempotency-Key': 'used' }
+const LONG_KEY = { 'Idempotency-Key': 'k'.repeat(256) }
 
 let gateway: AskedGateway
 const keys: Record<string, string> = {}
@@ -34,10 +36,14 @@ beforeAll(async () => {
   for (let index = 0; index < 60; index += 1) {
     await gateway.ask({ path: '/models', key: `svc_live_${`${index}`.padStart(24, '0')}`, address: BLOCKED })
   }
+  for (const name of ['good', 'busy']) {
+    if (name === 'busy') await make(name, {})
+    const used = await gateway.ask({ path, key: keys[name], body: chat(), headers: USED_KEY })
+    expect(used.status).toBe(200)
+  }
   // Two requests stay open, the most that a key may have; a cent is enough for them.
-  const busy = await make('busy', {})
   const busyAndPoor = await make('busy and poor', { cents: 1 })
-  for (const { key } of [busy, busy, busyAndPoor, busyAndPoor]) {
+  for (const key of [keys['busy'], keys['busy'], busyAndPoor.key, busyAndPoor.key]) {
     const body = JSON.stringify(directed('silent_after=1', { stream: true, max_tokens: 2 }))
     const response = await gateway.send(path, { method: 'POST', headers: { Authorization: `Bearer ${key}` }, body })
     const reader = response.body?.getReader()
@@ -85,6 +91,22 @@ const rows: Row[] = [
   ['fields', '429 open requests', { path, body: BAD_BODY, key: 'busy' }, 'validation_failed'],
   ['fields', '402', { path, body: BAD_BODY, key: 'poor' }, 'validation_failed'],
   ['unsupported', 'out of range', { path, body: { ...BAD_BODY, tools: [] }, key: 'good' }, 'unsupported_parameter'],
+  ['malformed body', '422 key', { path, body: '{', headers: LONG_KEY, key: 'good' }, 'invalid_request'],
+  [
+    'unknown query',
+    '422 mismatch',
+    { path: `${path}?x=1`, body: chat(), headers: USED_KEY, key: 'good' },
+    'unsupported_parameter',
+  ],
+  ['fields', '422 mismatch', { path, body: BAD_BODY, headers: USED_KEY, key: 'good' }, 'validation_failed'],
+  ['422 key', '404 model', { path, body: chat(NO_MODEL), headers: LONG_KEY, key: 'good' }, 'validation_failed'],
+  ['422 mismatch', '404 model', { path, body: chat(NO_MODEL), headers: USED_KEY, key: 'good' }, 'idempotency_mismatch'],
+  [
+    '422 mismatch',
+    '429 open requests',
+    { path, body: chat({ max_tokens: 1 }), headers: USED_KEY, key: 'busy' },
+    'idempotency_mismatch',
+  ],
   ['404 model', '429 open requests', { path, body: chat(NO_MODEL), key: 'busy' }, 'model_not_found'],
   ['404 model', '402', { path, body: chat(NO_MODEL), key: 'poor' }, 'model_not_found'],
   [
@@ -141,6 +163,11 @@ function draw(more: Readonly<Record<string, unknown>>, key: string): Row[2] {
 function blocked(more: Omit<Question, 'path' | 'key'>): Row[2] {
   return { path, key: UNKNOWN_KEY, address: BLOCKED, ...more }
 }
+
+test('a replay comes before 429 open requests', async () => {
+  const answer = await gateway.ask({ path, key: keys['busy'], body: chat(), headers: USED_KEY })
+  expect([answer.status, answer.headers.get('Idempotency-Replayed')]).toEqual([200, 'true'])
+})
 
 test.each(rows)('%s before %s', async (_earlier, _later, question, code) => {
   const key = question.key === undefined ? undefined : (keys[question.key] ?? question.key)

@@ -19,6 +19,8 @@ const PROMPT = 'canary prompt 90c4e2'
 /** Told back to whoever asks for it, and to nobody else. */
 const MODEL = 'canary model 2c9d41'
 const ANSWER = 'canary answer 3fd8b7'
+/** The client's own, and no business of anyone who reads a disk. */
+const IDEMPOTENCY_KEY = 'canary idempotency 8e20aa'
 const UPSTREAM_ERROR = 'canary upstream error 1e6a55'
 /** What the engine says to it is gibberish, and as secret: what it was is kept here. */
 const gibberish: string[] = []
@@ -131,12 +133,17 @@ async function start(dataDir?: string): Promise<TestServer> {
   return started
 }
 
-/** Sends a body as it is, reads the answer as far as it comes, and keeps what is no answer of a model. */
+let sent = 0
+
+/** Sends a body as it is, with an Idempotency-Key unless it may hang up, reads the answer as far as it comes, and keeps what is no answer of a model. */
 async function send(key: string, body: string | object, path = '/chat/completions', signal?: AbortSignal) {
   try {
+    sent += 1
+    // Without one a hang-up cancels the call, which is what is tried then.
+    const once: Record<string, string> = signal === undefined ? { 'Idempotency-Key': `${IDEMPOTENCY_KEY} ${sent}` } : {}
     const response = await fetch(`${server.url}${path}`, {
       method: 'POST',
-      headers: { Authorization: `Bearer ${key}` },
+      headers: { Authorization: `Bearer ${key}`, ...once },
       body: typeof body === 'string' ? body : JSON.stringify(body),
       ...(signal === undefined ? {} : { signal }),
     })
@@ -288,6 +295,15 @@ async function reached(count: number, ...calls: Promise<{ status: number; text: 
   await Promise.race([upstream.requested(count), ...ended])
 }
 
+async function countKeptAnswers(): Promise<number> {
+  const database = await openDirectory(server.dataDir)
+  const [row] = await database.query<{ count: bigint }>(
+    'select count(*) as count from idempotent_attempts where body is not null',
+  )
+  await database.close()
+  return Number(row?.count)
+}
+
 async function filesBeneath(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
@@ -326,13 +342,15 @@ test(
     await wordsAndPictures(key)
     await throughTheEngine(key)
     shown += await (await fetch(`${server.adminUrl}/metrics`)).text()
+    const kept = await countKeptAnswers()
     expect(await server.stop()).toBe(0)
 
     expect(upstream.requests.join('')).toContain(CREDENTIAL)
     expect(upstream.requests.join('')).toContain(HEADER)
     expect(shown).toContain('"error"')
     const keys = [firstKey, key].flatMap((each) => [each, each.slice('svc_live_'.length)])
-    const secrets = [...keys, FOREIGN_KEY, CREDENTIAL, HEADER, PROMPT, ANSWER, UPSTREAM_ERROR, ...gibberish]
+    const words = [PROMPT, ANSWER, UPSTREAM_ERROR, IDEMPOTENCY_KEY]
+    const secrets = [...keys, FOREIGN_KEY, CREDENTIAL, HEADER, ...words, ...gibberish]
     expectNone(shown, secrets, 'what clients and scrapers saw')
 
     const output = written.map((read) => read()).join('\n')
@@ -342,6 +360,8 @@ test(
     const unspoken = [...secrets, MODEL]
     expectNone(output.replace(firstKey, ''), unspoken, "the server's output")
 
+    // Otherwise there was nothing to find.
+    expect(kept).toBeGreaterThan(5)
     let holdsCharges = false
     expect(output).toContain('the GGUF engine is ready')
     for (const file of [...(await filesBeneath(server.dataDir)), ...(await filesBeneath(temporary))]) {

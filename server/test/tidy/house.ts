@@ -19,8 +19,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   money: ['organizations', 'catalog', 'keys', 'upstream/spec.ts'],
   // Which target answers. Below the paid domains and beside money, which it must not know.
   routing: ['catalog', 'upstream'],
-  // What every request passes. Keys and money only, so that no endpoint's rules get in here.
-  edge: ['keys', 'money'],
+  // What was answered to requests with an Idempotency-Key. Knows no endpoint, and nothing of money.
+  idempotency: [],
+  // What every request passes. No endpoint, so that none's rules get in here.
+  edge: ['keys', 'money', 'idempotency'],
   // What organizations are told of their money.
   notices: ['organizations', 'money'],
   billing: ['organizations', 'catalog', 'keys', 'money'],

@@ -19,6 +19,9 @@ export interface Transaction extends Queryable {
   readonly isTransaction: true
 }
 
+/** Work that joins another's transaction. It may run again when the outcome of a commit is unknown, and does no harm then. */
+export type Rider = (tx: Transaction) => Promise<void>
+
 export interface Database extends Queryable {
   /** Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
