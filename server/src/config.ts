@@ -44,6 +44,8 @@ export interface Config {
   readonly member: Member | null
   /** Of an external PostgreSQL; null: the embedded one. */
   readonly databaseUrl: Secret | null
+  /** Of the Redis or Valkey in which processes share the limits of keys; null: this process has its own. */
+  readonly redisUrl: Secret | null
   /** The settings file; null where there is none. */
   readonly source: SettingsSource | null
   /** The settings file's stamp from before it was read. */
@@ -81,6 +83,8 @@ export async function loadConfig(
   if (port === adminPort && port !== 0) reject(`${adminGiven.from}: must differ from the port, ${port}`)
   const directory = readDataDirectory(flags, environment, reject)
   const databaseUrl = readDatabaseUrl(environment, reject)
+  const redisUrl = readRedisUrl(environment, reject)
+  if (processes > 1 && !environment['REDIS_URL']) reject(LIMITS_UNSHARED)
   const overrides = readOverrides(environment, reject)
   const isShared = processes > 1 || member !== null
   const source = openSource(flags, environment, workingDirectory, overrides, isShared, reject)
@@ -98,6 +102,7 @@ export async function loadConfig(
       processes: member === null ? processes : 1,
       member,
       databaseUrl,
+      redisUrl,
       source,
       stamp,
       settings,
@@ -192,6 +197,19 @@ function readDatabaseUrl(environment: Environment, reject: (problem: string) => 
   reject(
     'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database; unset it for the embedded server',
   )
+  return null
+}
+
+/** Each process by itself would let a key send all that it may. */
+const LIMITS_UNSHARED =
+  'several processes share the rate limits of keys through Redis or Valkey: set REDIS_URL, such as redis://127.0.0.1:6379, or run one process'
+
+function readRedisUrl(environment: Environment, reject: (problem: string) => void): Secret | null {
+  const text = environment['REDIS_URL']
+  if (text === undefined || text === '') return null
+  // It may hold a password, so it is never quoted.
+  if (URL.canParse(text) && /^rediss?:$/.test(new URL(text).protocol)) return new Secret(text)
+  reject('REDIS_URL: must be an address such as redis://:password@host:6379, or rediss:// for TLS')
   return null
 }
 

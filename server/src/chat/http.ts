@@ -151,7 +151,8 @@ export function chatCompletions(
     const request = fromWire(valid.value)
     const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
     if (!found.ok) return refuseModel(found.refusal, request, call)
-    const place = openRequests.take(call.key.id)
+    const taking = openRequests.take(call.key.id)
+    const place = taking instanceof Promise ? await taking : taking
     if (typeof place !== 'function') return place
     const leave = call.holdOpen()
     const end = () => {

@@ -99,6 +99,21 @@ const requestIdHeader = {
   'X-Request-Id': { description: 'Echoes the request id of the client, or one made here.', schema: { type: 'string' } },
 } as const
 
+const rateHeaders = {
+  'RateLimit-Limit': {
+    description: 'Requests that the key may send at once after a pause.',
+    schema: { type: 'integer' },
+  },
+  'RateLimit-Remaining': {
+    description: 'Requests that it may send at once now. Absent where that can not be read at the moment.',
+    schema: { type: 'integer' },
+  },
+  'RateLimit-Reset': {
+    description: 'Seconds until it may send `RateLimit-Limit` at once again. Absent as above.',
+    schema: { type: 'integer' },
+  },
+} as const
+
 const retryAfterHeader = {
   'Retry-After': { description: 'Seconds to wait before the next try.', schema: { type: 'integer', minimum: 1 } },
 } as const
@@ -123,7 +138,7 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   for (const [status, { description, content }] of Object.entries(describe.responses)) {
     responses[`${Number(status)}` as '200'] = {
       description,
-      headers: requestIdHeader,
+      headers: route.isPublic ? requestIdHeader : { ...requestIdHeader, ...rateHeaders },
       ...(content === undefined
         ? {}
         : { content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])) }),
@@ -132,7 +147,12 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   for (const status of refusalsOf(route, describe, envelope)) {
     responses[`${status}` as '400'] = {
       description: STATUS_WORDS[status] ?? 'Refused.',
-      headers: status === 429 || status === 503 ? { ...requestIdHeader, ...retryAfterHeader } : requestIdHeader,
+      headers: {
+        ...requestIdHeader,
+        // Who is not known has no limit of their own.
+        ...(status === 401 ? {} : rateHeaders),
+        ...(status === 429 || status === 503 ? retryAfterHeader : {}),
+      },
       content: refusalContent(envelope),
     }
   }

@@ -247,7 +247,6 @@ const LATER: [string, string][] = [
   ['A 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['A 402 insufficient_balance', 'no path of envelope A is paid'],
   ['A 402 quota_exceeded', 'no path of envelope A is paid'],
-  ['A 429 rate_limited by the rate of a key', 'rate limits'],
   ['A 500 operation_failed', 'operations'],
   ['A 400 validation-error, unsupported-chain-asset, invalid-request', 'deposits'],
   ['A 403 org-frozen', 'deposits'],
@@ -256,7 +255,6 @@ const LATER: [string, string][] = [
   ['B 400 response_format url', 'images'],
   ['B 409 idempotency_conflict, 422 idempotency_mismatch', 'idempotency'],
   ['B 410 expired', 'videos'],
-  ['B 429 rate_limit_exceeded by the rate of a key', 'rate limits'],
   ['B 502 upstream_response_too_large', 'embeddings'],
 ]
 test.skip.each(LATER)('later: %s (%s)', () => {})
