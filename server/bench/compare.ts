@@ -10,7 +10,7 @@ import { median } from './statistics.ts'
 import type { Target } from './target.ts'
 import { OWN_CHECKOUT, startTollgate } from './targetTollgate.ts'
 
-const USAGE = `usage: bun server/bench/compare.ts --against DIR [--rounds 7] [--seconds 4] [--connections 64] [--chunks 4] [--keys 1]
+const USAGE = `usage: bun server/bench/compare.ts --against DIR [--rounds 7] [--seconds 4] [--connections 64] [--chunks 4] [--keys 400]
          [--keep]
   --against  another checkout of Tollgate, with its packages installed`
 
@@ -27,7 +27,7 @@ interface Pair {
 
 const { text, flags } = readOptions(
   USAGE,
-  { against: '', rounds: '7', seconds: '4', connections: '64', chunks: '4', keys: '1' },
+  { against: '', rounds: '7', seconds: '4', connections: '64', chunks: '4', keys: '400' },
   ['keep'],
 )
 const against = resolve(text['against'] ?? '')

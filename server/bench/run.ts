@@ -9,7 +9,7 @@ import { checkStallIsSeen } from './selfCheck.ts'
 import { runCommand, type Session, TARGET_NAMES } from './session.ts'
 import type { Target } from './target.ts'
 
-const USAGE = `usage: npm run bench -- [--rounds 5] [--seconds 5] [--connections 64] [--chunks 4] [--keys 1]
+const USAGE = `usage: npm run bench -- [--rounds 5] [--seconds 5] [--connections 64] [--chunks 4] [--keys 400]
          [--rate CALLS_PER_SECOND] [--only ${TARGET_NAMES.join(',')}] [--quick] [--keep]
   --quick  one round of 2 s a measurement      --keep  leave logs and data behind
   --rate   of the open loop, for every target; left out: half of what each did in the closed loop`
@@ -71,7 +71,7 @@ async function chargesOf(targets: readonly Target[]): Promise<Map<string, number
 
 const { text, flags } = readOptions(
   USAGE,
-  { rounds: '5', seconds: '5', connections: '64', chunks: '4', keys: '1', rate: '', only: TARGET_NAMES.join(',') },
+  { rounds: '5', seconds: '5', connections: '64', chunks: '4', keys: '400', rate: '', only: TARGET_NAMES.join(',') },
   ['quick', 'keep'],
 )
 const chunks = atLeastOne('chunks', text['chunks'])

@@ -5,7 +5,7 @@ import type { ClosedOutcome } from './plan.ts'
 import { proportionalMegabytes, residentMegabytes } from './processes.ts'
 import { runCommand } from './session.ts'
 
-const USAGE = `usage: bun server/bench/soak.ts [--calls 1000000] [--connections 64] [--keys 1] [--limit-seconds 3600] [--keep]`
+const USAGE = `usage: bun server/bench/soak.ts [--calls 1000000] [--connections 64] [--keys 400] [--limit-seconds 3600] [--keep]`
 const REPORT_EVERY = 50_000
 /** Memory counts as flat when the last fifth of the run uses at most this much more than the second fifth. */
 const FLAT_GROWTH = 1.1
@@ -19,7 +19,7 @@ function meanBetween(samples: readonly number[], from: number, to: number): numb
 
 const { text, flags } = readOptions(
   USAGE,
-  { calls: '1000000', connections: '64', keys: '1', 'limit-seconds': '3600' },
+  { calls: '1000000', connections: '64', keys: '400', 'limit-seconds': '3600' },
   ['keep'],
 )
 const calls = atLeastOne('calls', text['calls'])

@@ -7,7 +7,7 @@ import { runCommand, type Session } from './session.ts'
 import type { Target } from './target.ts'
 
 const USAGE = `usage: bun server/bench/streams.ts [--streams 1000] [--chunks 100] [--pace-ms 50] [--ramp-ms 1000]
-         [--rounds 2] [--keys 1] [--only mock,nginx,portkey,tollgate] [--keep]`
+         [--rounds 2] [--keys 400] [--only mock,nginx,portkey,tollgate] [--keep]`
 const SAMPLE_MS = 250
 
 async function measure(
@@ -47,7 +47,15 @@ async function measure(
 
 const { text, flags } = readOptions(
   USAGE,
-  { streams: '1000', chunks: '100', 'pace-ms': '50', 'ramp-ms': '1000', rounds: '2', keys: '1', only: 'mock,tollgate' },
+  {
+    streams: '1000',
+    chunks: '100',
+    'pace-ms': '50',
+    'ramp-ms': '1000',
+    rounds: '2',
+    keys: '400',
+    only: 'mock,tollgate',
+  },
   ['keep'],
 )
 const model = `mock-${atLeastOne('chunks', text['chunks'])}x${atLeastOne('pace-ms', text['pace-ms'])}`

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeKey } from '../test/customer.ts'
+import { openDirectory } from '../test/dataDirectory.ts'
 import { freePort, processTree } from './processes.ts'
 import { type Surroundings, type Target, waitUntilServing } from './target.ts'
 
@@ -43,11 +45,7 @@ export async function startTollgate(
   const command = async (words: readonly string[]): Promise<Record<string, unknown>> => {
     return JSON.parse(await processes.run([program, ...words, '--json'], COMMAND_LIMIT_SECONDS))
   }
-  const authorizations: string[] = []
-  for (let index = 0; index < surroundings.keyCount; index++) {
-    const key = await command(['keys', 'create', '--org', 'default', '--scope', 'full_access', ...where])
-    authorizations.push(`Bearer ${String(key['key'])}`)
-  }
+  const authorizations = await makeAuthorizations(dataDir, surroundings.keyCount)
   await command(['credits', 'grant', '--org', 'default', '--usd', String(GRANT_USD), ...where])
 
   const target: Target = {
@@ -68,6 +66,23 @@ export async function startTollgate(
   return target
 }
 
+/** So many keys of the organization that the first start makes; by a command each they would take minutes. */
+async function makeAuthorizations(dataDir: string, keyCount: number): Promise<string[]> {
+  const database = await openDirectory(dataDir)
+  try {
+    // By a query that every version's database answers.
+    const [organization] = await database.query<{ id: string }>("select id from organizations where name = 'default'")
+    if (organization === undefined) throw new Error("the server's first start has made no organization")
+    const authorizations: string[] = []
+    while (authorizations.length < keyCount) {
+      authorizations.push(`Bearer ${(await makeKey(database, organization.id)).key}`)
+    }
+    return authorizations
+  } finally {
+    await database.close()
+  }
+}
+
 /** Prices each answer at exactly one cent, so that the balance counts the answers. */
 function configuration({ mockPort, models }: Surroundings): string {
   const upstreams = { mock: { dialect: 'openai', base_url: `http://127.0.0.1:${mockPort}/v1` } }
@@ -81,8 +96,7 @@ function configuration({ mockPort, models }: Surroundings): string {
       targets: [{ upstream: 'mock', model }],
     }
   })
-  // All streams of a test may come in on one key.
-  return JSON.stringify({ open_requests_per_key: 100_000, upstreams, models: served }, null, 2)
+  return JSON.stringify({ upstreams, models: served }, null, 2)
 }
 
 /** The port opens once calls can be served; a server that ends before is reported with its last words. */

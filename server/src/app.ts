@@ -8,7 +8,8 @@ import { type LiveCatalog, startLiveCatalog } from './catalog/watch.ts'
 import { createTokenCounter } from './chat/tokenCounter.ts'
 import type { Config } from './config.ts'
 import { createLifecycle } from './edge/lifecycle.ts'
-import { createOpenRequests } from './edge/openRequests.ts'
+import { openLimits } from './edge/limits/openLimits.ts'
+import { LIMITS_SCRIPT, PROBE } from './edge/limits/script.ts'
 import type { Connection } from './edge/pipeline.ts'
 import { createAttempts } from './idempotency/attempts.ts'
 import { openDataKey } from './idempotency/openDataKey.ts'
@@ -21,8 +22,10 @@ import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgr
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
 import { openSession } from './io/postgres/session.ts'
+import { connectRedis } from './io/redis/connection.ts'
+import { openSharedScript } from './io/redis/sharedScript.ts'
 import { createMailer } from './io/smtp.ts'
-import type { RandomBytes } from './kernel/ids.ts'
+import { type RandomBytes, toHex } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
 import type { Clock } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
@@ -123,6 +126,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
     waitingRefills: () => writer.waitingRefills,
     waitingTokenCounts: () => tokenCounter.waiting,
+    isLimitStoreAway: () => limits.isStoreAway(),
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
   })
   const writer = new Writer({
@@ -170,6 +174,25 @@ export async function createApp(options: AppOptions): Promise<App> {
   const folder = openFolder(join(dataDirectory, 'answers'))
   const { isAbandoned } = slot
   const attempts = createAttempts({ database, clock, random, log, slot: slot.number, isAbandoned, dataKey, folder })
+  const { redisUrl } = config
+  const limits = openLimits(
+    { clock, openRequestsPerKey: fixed.openRequestsPerKey },
+    redisUrl && {
+      open: (onReady) =>
+        openSharedScript({
+          url: redisUrl.reveal(),
+          script: LIMITS_SCRIPT,
+          probe: PROBE,
+          connect: connectRedis,
+          clock,
+          log,
+          onReady,
+        }),
+      processName: toHex(random(8)),
+      onSkipped: metrics.limitSkipped,
+    },
+  )
+
   const tokenCounter = createTokenCounter(log)
   const paid = {
     clock,
@@ -186,14 +209,17 @@ export async function createApp(options: AppOptions): Promise<App> {
       random,
       lifecycle,
       authenticate: authenticator.authenticate,
+      rateLimiter: limits.rateLimiter,
+      rateLimit: fixed.rateLimit,
+      newRateLimit: fixed.newRateLimit,
       clientAddress: createClientAddress(fixed.trustedProxies),
       bodyLimitBytes: fixed.bodyLimitBytes,
       isDatabaseAway: isConnectionFailure,
       onAnswered: metrics.answered,
     },
     attempts,
-    openRequests: createOpenRequests(fixed.openRequestsPerKey),
     compat: fixed.compat,
+    openRequests: limits.openRequests,
     clock,
     catalog: () => catalog.current(),
     chat: { ...paid, tokenCounter, ...(telemetry === null ? {} : { telemetry }) },
@@ -243,6 +269,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
     async close() {
       stopWorkers()
+      limits.close()
       catalog.close()
       await Promise.all([
         clients.close(),

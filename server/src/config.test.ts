@@ -25,6 +25,9 @@ async function configOf(flags: ConfigFlags, environment: Environment = {}, direc
   return loaded.config
 }
 
+/** What several processes cannot be started without. */
+const SHARED = { REDIS_URL: 'redis://127.0.0.1:6379' }
+
 async function problemsOf(flags: ConfigFlags, environment: Environment = {}, directory = folder()) {
   const loaded = await loadConfig(flags, environment, directory)
   return loaded.ok ? [] : loaded.problems
@@ -76,11 +79,11 @@ test('several processes are refused a model of their own, at start and when the 
   const text = 'upstreams:\n  own: { dialect: gguf, file: m.gguf }\n'
   const directory = folder({ 'tollgate.yaml': text, 'm.gguf': '' })
   expect((await configOf({}, {}, directory)).settings.upstreams).toHaveLength(1)
-  expect(await problemsOf({ processes: '2' }, {}, directory)).toEqual([
+  expect(await problemsOf({ processes: '2' }, SHARED, directory)).toEqual([
     expect.stringMatching(/^tollgate.yaml:2:19: upstreams.own.dialect: GGUF files are run by one process: take /),
   ])
   const later = folder({ 'tollgate.yaml': 'owned_by: a', 'm.gguf': '' })
-  const config = await configOf({ processes: '2' }, {}, later)
+  const config = await configOf({ processes: '2' }, SHARED, later)
   writeFileSync(join(later, 'tollgate.yaml'), text)
   expect(await config.source?.load()).toMatchObject({ ok: false })
 })
@@ -104,6 +107,14 @@ const REFUSED: readonly (readonly [ConfigFlags, Environment, RegExp])[] = [
   [{}, { TOLLGATE_LOG_LEVEL: 'loud' }, /^TOLLGATE_LOG_LEVEL: must be one of fatal/],
   [{}, { TOLLGATE_DATA_KEY: 'canary' }, /^TOLLGATE_DATA_KEY: must be 64 hex digits/],
   [{}, { DATABASE_URL: 'mysql://canary@h/d' }, /^DATABASE_URL: must be an address such as postgres:/],
+  [{}, { REDIS_URL: 'http://canary@h' }, /^REDIS_URL: must be an address such as redis:/],
+  [{}, { REDIS_URL: 'canary' }, /^REDIS_URL: must be an address such as redis:/],
+  [
+    { processes: '2' },
+    {},
+    /^several processes share the rate limits of keys .*: set REDIS_URL, .* or run one process$/,
+  ],
+  [{}, { TOLLGATE_PROCESSES: '2', REDIS_URL: '' }, /: set REDIS_URL, /],
 ]
 for (const [flags, environment, expected] of REFUSED) {
   test(`refused: ${JSON.stringify(flags)} ${JSON.stringify(environment)}`, async () => {
@@ -123,17 +134,18 @@ test('all that is wrong is told at once, a line each', async () => {
 
 test('processes are 1 unless asked for, and at most what a machine can use', async () => {
   expect((await configOf({})).processes).toBe(1)
-  expect((await configOf({ processes: '4' })).processes).toBe(4)
-  expect((await configOf({}, { TOLLGATE_PROCESSES: '3' })).processes).toBe(3)
+  expect((await configOf({ processes: '4' }, SHARED)).processes).toBe(4)
+  expect((await configOf({}, { ...SHARED, TOLLGATE_PROCESSES: '3' })).processes).toBe(3)
   for (const processes of ['0', '65', 'two', '-1', '']) {
     const loaded = await loadConfig({ processes }, {}, folder())
     expect(loaded).toMatchObject({ ok: false, problems: [expect.stringContaining('--processes')] })
   }
 })
 
-test('the database address, password and all, shows in no dump', async () => {
-  const config = await configOf({}, { DATABASE_URL: 'postgres://u:canary@h/d' })
+test('the addresses of database and Redis, passwords and all, show in no dump', async () => {
+  const config = await configOf({}, { DATABASE_URL: 'postgres://u:canary@h/d', REDIS_URL: 'rediss://:canary@h' })
   expect(config.databaseUrl?.reveal()).toContain('canary')
+  expect(config.redisUrl?.reveal()).toContain('canary')
   expect(inspect(config, { depth: 9, showHidden: true })).not.toContain('canary')
   expect(JSON.stringify({ databaseUrl: config.databaseUrl })).not.toContain('canary')
 })

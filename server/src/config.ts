@@ -48,6 +48,8 @@ export interface Config {
   readonly databaseUrl: Secret | null
   /** 64 hex digits; null: the file beneath the data directory. */
   readonly dataKey: Secret | null
+  /** Of the Redis or Valkey in which processes share the limits of keys; null: this process has its own. */
+  readonly redisUrl: Secret | null
   /** The settings file; null where there is none. */
   readonly source: SettingsSource | null
   /** The settings file's stamp from before it was read. */
@@ -86,6 +88,8 @@ export async function loadConfig(
   const directory = readDataDirectory(flags, environment, reject)
   const databaseUrl = readDatabaseUrl(environment, reject)
   const dataKey = readDataKey(environment, reject)
+  const redisUrl = readRedisUrl(environment, reject)
+  if (processes > 1 && !environment['REDIS_URL']) reject(LIMITS_UNSHARED)
   const overrides = readOverrides(environment, reject)
   const isShared = processes > 1 || member !== null
   const source = openSource(flags, environment, workingDirectory, overrides, isShared, reject)
@@ -104,6 +108,7 @@ export async function loadConfig(
       member,
       databaseUrl,
       dataKey,
+      redisUrl,
       source,
       stamp,
       settings,
@@ -208,6 +213,19 @@ function readDataKey(environment: Environment, reject: (problem: string) => void
   reject(
     "TOLLGATE_DATA_KEY: must be 64 hex digits, such as 'openssl rand -hex 32' prints; unset it for a generated key",
   )
+  return null
+}
+
+/** Each process by itself would let a key send all that it may. */
+const LIMITS_UNSHARED =
+  'several processes share the rate limits of keys through Redis or Valkey: set REDIS_URL, such as redis://127.0.0.1:6379, or run one process'
+
+function readRedisUrl(environment: Environment, reject: (problem: string) => void): Secret | null {
+  const text = environment['REDIS_URL']
+  if (text === undefined || text === '') return null
+  // It may hold a password, so it is never quoted.
+  if (URL.canParse(text) && /^rediss?:$/.test(new URL(text).protocol)) return new Secret(text)
+  reject('REDIS_URL: must be an address such as redis://:password@host:6379, or rediss:// for TLS')
   return null
 }
 

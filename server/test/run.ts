@@ -46,9 +46,13 @@ async function findFiles(): Promise<string[]> {
   return files.sort().reverse()
 }
 
+const OPERATORS_OWN = ['DATABASE_URL', 'REDIS_URL']
+
 /** What tests see of the environment: nothing that an operator has set for a Tollgate of their own. */
 function environmentOf(postgresUrl: string): Record<string, string | undefined> {
-  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('TOLLGATE_') && name !== 'DATABASE_URL')
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('TOLLGATE_') && !OPERATORS_OWN.includes(name),
+  )
   return { ...Object.fromEntries(kept), [TEST_POSTGRES_VARIABLE]: postgresUrl }
 }
 

@@ -36,6 +36,13 @@ const RETENTION_DAYS_LEAST = 7
 const LOW_BALANCE_CENTS_MAX = 100_000_000
 
 const DAY_SECONDS = 86_400
+
+/** A token's time is kept in whole microseconds: up to here that is exact to half a percent. */
+const RATE_MAX = 10_000
+const BURST_MAX = 1_000_000
+
+const RateLimitShape = closed({ requests_per_second: whole(1, RATE_MAX), burst: whole(1, BURST_MAX) }).optional()
+
 const deadline = seconds(0.001, DAY_SECONDS).optional()
 
 const FileShape = closed(
@@ -47,6 +54,8 @@ const FileShape = closed(
     drain_seconds: seconds(0, DAY_SECONDS).optional(),
     body_limit_bytes: whole(1_024, 256 * 1024 * 1024).optional(),
     open_requests_per_key: whole(1, 1_000_000).optional(),
+    rate_limit: RateLimitShape,
+    new_account_rate_limit: RateLimitShape,
     retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
     low_balance_cents: whole(0, LOW_BALANCE_CENTS_MAX).optional(),
     smtp: SmtpShape.optional(),
@@ -190,6 +199,8 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
     drainMs: read.drain_seconds === undefined ? defaults.drainMs : Math.round(read.drain_seconds * 1_000),
     bodyLimitBytes: read.body_limit_bytes ?? defaults.bodyLimitBytes,
     openRequestsPerKey: read.open_requests_per_key ?? defaults.openRequestsPerKey,
+    rateLimit: loadRateLimit(read.rate_limit) ?? defaults.rateLimit,
+    newRateLimit: loadRateLimit(read.new_account_rate_limit) ?? defaults.newRateLimit,
     retentionDays: read.retention_days ?? defaults.retentionDays,
     lowBalanceMicrocents:
       read.low_balance_cents === undefined
@@ -203,6 +214,10 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
     },
     otlp: read.otlp ? { endpoint: read.otlp.endpoint.replace(/\/+$/, ''), traceRatio: read.otlp.trace_ratio } : null,
   }
+}
+
+function loadRateLimit(read: FileInput['rate_limit']) {
+  return read === undefined ? null : { perSecond: read.requests_per_second, burst: read.burst }
 }
 
 function loadDeadlines(read: NonNullable<FileInput['deadlines']>, report: Report): Deadlines {

@@ -27,6 +27,12 @@ export interface OtlpSettings {
   readonly traceRatio: number
 }
 
+/** What a key may send: a bucket of so many requests, refilled at so many a second. */
+interface RateLimitSettings {
+  readonly perSecond: number
+  readonly burst: number
+}
+
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {
   readonly logLevel: LogLevel
@@ -41,6 +47,10 @@ export interface FixedSettings {
   readonly bodyLimitBytes: number
   /** Inference requests open at once on one key (K4). */
   readonly openRequestsPerKey: number
+  /** Of each key (K3). */
+  readonly rateLimit: RateLimitSettings
+  /** Of each key of a new organization (K2). */
+  readonly newRateLimit: RateLimitSettings
   /** Days for which single charges are kept; null: for ever. */
   readonly retentionDays: number | null
   /** Below this balance an organization is told so; 0: nobody is. */
@@ -60,6 +70,8 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   drainMs: 'drain_seconds',
   bodyLimitBytes: 'body_limit_bytes',
   openRequestsPerKey: 'open_requests_per_key',
+  rateLimit: 'rate_limit',
+  newRateLimit: 'new_account_rate_limit',
   retentionDays: 'retention_days',
   lowBalanceMicrocents: 'low_balance_cents',
   smtp: 'smtp',
@@ -99,6 +111,8 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   drainMs: 600_000,
   bodyLimitBytes: 8 * 1024 * 1024,
   openRequestsPerKey: 100,
+  rateLimit: { perSecond: 100, burst: 200 },
+  newRateLimit: { perSecond: 15, burst: 30 },
   retentionDays: null,
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,

@@ -169,7 +169,8 @@ async function answer(
 ): Promise<Answer> {
   const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
   if (!found.ok) return refuseModel(found.refusal, request, call)
-  const place = openRequests.take(call.key.id)
+  const taking = openRequests.take(call.key.id)
+  const place = taking instanceof Promise ? await taking : taking
   if (typeof place !== 'function') return place
   const leave = call.holdOpen()
   const end = () => {

@@ -2,15 +2,22 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { startRedis, type TestRedis } from '../../test/redis.ts'
 import { startServer, type TestServer } from '../../test/server.ts'
 
 const CALLS = 60
 
+let redis: TestRedis
 let server: TestServer
+const several = (processes: number) => ({ TOLLGATE_PROCESSES: `${processes}`, REDIS_URL: redis.url })
 beforeAll(async () => {
-  server = await startServer({ environment: { TOLLGATE_PROCESSES: '3' } })
+  redis = await startRedis()
+  server = await startServer({ environment: several(3) })
 }, 120_000)
-afterAll(() => server.remove(), 60_000)
+afterAll(async () => {
+  await server.remove()
+  await redis.kill()
+}, 60_000)
 
 /** The gateways: the children of the process that was started. */
 async function children(): Promise<number[]> {
@@ -74,7 +81,7 @@ test('several processes share a port, one that dies is replaced, and all end wit
 }, 120_000)
 
 test('when the one that started them is killed, they end too, and the next start takes over', async () => {
-  server = await startServer({ dataDir: server.dataDir, environment: { TOLLGATE_PROCESSES: '2' } })
+  server = await startServer({ dataDir: server.dataDir, environment: several(2) })
   const left = await children()
   expect(left).toHaveLength(2)
   await server.kill()
@@ -87,7 +94,7 @@ test('when the one that started them is killed, they end too, and the next start
     }
   }
   while (left.some(isThere)) await new Promise((resolve) => setTimeout(resolve, 50))
-  server = await startServer({ dataDir: server.dataDir, environment: { TOLLGATE_PROCESSES: '2' } })
+  server = await startServer({ dataDir: server.dataDir, environment: several(2) })
   expect(await children()).toHaveLength(2)
 }, 120_000)
 
@@ -96,7 +103,7 @@ test('a GGUF file is refused in one sentence, since each process would load it',
   const file = join(folder, 'some.gguf')
   await writeFile(file, 'not read')
   const settings = `upstreams: { mine: { dialect: gguf, file: ${file} } }`
-  const started = startServer({ settings, environment: { TOLLGATE_PROCESSES: '2' } })
+  const started = startServer({ settings, environment: several(2) })
   await expect(started).rejects.toThrow(/GGUF files are run by one process/)
   await rm(folder, { recursive: true })
 }, 60_000)
@@ -111,7 +118,7 @@ ${more}models:
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
     targets: [{ upstream: box }]
 `
-  const environment = { TOLLGATE_PROCESSES: '2', FAR_KEY: 'a-key' }
+  const environment = { ...several(2), FAR_KEY: 'a-key' }
   await server.stop()
   const withFile = await startServer({ settings: settings(''), environment })
   try {

@@ -107,7 +107,7 @@ const requestIdHeader = {
 const replayedHeader = {
   'Idempotency-Replayed': {
     description: 'Present when this is the answer of an earlier request with the same Idempotency-Key.',
-    schema: { type: 'string', enum: ['true'] },
+    schema: { type: 'string', const: 'true' },
   },
 } as const
 
@@ -124,6 +124,21 @@ function keyHeader({ method, needs }: DescribedRoute) {
   const isRequired = needs?.idempotencyKey === 'required'
   return { header: z.object({ 'Idempotency-Key': isRequired ? idempotencyKey : idempotencyKey.optional() }) }
 }
+
+const rateHeaders = {
+  'RateLimit-Limit': {
+    description: 'Requests that the key may send at once after a pause.',
+    schema: { type: 'integer' },
+  },
+  'RateLimit-Remaining': {
+    description: 'Requests that it may send at once now. Absent where that can not be read at the moment.',
+    schema: { type: 'integer' },
+  },
+  'RateLimit-Reset': {
+    description: 'Seconds until it may send `RateLimit-Limit` at once again. Absent as above.',
+    schema: { type: 'integer' },
+  },
+} as const
 
 const retryAfterHeader = {
   'Retry-After': { description: 'Seconds to wait before the next try.', schema: { type: 'integer', minimum: 1 } },
@@ -150,7 +165,11 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   for (const [status, { description, content }] of Object.entries(describe.responses)) {
     responses[`${Number(status)}` as '200'] = {
       description,
-      headers: DOING.has(route.method) ? { ...requestIdHeader, ...replayedHeader } : requestIdHeader,
+      headers: {
+        ...requestIdHeader,
+        ...(route.isPublic ? {} : rateHeaders),
+        ...(DOING.has(route.method) ? replayedHeader : {}),
+      },
       ...(content === undefined
         ? {}
         : { content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])) }),
@@ -159,7 +178,12 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   for (const status of refusalsOf(route, describe, envelope)) {
     responses[`${status}` as '400'] = {
       description: STATUS_WORDS[status] ?? 'Refused.',
-      headers: [409, 429, 503].includes(status) ? { ...requestIdHeader, ...retryAfterHeader } : requestIdHeader,
+      headers: {
+        ...requestIdHeader,
+        // Who is not known has no limit of their own.
+        ...(status === 401 ? {} : rateHeaders),
+        ...([409, 429, 503].includes(status) ? retryAfterHeader : {}),
+      },
       content: refusalContent(envelope),
     }
   }

@@ -11,6 +11,7 @@ import { ok, refused } from '../kernel/result.ts'
 import type { AuthenticatedKey } from '../keys/authenticate.ts'
 import { parseScopes } from '../keys/scopes.ts'
 import { createLifecycle } from './lifecycle.ts'
+import { createRateLimiter } from './limits/rateLimit.ts'
 import { onceForKey, type Prepare } from './onceForKey.ts'
 import { type PipelineDependencies, pipeline, type Requirements } from './pipeline.ts'
 import { splitUrl } from './router.ts'
@@ -23,6 +24,7 @@ const key: AuthenticatedKey = {
   scopes: scopes.value,
   admin: false,
   expiresAtMs: null,
+  newUntilMs: null,
 }
 const clock = new TurnedClock()
 const lifecycle = createLifecycle()
@@ -32,6 +34,9 @@ const dependencies: PipelineDependencies = {
   random: systemRandom(),
   lifecycle,
   authenticate: () => ok(key),
+  rateLimiter: createRateLimiter(clock),
+  rateLimit: { perSecond: 1_000, burst: 1_000 },
+  newRateLimit: { perSecond: 1_000, burst: 1_000 },
   clientAddress: (address) => address,
   bodyLimitBytes: 65_536,
   isDatabaseAway: () => false,

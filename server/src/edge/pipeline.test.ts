@@ -6,12 +6,20 @@ import { ok } from '../kernel/result.ts'
 import type { AuthenticatedKey } from '../keys/authenticate.ts'
 import { parseScopes } from '../keys/scopes.ts'
 import { createLifecycle } from './lifecycle.ts'
+import { createRateLimiter } from './limits/rateLimit.ts'
 import { type Handle, type PipelineDependencies, pipeline, type Requirements } from './pipeline.ts'
 import { splitUrl } from './router.ts'
 
 const scopes = parseScopes('full_access')
 if (!scopes.ok) throw new Error('full_access is no scope')
-const key: AuthenticatedKey = { id: 'k', organizationId: 'o', scopes: scopes.value, admin: false, expiresAtMs: null }
+const key: AuthenticatedKey = {
+  id: 'k',
+  organizationId: 'o',
+  scopes: scopes.value,
+  admin: false,
+  expiresAtMs: null,
+  newUntilMs: null,
+}
 /** Each idle timeout that was set, in seconds. */
 let timeouts: number[] = []
 const connection = { address: '192.0.2.1', setIdleTimeout: (seconds: number) => void timeouts.push(seconds) }
@@ -21,12 +29,16 @@ function open(handle: Handle, needs: Requirements = { permission: 'any' }) {
   const note = (fields: object) => void logged.push(fields)
   const log = { fatal: note, error: note, warn: note, info: note, debug: () => {} } as unknown as Log
   const lifecycle = createLifecycle()
+  const clock = new TurnedClock()
   const dependencies: PipelineDependencies = {
-    clock: new TurnedClock(),
+    clock,
     log,
     random: (length) => new Uint8Array(length).fill(7),
     lifecycle,
     authenticate: () => ok(key),
+    rateLimiter: createRateLimiter(clock),
+    rateLimit: { perSecond: 100, burst: 200 },
+    newRateLimit: { perSecond: 15, burst: 30 },
     clientAddress: (address) => address,
     bodyLimitBytes: 1_024,
     isDatabaseAway: (error) => error instanceof RangeError,

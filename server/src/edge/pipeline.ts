@@ -1,5 +1,5 @@
 /**
- * What every request passes before its handler, in the order of rule E1: announced length, key, scope, body, JSON.
+ * What every request passes before its handler, in the order of rule E1: announced length, key, rate, scope, body, JSON.
  * The route (404, 405) comes before all this, in `routes.ts`; fields and everything after are the handler's.
  */
 
@@ -15,6 +15,9 @@ import { parseJson, readBody, refuseAnnouncedLength } from './body.ts'
 import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
 import { isForm, parseForm } from './form.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import type { RateLimit } from './limits/bucket.ts'
+import type { RateLimiter, RateVerdict } from './limits/rateLimit.ts'
+import { refuseRate, tellRate } from './limits/wire.ts'
 import { requestIdOf } from './requestId.ts'
 
 /** What the HTTP server knows about a request beyond the request itself. */
@@ -72,6 +75,10 @@ export interface PipelineDependencies {
   readonly random: RandomBytes
   readonly lifecycle: Lifecycle
   readonly authenticate: Authenticate
+  readonly rateLimiter: RateLimiter
+  readonly rateLimit: RateLimit
+  /** Of keys whose organization is new. */
+  readonly newRateLimit: RateLimit
   readonly clientAddress: ClientAddress
   readonly bodyLimitBytes: number
   /** Whether an error means that the database can't be asked at the moment (E14). */
@@ -117,8 +124,13 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
       return close
     }
     let response: Response
+    let rate: RateVerdict | null = null
     try {
-      const prepared = await prepare(dependencies, needs, request, target, connection, envelope)
+      const caller = await identify(dependencies, request, connection, envelope)
+      if (!isRefusal(caller)) rate = caller.rate
+      const prepared = isRefusal(caller)
+        ? caller
+        : await prepare(dependencies, needs, caller, request, target, connection, envelope)
       const answer = isRefusal(prepared)
         ? prepared
         : await handle({ request, requestId, parameters, holdOpen, ...prepared })
@@ -129,6 +141,7 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
       if (!held) close()
     }
     if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
+    if (rate !== null) tellRate(response.headers, rate)
     const elapsedMs = clock.monotonicMs() - startedAt
     dependencies.onAnswered?.(name, response.status, elapsedMs)
     log.debug({ route: name, status: response.status, requestId, elapsedMs: Math.round(elapsedMs) }, 'answered')
@@ -136,15 +149,19 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
   }
 }
 
-async function prepare(
+/** Who sent a request, and what their rate limit says of it. */
+interface Caller {
+  readonly key: AuthenticatedKey
+  readonly rate: RateVerdict
+}
+
+async function identify(
   dependencies: PipelineDependencies,
-  needs: Requirements,
   request: Request,
-  target: RequestTarget,
   connection: Connection,
   envelope: Envelope,
-): Promise<Pick<Call, 'key' | 'body' | 'query' | 'fingerprint'> | Refusal> {
-  const { authenticate, clientAddress, bodyLimitBytes } = dependencies
+): Promise<Caller | Refusal> {
+  const { authenticate, clientAddress, bodyLimitBytes, rateLimiter, clock } = dependencies
   const { headers } = request
   // A header that came twice arrives joined: of two hosts, a proxy in front may have meant the other one.
   if (headers.get('Host')?.includes(',')) return inEnvelope(TWO_HOSTS, envelope)
@@ -158,8 +175,23 @@ async function prepare(
   const authenticated = checking instanceof Promise ? await checking : checking
   if (!authenticated.ok) return authenticated.refusal
   const key = authenticated.value
-  const forbidden = refuseScope(key, needs)
-  if (forbidden) return forbidden
+  const isNew = key.newUntilMs !== null && clock.now() < key.newUntilMs
+  const taking = rateLimiter.take(key.id, isNew ? dependencies.newRateLimit : dependencies.rateLimit)
+  return { key, rate: taking instanceof Promise ? await taking : taking }
+}
+
+async function prepare(
+  { bodyLimitBytes }: PipelineDependencies,
+  needs: Requirements,
+  { key, rate }: Caller,
+  request: Request,
+  target: RequestTarget,
+  connection: Connection,
+  envelope: Envelope,
+): Promise<Pick<Call, 'key' | 'body' | 'query' | 'fingerprint'> | Refusal> {
+  const { headers } = request
+  const refused = refuseRate(rate) ?? refuseScope(key, needs)
+  if (refused) return refused
 
   let body: unknown
   let fingerprint: Uint8Array = NO_BYTES

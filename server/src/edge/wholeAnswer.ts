@@ -16,7 +16,8 @@ export async function wholeAnswer(
   openRequests: OpenRequests,
   pay: (caller: PaidCaller, signal: AbortSignal) => Promise<Result<PaidAnswer>>,
 ): Promise<Answer> {
-  const place = openRequests.take(call.key.id)
+  const taking = openRequests.take(call.key.id)
+  const place = taking instanceof Promise ? await taking : taking
   if (typeof place !== 'function') return place
   const leave = call.holdOpen()
   try {

@@ -22,6 +22,7 @@ export interface Gauges {
   /** Answers whose tokens are still to be counted here, since their upstream reported none. */
   waitingTokenCounts(): number
   isReady(): boolean
+  isLimitStoreAway(): boolean
 }
 
 /** The Prometheus metrics of one process. Labels hold routes, codes and upstream names, never anything a client wrote. */
@@ -43,6 +44,8 @@ export interface Metrics {
   unreadable(): void
   /** A plan's meter could not be read, and a call counts as pay-as-you-go. */
   planUnreadable(): void
+  /** A request was let through without its rate limit, because the store is away. */
+  limitSkipped(): void
   text(): Promise<string>
   readonly contentType: string
 }
@@ -132,6 +135,13 @@ export function createMetrics(gauges: Gauges): Metrics {
     'tollgate_gates_unreadable_total',
     'Calls refused or cut because the gates on money could not be read.',
   )
+  const limitSkipped = counter(
+    'tollgate_rate_limits_skipped_total',
+    'Requests let through without their rate limit, because the store that processes share is away.',
+  )
+  gauge('tollgate_limit_store_up', '0 while that store is away; 1 also where none is needed.', () =>
+    gauges.isLimitStoreAway() ? 0 : 1,
+  )
   gauge('tollgate_open_requests', 'Requests under way.', gauges.openRequests)
   gauge('tollgate_calls_waiting_for_money', 'Calls that wait for another to give money back.', gauges.waitingCalls)
   gauge('tollgate_unposted_charges', 'Charges not yet known to be durable.', gauges.unpostedCharges)
@@ -167,6 +177,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     disagreed: (count) => disagreements.inc(count),
     unreadable: () => unreadable.inc(),
     planUnreadable: () => planUnreadable.inc(),
+    limitSkipped: () => limitSkipped.inc(),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

@@ -145,6 +145,7 @@ describe('what a header is answered with', () => {
         scopes: { shortcut: null, serverless: 'write', billing: 'read', webhooks: 'none' },
         admin: false,
         expiresAtMs: START_MS + 5_000,
+        newUntilMs: null,
       },
     })
   })

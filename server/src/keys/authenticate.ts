@@ -3,7 +3,7 @@ import { refusal } from '../kernel/errors.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import type { Clock } from '../kernel/time.ts'
 import { addressGroup } from './address.ts'
-import { type ApiKey, hashKey, isWellFormedKey, keyStateAt } from './key.ts'
+import { type ApiKey, hashKey, isWellFormedKey, type KeyAtTheDoor, keyStateAt } from './key.ts'
 import { createKnownKeys } from './known.ts'
 import { parseScopes, type Scopes } from './scopes.ts'
 import { KEYS_CHANNEL } from './store.ts'
@@ -17,6 +17,8 @@ export interface AuthenticatedKey {
   readonly admin: boolean
   /** Milliseconds since the epoch; null: never. */
   readonly expiresAtMs: number | null
+  /** Until when its organization is new (K2), in milliseconds since the epoch; null when it is not. */
+  readonly newUntilMs: number | null
 }
 
 export interface AuthenticatorDependencies {
@@ -108,13 +110,13 @@ export function createAuthenticator(dependencies: AuthenticatorDependencies): Au
   return { authenticate, channels: { [KEYS_CHANNEL]: known.hear }, onConfirmed: known.setCurrent }
 }
 
-function toKnownKey(stored: ApiKey): KnownKey {
+function toKnownKey(stored: KeyAtTheDoor): KnownKey {
   const scopes = parseScopes(stored.scopes)
   if (!scopes.ok)
     throw new Error(`api_keys holds scopes that can't be read, key ${stored.id}: ${scopes.refusal.message}`)
-  const { id, organizationId, admin, expiresAtMs, revokedAtMs } = stored
+  const { id, organizationId, admin, expiresAtMs, revokedAtMs, newUntilMs } = stored
   return {
-    answer: ok({ id, organizationId, scopes: scopes.value, admin, expiresAtMs }),
+    answer: ok({ id, organizationId, scopes: scopes.value, admin, expiresAtMs, newUntilMs }),
     stored: { expiresAtMs, revokedAtMs },
   }
 }

@@ -44,6 +44,12 @@ export interface ApiKey {
   readonly revokedAtMs: number | null
 }
 
+/** A key together with what is asked of its organization for every request. */
+export interface KeyAtTheDoor extends ApiKey {
+  /** Until when its organization is new (K2); null when it is not. */
+  readonly newUntilMs: number | null
+}
+
 export type KeyState = 'active' | 'expired' | 'revoked'
 
 /** Whether a key may be used at `nowMs`. It expires at the instant named, not after it. */

@@ -1,6 +1,6 @@
 import type { Queryable } from '../io/postgres/database.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
-import type { ApiKey } from './key.ts'
+import type { KeyAtTheDoor } from './key.ts'
 import { createRecent } from './recent.ts'
 import { findKeyByHash } from './store.ts'
 
@@ -23,7 +23,7 @@ export interface KnownKeys<K> {
   isCurrent(): boolean
   /** Asks the database; never rejects because of it. Calls for the same key at the same time share one query. */
   lookUp(keyHash: string): Promise<K | 'unknown' | 'unavailable'>
-  /** A key was made or revoked somewhere. */
+  /** A key was made or revoked somewhere, or its organization's limits have changed. */
   hear(keyHash: string): void
   /** Whether news is sure to arrive from now on; false at first. On true, all that is remembered is forgotten. */
   setCurrent(current: boolean): void
@@ -34,7 +34,7 @@ interface KnownKeysOptions<K> {
   readonly clock: Clock
   readonly report: (error: unknown) => void
   /** Turns a row into what is kept; throws on a row that can't be right. */
-  readonly remember: (stored: ApiKey) => K
+  readonly remember: (stored: KeyAtTheDoor) => K
 }
 
 type Outcome<K> = K | 'unknown' | 'unavailable'
@@ -52,7 +52,7 @@ export function createKnownKeys<K extends object>(options: KnownKeysOptions<K>):
   let current = false
 
   const query = async (keyHash: string): Promise<Outcome<K>> => {
-    let stored: ApiKey | undefined
+    let stored: KeyAtTheDoor | undefined
     queries += 1
     try {
       stored = await findKeyByHash(database, keyHash)

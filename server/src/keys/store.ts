@@ -1,5 +1,5 @@
-import type { Queryable } from '../io/postgres/database.ts'
-import type { ApiKey } from './key.ts'
+import type { Queryable, Transaction } from '../io/postgres/database.ts'
+import type { ApiKey, KeyAtTheDoor } from './key.ts'
 
 /** Every statement on `api_keys`. Hashes go in and out as 64 hex digits. */
 
@@ -19,9 +19,17 @@ interface ApiKeyRow {
 const COLUMNS = 'id, organization_id, scopes, admin, created_at, expires_at, revoked_at'
 
 /** The key with this hash, whatever its state; undefined when there is none. */
-export async function findKeyByHash(database: Queryable, keyHash: string): Promise<ApiKey | undefined> {
-  const rows = await database.query<ApiKeyRow>(`select ${COLUMNS} from api_keys where hash = $1`, [bytesOf(keyHash)])
-  return rows[0] && fromRow(rows[0])
+export async function findKeyByHash(database: Queryable, keyHash: string): Promise<KeyAtTheDoor | undefined> {
+  // As accounts.new_until is set: whether an organization is new has one meaning, for its spending cap and for its limits.
+  const rows = await database.query<ApiKeyRow & { new_until: Date | null }>(
+    `select ${COLUMNS}, (
+       select o.created_at + interval '7 days' from organizations o
+       where o.id = k.organization_id and o.standing = 'new' and o.first_paid_at is null
+     ) as new_until
+     from api_keys k where hash = $1`,
+    [bytesOf(keyHash)],
+  )
+  return rows[0] && { ...fromRow(rows[0]), newUntilMs: rows[0].new_until?.getTime() ?? null }
 }
 
 /** Inserts a new key. The foreign key makes an unknown organization throw. */
@@ -44,6 +52,14 @@ export async function insertKey(database: Queryable, key: ApiKey, keyHash: strin
 /** Tells every process that the key with this hash has come to be. */
 export async function announceKey(database: Queryable, keyHash: string): Promise<void> {
   await database.query('select pg_notify($1, $2)', [KEYS_CHANNEL, keyHash])
+}
+
+/** Tells every process, when and only if the transaction commits, that what it knows of an organization's keys is old. */
+export async function announceKeysOf(tx: Transaction, organizationId: string): Promise<void> {
+  await tx.query("select pg_notify($1, encode(hash, 'hex'))::text from api_keys where organization_id = $2", [
+    KEYS_CHANNEL,
+    organizationId,
+  ])
 }
 
 /**

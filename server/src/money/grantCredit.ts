@@ -1,5 +1,6 @@
 import type { Database } from '../io/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../kernel/ids.ts'
+import { reconsiderKeysOf } from '../keys/reconsider.ts'
 import { markFirstPayment } from '../organizations/markFirstPayment.ts'
 import { endNewness } from './accounts/newness.ts'
 import { openAccount, postLedgerEntry } from './store.ts'
@@ -32,6 +33,7 @@ export function grantCredit(database: Database, random: RandomBytes, credit: Cre
     })
     if (posted && credit.isPayment && (await markFirstPayment(tx, credit.organizationId, credit.atMs))) {
       await endNewness(tx, credit.organizationId)
+      await reconsiderKeysOf(tx, credit.organizationId)
     }
     return posted
   })

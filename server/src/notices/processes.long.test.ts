@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { certificateFor } from '../../test/certificate.ts'
 import { type MailServer, openMailServer } from '../../test/mailServer.ts'
+import { startRedis, type TestRedis } from '../../test/redis.ts'
 import { startServer, type TestServer } from '../../test/server.ts'
 
 const LIMIT_MS = 180_000
@@ -13,6 +14,7 @@ const CALLS = 60
 const PASSWORD = 'canary-mail-password'
 
 let mails: MailServer
+let redis: TestRedis
 let server: TestServer
 let key: string
 let environment: Record<string, string>
@@ -23,7 +25,8 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'notices-'))
   const root = join(folder, 'root.pem')
   await writeFile(root, tls.cert)
-  environment = { TOLLGATE_PROCESSES: '2', NODE_EXTRA_CA_CERTS: root, SMTP_PASSWORD: PASSWORD }
+  redis = await startRedis()
+  environment = { TOLLGATE_PROCESSES: '2', REDIS_URL: redis.url, NODE_EXTRA_CA_CERTS: root, SMTP_PASSWORD: PASSWORD }
   const settings = `
 low_balance_cents: 2400
 smtp: { host: localhost, port: ${mails.port}, user: tollgate, password_env: SMTP_PASSWORD, from: billing@tollgate.test }
@@ -42,6 +45,7 @@ models:
 afterAll(async () => {
   await server.remove()
   await mails.close()
+  await redis.kill()
   await rm(folder, { recursive: true, force: true })
 }, LIMIT_MS)
 

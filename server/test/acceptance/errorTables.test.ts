@@ -315,13 +315,11 @@ const LATER: [string, string][] = [
   ['A 404 model_not_found', 'no path of envelope A names a model'],
   ['A 402 insufficient_balance', 'no path of envelope A is paid'],
   ['A 402 quota_exceeded', 'no path of envelope A is paid'],
-  ['A 429 rate_limited by the rate of a key', 'rate limits'],
   ['A 500 operation_failed', 'operations'],
   ['A 400 validation-error, unsupported-chain-asset, invalid-request', 'deposits'],
   ['A 403 org-frozen', 'deposits'],
   ['A 404 deposit-not-found', 'deposits'],
   ['B 410 expired', 'videos'],
-  ['B 429 rate_limit_exceeded by the rate of a key', 'rate limits'],
 ]
 test.skip.each(LATER)('later: %s (%s)', () => {})
 

@@ -122,6 +122,7 @@ export function settingsFor(upstream: CountingUpstream): string {
     `  - { id: svc/${name}, plan_covered: true, context_length: 32768, max_output_tokens: 4096, ${pricing}, targets: [${target}] }`
   return [
     'open_requests_per_key: 1000',
+    'rate_limit: { requests_per_second: 10000, burst: 1000000 }',
     'upstreams:',
     '  simulated: { dialect: sandbox }',
     `  counting: { dialect: openai, base_url: "${upstream.url}" }`,

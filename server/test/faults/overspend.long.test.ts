@@ -9,6 +9,7 @@ import type { Database } from '../../src/io/postgres/database.ts'
 import { findImbalances } from '../../src/money/store.ts'
 import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
+import { startRedis, type TestRedis } from '../redis.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { seeded } from './seeded.ts'
 import { startWordyUpstream, type WordyUpstream } from './wordyUpstream.ts'
@@ -26,12 +27,15 @@ const CENT = 1_000_000n
 
 const random = seeded(20_260)
 let upstream: WordyUpstream
+let redis: TestRedis
 let server: TestServer
 let database: Database
 
 beforeAll(async () => {
   upstream = startWordyUpstream(() => random.between(1, WORDS_MOST))
+  redis = await startRedis()
   const settings = `
+rate_limit: { requests_per_second: 10000, burst: 1000000 }
 upstreams:
   wordy: { dialect: openai, base_url: "${upstream.url}" }
 models:
@@ -41,7 +45,7 @@ models:
     pricing: { input_per_1m_tokens_cents: 0, output_per_1m_tokens_cents: 1000 }
     targets: [{ upstream: wordy, model: wordy }]
 `
-  server = await startServer({ settings, environment: { TOLLGATE_PROCESSES: String(PROCESSES) } })
+  server = await startServer({ settings, environment: { TOLLGATE_PROCESSES: String(PROCESSES), REDIS_URL: redis.url } })
   database = await openDirectory(server.dataDir)
 }, 120_000)
 
@@ -49,6 +53,7 @@ afterAll(async () => {
   await database.close()
   await server.remove()
   await upstream.stop()
+  await redis.kill()
 }, 120_000)
 
 /** Resolves to whether the money allowed it, to its end or in part. */

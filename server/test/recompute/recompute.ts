@@ -11,6 +11,7 @@ import { MICROCENTS_PER_CENT } from '../../src/kernel/money.ts'
 import { grantCredit } from '../../src/money/grantCredit.ts'
 import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
+import { startRedis } from '../redis.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { exportCharges, readBalances } from './exportBooks.ts'
 import { type LoadResult, runLoad } from './load.ts'
@@ -78,7 +79,8 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
   const edgeMs = Math.ceil((Date.now() + BEFORE_EDGE_MS) / MINUTE_MS) * MINUTE_MS
   const settings = settingsText(seed, edgeMs, upstream.url)
   await writeFile(file('settings.json'), settings)
-  const environment = { TOLLGATE_PROCESSES: String(processes) }
+  const redis = await startRedis()
+  const environment = { TOLLGATE_PROCESSES: String(processes), REDIS_URL: redis.url }
   let server = await startServer({ settings, environment })
   const work = async (): Promise<RunResult> => {
     const house = await onDatabase(server, (database) => furnish(database))
@@ -119,6 +121,7 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
   } finally {
     await server.remove()
     upstream.process.kill('SIGKILL')
+    await redis.kill()
     await rm(file('recompute.sqlite'), { force: true })
   }
 }

@@ -29,7 +29,8 @@ export function settingsText(seed: number, edgeMs: number, upstreamUrl: string):
       : {}),
   }))
   // Refusals are part of the run, and a line for each would be all that the log says.
-  const fixed = { log_level: 'fatal', drain_seconds: 60 }
+  const rateLimit = { requests_per_second: 10_000, burst: 1_000_000 }
+  const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit }
   return JSON.stringify(
     { ...fixed, upstreams: { wire: { dialect: 'openai', base_url: upstreamUrl } }, models },
     null,

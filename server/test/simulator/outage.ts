@@ -5,7 +5,7 @@ import { StatementError } from './model/errors.ts'
 import type { World } from './world.ts'
 
 const START = /pg_postmaster_start_time/
-const NOTIFY = /pg_notify/
+const NOTIFY = /pg_notify\(\$1, \$2\)/
 
 /** Whether a statement is about the server and not about its data. */
 export function isAboutServer(text: string): boolean {
