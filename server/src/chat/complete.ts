@@ -12,7 +12,9 @@ import type { Outcome } from '../money/charge.ts'
 import type { Gate } from '../money/gates.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
-import { openChat, type RoutingMetrics } from '../routing/open.ts'
+import type { Health } from '../routing/health.ts'
+import { openChat } from '../routing/open.ts'
+import type { RoutingMetrics } from '../routing/race.ts'
 import { toRefusal } from '../routing/refusal.ts'
 import { type ChatCall, type FinishReason, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
 import { Generation } from './generation.ts'
@@ -63,6 +65,10 @@ export interface ChatDependencies {
   readonly catalog: () => Catalog
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
+  /** What is known of all targets. */
+  readonly health: Health
+  /** From 0 up to, and without, 1. */
+  readonly random: () => number
   readonly tokenCounter: TokenCounter
   readonly metrics?: ChatMetrics
   /** Where calls are traced. */
@@ -232,6 +238,9 @@ class Call {
       const opened = await openChat(dependencies.targets(served), this.toCall(), {
         signal,
         deadlines: dependencies.catalog().deadlines,
+        plan: served.tier.routing,
+        health: dependencies.health,
+        random: dependencies.random,
         clock,
         log,
         ...(dependencies.metrics === undefined ? {} : { metrics: dependencies.metrics }),

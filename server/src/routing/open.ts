@@ -1,67 +1,76 @@
-import type { Deadlines } from '../catalog/upstream.ts'
-import type { Log } from '../kernel/log.ts'
 import type { Clock } from '../kernel/time.ts'
-import { type ChatCall, type ChatEvent, type ChatEvents, UpstreamFailure } from '../upstream/spec.ts'
-import { Attempt, type AttemptOutcome, type ChatTarget } from './attempt.ts'
+import { type ChatCall, UpstreamFailure } from '../upstream/spec.ts'
+import type { ChatTarget } from './attempt.ts'
+import { backoffMs } from './backoff.ts'
+import { orderOf } from './order.ts'
+import { type OpenedChat, Race, type RaceOptions } from './race.ts'
 
-export interface RoutingMetrics {
-  /** One attempt at one upstream is over. */
-  attempt(upstream: string, outcome: AttemptOutcome, elapsedMs: number): void
-}
-
-export interface OpenChatOptions {
-  /** The client's: its abort cancels the upstream at once. */
-  readonly signal: AbortSignal
-  readonly deadlines: Deadlines
-  readonly clock: Clock
-  readonly log: Log
-  readonly metrics?: RoutingMetrics
-  /** Told of each attempt at a target when it is over. */
-  readonly onAttempt?: (target: ChatTarget, outcome: AttemptOutcome, elapsedMs: number) => void
-}
-
-/** A call whose answer has begun. */
-export interface OpenedChat {
-  /** The one that answers. */
-  readonly target: ChatTarget
-  /**
-   * The answer, under the silence and whole deadlines. Throws UpstreamFailure when it breaks off, or the signal's reason
-   * after an abort. One `next()` at a time. Leaving it early (`return`, as `break` does) cancels the upstream.
-   */
-  readonly events: ChatEvents & AsyncIterable<ChatEvent>
-  /** Cancels the upstream, if it is still at work; the events end. Harmless at any time. */
-  cancel(): void
+export interface OpenChatOptions extends RaceOptions {
+  /** From 0 up to, and without, 1. */
+  readonly random: () => number
 }
 
 /**
- * Sends a chat call to the targets in their order, until one begins to answer: its first event is here. Only a failure
- * that says so (`mayFailOver`) lets the next target be asked, and each target is asked once. Throws the last target's
- * UpstreamFailure, or the signal's reason after an abort.
+ * Sends a chat call to the targets, in the order of the plan, until one begins to answer: its first event is here. Only a
+ * failure that says so (`mayFailOver`) lets another target be asked, and only one that says `mayAskAgain` the same one once
+ * more. Throws the last target's UpstreamFailure, or the signal's reason after an abort.
  */
 export async function openChat(
   targets: readonly ChatTarget[],
   call: Omit<ChatCall, 'model'>,
   options: OpenChatOptions,
 ): Promise<OpenedChat> {
-  const { signal, deadlines, clock } = options
-  const wholeDueMs = clock.monotonicMs() + deadlines.wholeMs
-  let lastFailure: UpstreamFailure | null = null
-  for (const [index, target] of targets.entries()) {
-    if (wasAsked(targets, index)) continue
-    signal.throwIfAborted()
-    const onOver = (outcome: AttemptOutcome, failure: UpstreamFailure | null, elapsedMs: number) =>
-      report(options, target, outcome, failure, elapsedMs)
-    const attempt = new Attempt(target, call, { signal, deadlines, wholeDueMs, clock, onOver })
-    try {
-      await attempt.begin()
-      return { target, events: attempt, cancel: () => attempt.cancel() }
-    } catch (error) {
-      // After the client's abort nobody is left to answer.
-      if (signal.aborted || !(error instanceof UpstreamFailure) || !error.mayFailOver) throw error
-      lastFailure = error
-    }
+  const { signal, deadlines, clock, plan, health, random } = options
+  const beganMs = clock.monotonicMs()
+  const race = new Race(call, options, beganMs + deadlines.wholeMs)
+  // As long as a target may be starting, at most.
+  const patientUntilMs = beganMs + Math.min(plan.coldStartMs, deadlines.wholeMs)
+  const nowMs = () => clock.monotonicMs()
+  const look = {
+    open: (target: ChatTarget) => health.of(target).open,
+    waitMs: (target: ChatTarget) => health.of(target).breaker.waitMs(nowMs()),
+    random,
   }
-  throw lastFailure ?? new UpstreamFailure('unavailable', 'the model has no targets', false)
+  let left = orderOf(eachOnce(targets), plan.choice, look)
+  for (let round = 1; ; round += 1) {
+    const opened = await race.run(left)
+    if (opened !== null) return opened
+    const failure = race.lastFailure ?? new UpstreamFailure('unavailable', 'the model has no targets', false)
+    left = orderOf(race.mayBeAskedAgain, plan.choice, look)
+    const waitMs = backoffMs(round, race.retryAfterSeconds, random())
+    const isInTime = nowMs() + waitMs < (round <= plan.retries ? race.wholeDueMs : patientUntilMs)
+    if (left.length === 0 || !isInTime) throw plan.coldStartMs > 0 ? stillStarting(failure) : failure
+    await pause(clock, waitMs, signal)
+  }
+}
+
+/** Each target once, where it stands first. */
+function eachOnce(targets: readonly ChatTarget[]): readonly ChatTarget[] {
+  return targets.filter((_, index) => !wasAsked(targets, index))
+}
+
+/** A server that takes longer to start than a call may wait is there by the time that the client should come back. */
+const COLD_START_RETRY_AFTER_SECONDS = 30
+
+function stillStarting(failure: UpstreamFailure): UpstreamFailure {
+  if (failure.kind !== 'unavailable' || failure.retryAfterSeconds !== null) return failure
+  return new UpstreamFailure('unavailable', failure.message, false, COLD_START_RETRY_AFTER_SECONDS)
+}
+
+/** Rejects with the signal's reason when it is aborted meanwhile. */
+function pause(clock: Clock, waitMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      cancel()
+      reject(signal.reason)
+    }
+    const cancel = clock.after(waitMs, () => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
+  })
 }
 
 /** Whether the target at `index` stands in the list before it, too. */
@@ -71,23 +80,4 @@ function wasAsked(targets: readonly ChatTarget[], index: number): boolean {
     if (targets[earlier]?.upstream === target?.upstream && targets[earlier]?.model === target?.model) return true
   }
   return false
-}
-
-function report(
-  { log, metrics, onAttempt }: OpenChatOptions,
-  target: ChatTarget,
-  outcome: AttemptOutcome,
-  failure: UpstreamFailure | null,
-  elapsedMs: number,
-): void {
-  metrics?.attempt(target.upstream.name, outcome, elapsedMs)
-  onAttempt?.(target, outcome, elapsedMs)
-  if (failure === null) return
-  const fields = { upstream: target.upstream.name, model: target.model, kind: failure.kind, detail: failure.message }
-  if (failure.kind === 'misconfigured') {
-    log.error(fields, 'an upstream refuses this gateway: check its base URL, its credential, and the model name')
-  } else if (failure.kind === 'rejected' || failure.kind === 'context_length') {
-    // The client's own mistakes, as many as it likes: no business of the operator's.
-    log.debug(fields, 'an upstream did not take a request')
-  } else log.warn(fields, 'a call to an upstream failed')
 }
