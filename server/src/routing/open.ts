@@ -1,4 +1,4 @@
-import type { Clock } from '../kernel/time.ts'
+import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type ChatCall, UpstreamFailure } from '../upstream/spec.ts'
 import type { ChatTarget } from './attempt.ts'
 import { backoffMs } from './backoff.ts'
@@ -36,8 +36,15 @@ export async function openChat(
     const opened = await race.run(left)
     if (opened !== null) return opened
     const failure = race.lastFailure ?? new UpstreamFailure('unavailable', 'the model has no targets', false)
-    left = orderOf(race.mayBeAskedAgain, plan.choice, look)
-    const waitMs = backoffMs(round, race.retryAfterSeconds, random())
+    const again = race.mayBeAskedAgain
+    const waitMs = backoffMs(round, Math.min(...again.map(({ retryAfterSeconds }) => retryAfterSeconds)), random())
+    // Who asked for more than that is left alone for the rest of the call.
+    const rested = again.filter(({ retryAfterSeconds }) => retryAfterSeconds * SECOND_MS <= waitMs)
+    left = orderOf(
+      rested.map(({ target }) => target),
+      plan.choice,
+      look,
+    )
     const isInTime = nowMs() + waitMs < (round <= plan.retries ? race.wholeDueMs : patientUntilMs)
     if (left.length === 0 || !isInTime) throw plan.coldStartMs > 0 ? stillStarting(failure) : failure
     await pause(clock, waitMs, signal)

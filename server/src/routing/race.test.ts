@@ -46,6 +46,15 @@ describe('retries', () => {
     expect(await routed.text(routed.upstream('b', [away(60), 'b']))).toBe('unavailable!')
   })
 
+  test('who asked for a long wait does not hold up the others', async () => {
+    routed.plan = { ...plain, retries: 1 }
+    const [a, b] = [routed.upstream('a', [away(60), 'a']), routed.upstream('b', [away(), 'b'])]
+    const text = routed.text(a, b)
+    await routed.clock.turn(188)
+    expect(await text).toBe('b')
+    expect(a.calls).toHaveLength(1)
+  })
+
   test('a client that leaves meanwhile is let go at once', async () => {
     routed.plan = { ...plain, retries: 1 }
     const a = routed.upstream('a', [away(), 'a'])

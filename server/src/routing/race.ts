@@ -49,10 +49,8 @@ type Began = { readonly attempt: Attempt; readonly target: ChatTarget; readonly 
 export class Race {
   readonly wholeDueMs: number
   lastFailure: UpstreamFailure | null = null
-  /** The longest that a target of the last round asked us to wait, if one did. */
-  retryAfterSeconds: number | null = null
-  /** Targets of the last round that are known not to be at work on the call. */
-  mayBeAskedAgain: ChatTarget[] = []
+  /** Targets of the last round that are known not to be at work on the call, and the seconds that each asked us to wait. */
+  mayBeAskedAgain: { readonly target: ChatTarget; readonly retryAfterSeconds: number }[] = []
   private readonly call: Omit<ChatCall, 'model'>
   private readonly options: RaceOptions
 
@@ -66,7 +64,6 @@ export class Race {
   async run(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
     const { signal, plan, clock } = this.options
     this.mayBeAskedAgain = []
-    this.retryAfterSeconds = null
     const waiting = [...targets]
     const running = new Map<Attempt, Promise<Began>>()
     let canHedge = plan.hedgeAfterMs !== null
@@ -115,10 +112,7 @@ export class Race {
   private note(target: ChatTarget, error: unknown): void {
     if (this.options.signal.aborted || !(error instanceof UpstreamFailure) || !error.mayFailOver) throw error
     this.lastFailure = error
-    if (!error.mayAskAgain) return
-    this.mayBeAskedAgain.push(target)
-    if (error.retryAfterSeconds === null) return
-    this.retryAfterSeconds = Math.max(error.retryAfterSeconds, this.retryAfterSeconds ?? 0)
+    if (error.mayAskAgain) this.mayBeAskedAgain.push({ target, retryAfterSeconds: error.retryAfterSeconds ?? 0 })
   }
 
   private attempt(target: ChatTarget): Attempt {
