@@ -42,6 +42,7 @@ import { Writer } from './money/writer.ts'
 import { createCourier } from './notices/courier.ts'
 import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
+import { Health } from './routing/health.ts'
 import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
 import { createVectorWork } from './upstream/vectors/work.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
@@ -126,6 +127,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
     waitingRefills: () => writer.waitingRefills,
     waitingTokenCounts: () => tokenCounter.waiting,
+    targets: () => healthOf(catalog.current(), clients.clientFor, health),
     isLimitStoreAway: () => limits.isStoreAway(),
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
   })
@@ -193,12 +195,15 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
   )
 
+  const health = new Health(clock, fixed.breakerFailures)
   const tokenCounter = createTokenCounter(log)
   const paid = {
     clock,
     log,
     money,
     catalog: () => catalog.current(),
+    health,
+    random: () => fractionOf(random(4)),
     targets: (served: Served) => targetsOf(served, catalog.current(), clients.clientFor),
     metrics,
   }
@@ -300,11 +305,30 @@ async function storePrices(database: Database, catalog: Catalog, nowMs: number):
 
 type ClientFor = ReturnType<typeof createUpstreamClients>['clientFor']
 
+/** Four random bytes as a number from 0 up to, and without, 1. */
+function fractionOf(bytes: Uint8Array): number {
+  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) / 2 ** 32
+}
+
 function targetsOf({ tier }: Served, catalog: Catalog, clientFor: ClientFor) {
-  return tier.targets.flatMap(({ upstream, model }) => {
-    const settings = catalog.upstreams.get(upstream)
-    return settings === undefined ? [] : [{ upstream: clientFor(settings), model }]
+  return tier.targets.flatMap((target) => {
+    const settings = catalog.upstreams.get(target.upstream)
+    return settings === undefined ? [] : [{ ...target, upstream: clientFor(settings) }]
   })
+}
+
+/** What is known of each target that is offered now. */
+function* healthOf(catalog: Catalog, clientFor: ClientFor, health: Health) {
+  const seen = new Set<string>()
+  for (const tier of tiersOf(catalog)) {
+    for (const { upstream, model } of tier.targets) {
+      const settings = catalog.upstreams.get(upstream)
+      if (settings === undefined || seen.has(`${upstream}/${model}`)) continue
+      seen.add(`${upstream}/${model}`)
+      const { open, breaker } = health.of({ upstream: clientFor(settings), model })
+      yield { upstream, model, open, isWell: breaker.state === 'closed' }
+    }
+  }
 }
 
 function keepClients(clients: UpstreamClients, catalog: Catalog, log: Log): void {

@@ -1,4 +1,6 @@
+import { DEFAULT_ROUTING, type TierRouting } from '../src/catalog/model.ts'
 import type { Log } from '../src/kernel/log.ts'
+import { Health } from '../src/routing/health.ts'
 import { openChat } from '../src/routing/open.ts'
 import { type ChatCall, type ChatEvent, type Upstream, UpstreamFailure } from '../src/upstream/spec.ts'
 import { TurnedClock } from './clock.ts'
@@ -18,6 +20,9 @@ export interface ScriptedUpstream extends Upstream {
 export class RoutedCall {
   readonly clock = new TurnedClock()
   readonly client = new AbortController()
+  readonly health = new Health(this.clock, 5)
+  plan: TierRouting = DEFAULT_ROUTING.serverless
+  random = () => 0.5
   /** `level upstream kind` of every line. */
   readonly logged: string[] = []
   /** `upstream outcome milliseconds` of every attempt. */
@@ -28,9 +33,13 @@ export class RoutedCall {
     return openChat(targets, CALL, {
       signal: this.client.signal,
       deadlines: DEADLINES,
+      plan: this.plan,
+      health: this.health,
+      random: () => this.random(),
       clock: this.clock,
       log: this.log(),
       metrics: {
+        hedged: (upstream) => this.attempts.push(`${upstream} hedges`),
         attempt: (upstream, outcome, elapsedMs) => this.attempts.push(`${upstream} ${outcome} ${elapsedMs}`),
       },
     })

@@ -85,6 +85,7 @@ test('an empty file, or one of comments, means the defaults', () => {
     expect(settings.models).toBeNull()
     expect(settings.fixed).toMatchObject({ discovery: false, drainMs: 600_000, bodyLimitBytes: 8_388_608 })
     expect(settings.fixed.openRequestsPerKey).toBe(100)
+    expect(settings.fixed.breakerFailures).toBe(5)
     expect(settings.fixed.rateLimit).toEqual({ perSecond: 100, burst: 200 })
     expect(settings.fixed.newRateLimit).toEqual({ perSecond: 15, burst: 30 })
     expect(settings.fixed.retentionDays).toBeNull()

@@ -3,7 +3,7 @@ import { BRAND } from '../kernel/brand.ts'
 import type { Path, Report } from './document.ts'
 import { DescriptorShape, LIST_MAX, parameterFaults, parameterName, toDescriptor } from './loadParameter.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
-import { loadTargets, type NamedUpstreams, TargetsShape } from './loadTarget.ts'
+import { loadRouting, loadTargets, type NamedUpstreams, RoutingShape, TargetsShape } from './loadTarget.ts'
 import {
   CHAT_PARAMETERS,
   ECONOMY_SUFFIX,
@@ -39,7 +39,8 @@ const ModelShape = closed(
     usage_factor: z.number().min(0.001).max(1_000).default(1),
     pricing: PricingShape,
     targets: TargetsShape.optional(),
-    economy: closed({ pricing: PricingShape, targets: TargetsShape.optional() }).optional(),
+    routing: RoutingShape,
+    economy: closed({ pricing: PricingShape, targets: TargetsShape.optional(), routing: RoutingShape }).optional(),
   },
   {
     category: "'category' always mirrors 'modality': remove it",
@@ -96,7 +97,7 @@ export function loadModel(value: unknown, path: Path, context: ModelContext, rep
 
 function loadTier(
   name: TierName,
-  tier: Pick<ModelInput, 'pricing' | 'targets'>,
+  tier: Pick<ModelInput, 'pricing' | 'targets' | 'routing'>,
   model: ModelInput,
   path: Path,
   context: ModelContext,
@@ -110,7 +111,7 @@ function loadTier(
     maxOutputTokens: model.max_output_tokens,
   }
   const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
-  return price === null || targets === null ? null : tierOf(name, price, targets)
+  return price === null || targets === null ? null : tierOf(name, price, targets, loadRouting(name, tier.routing))
 }
 
 const ID_PATTERN = new RegExp(`^${BRAND}/[a-z0-9][a-z0-9._-]{0,127}$`)

@@ -1,13 +1,53 @@
 import { z } from 'zod'
 import type { Path, Report } from './document.ts'
-import type { Modality, Target } from './model.ts'
-import { closed, label, nearest } from './shape.ts'
+import {
+  DEFAULT_ROUTING,
+  type Modality,
+  TARGET_CHOICES,
+  type Target,
+  type TierName,
+  type TierRouting,
+} from './model.ts'
+import { closed, label, nearest, seconds, whole } from './shape.ts'
 import { SERVED_MODALITIES, type UpstreamSettings } from './upstream.ts'
 
 /** More attempts than this at one call only add to its wait. */
 const TARGETS_MAX = 16
 
-export const TargetsShape = z.array(closed({ upstream: z.string(), model: label.optional() })).max(TARGETS_MAX)
+export const TargetsShape = z
+  .array(
+    closed({
+      upstream: z.string(),
+      model: label.optional(),
+      weight: whole(1, 1_000).optional(),
+      backup: z.boolean().optional(),
+    }),
+  )
+  .max(TARGETS_MAX)
+
+/** Each retry may take as long as the first try did. */
+const RETRIES_MAX = 5
+const HEDGE_MOST_MS = 600_000
+const COLD_START_MOST_SECONDS = 600
+
+export const RoutingShape = closed({
+  choice: z.enum(TARGET_CHOICES).optional(),
+  retries: whole(0, RETRIES_MAX).optional(),
+  hedge_after_ms: whole(1, HEDGE_MOST_MS).optional(),
+  cold_start_seconds: seconds(0, COLD_START_MOST_SECONDS).optional(),
+}).optional()
+
+/** How a tier's targets are asked; what is left out is as it comes. */
+export function loadRouting(tier: TierName, read: z.infer<typeof RoutingShape>): TierRouting {
+  const preset = DEFAULT_ROUTING[tier]
+  return {
+    choice: read?.choice ?? preset.choice,
+    retries: read?.retries ?? preset.retries,
+    hedgeAfterMs: read?.hedge_after_ms ?? preset.hedgeAfterMs,
+    coldStartMs:
+      read?.cold_start_seconds === undefined ? preset.coldStartMs : Math.round(read.cold_start_seconds * 1_000),
+  }
+}
 
 /** Every name under `upstreams`; null where the entry itself was refused, which is reported there. */
 export type NamedUpstreams = ReadonlyMap<string, UpstreamSettings | null>
@@ -41,7 +81,7 @@ export function loadTargets(
     report([...at, index, key], reason)
     sound = false
   }
-  for (const [index, { upstream: name, model }] of given.entries()) {
+  for (const [index, { upstream: name, model, weight, backup }] of given.entries()) {
     const upstream = upstreams.get(name)
     if (upstream === undefined) {
       const near = nearest(name, upstreams.keys())
@@ -71,7 +111,12 @@ export function loadTargets(
       const reason = "needs the model's max_output_tokens: add it to the model, as the provider documents it"
       reject(index, 'upstream', reason)
     }
-    const target = { upstream: name, model: model ?? name }
+    const target = {
+      upstream: name,
+      model: model ?? name,
+      ...(weight === undefined ? {} : { weight }),
+      ...(backup === true ? { backup } : {}),
+    }
     if (targets.some((other) => other.upstream === target.upstream && other.model === target.model)) {
       reject(index, 'upstream', 'stands twice in this list: remove one of them')
     }

@@ -29,6 +29,30 @@ export const CHAT_PARAMETERS = ['max_tokens', 'stream', 'stream_options', 'tempe
 export interface Target {
   readonly upstream: string
   readonly model: string
+  /** Its share beside the others, 1 unless given; 1 to 1,000. */
+  readonly weight?: number
+  /** Asked only after all that are none. */
+  readonly backup?: true
+}
+
+export const TARGET_CHOICES = ['in_order', 'weighted', 'least_busy'] as const
+export type TargetChoice = (typeof TARGET_CHOICES)[number]
+
+/** How the targets of a tier are asked. */
+export interface TierRouting {
+  readonly choice: TargetChoice
+  /** How often all of them are gone through again, where none took the call; 0 to 5. */
+  readonly retries: number
+  /** After so long without a first token the next target is asked too, and the first to answer is taken; null: never. */
+  readonly hedgeAfterMs: number | null
+  /** So long a call waits for a target that is just being started; 0: not at all. */
+  readonly coldStartMs: number
+}
+
+/** Where nothing is said: the economy tier may have to start its servers first. */
+export const DEFAULT_ROUTING: Readonly<Record<TierName, TierRouting>> = {
+  serverless: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 0 },
+  economy: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 60_000 },
 }
 
 /** One way to buy a model: its own price and its own targets, in the order they are tried. */
@@ -39,11 +63,17 @@ export interface Tier {
   readonly priceHash: Uint8Array
   /** Empty only where the model is not active. */
   readonly targets: readonly Target[]
+  readonly routing: TierRouting
 }
 
 /** Puts together one way to buy a model. */
-export function tierOf(name: TierName, price: PriceTable, targets: readonly Target[]): Tier {
-  return { name, price, priceHash: priceHash(price), targets }
+export function tierOf(
+  name: TierName,
+  price: PriceTable,
+  targets: readonly Target[],
+  routing: TierRouting = DEFAULT_ROUTING[name],
+): Tier {
+  return { name, price, priceHash: priceHash(price), targets, routing }
 }
 
 /** A request parameter that a model takes, for models whose parameters differ from one to the next. */

@@ -47,6 +47,8 @@ export interface FixedSettings {
   readonly bodyLimitBytes: number
   /** Inference requests open at once on one key (K4). */
   readonly openRequestsPerKey: number
+  /** Failures in a row after which a target is asked behind the others for a while. */
+  readonly breakerFailures: number
   /** Of each key (K3). */
   readonly rateLimit: RateLimitSettings
   /** Of each key of a new organization (K2). */
@@ -70,6 +72,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   drainMs: 'drain_seconds',
   bodyLimitBytes: 'body_limit_bytes',
   openRequestsPerKey: 'open_requests_per_key',
+  breakerFailures: 'breaker_failures',
   rateLimit: 'rate_limit',
   newRateLimit: 'new_account_rate_limit',
   retentionDays: 'retention_days',
@@ -111,6 +114,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   drainMs: 600_000,
   bodyLimitBytes: 8 * 1024 * 1024,
   openRequestsPerKey: 100,
+  breakerFailures: 5,
   rateLimit: { perSecond: 100, burst: 200 },
   newRateLimit: { perSecond: 15, burst: 30 },
   retentionDays: null,

@@ -8,6 +8,7 @@ import type { FlatTokenPrice } from '../catalog/price.ts'
 import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
 import { SECOND_MS } from '../kernel/time.ts'
 import { readBalance } from '../money/balance.ts'
+import { Health } from '../routing/health.ts'
 import { type ChatEvent, type Upstream, UpstreamFailure } from '../upstream/spec.ts'
 import { type ChatDependencies, complete } from './complete.ts'
 import type { ChatReply, StreamedPart } from './reply.ts'
@@ -98,6 +99,8 @@ async function stage(credit: bigint, script: (stage: Stage) => Script | Error): 
     money: till,
     catalog: () => createCatalog([MODEL], [], DEFAULT_DEADLINES),
     targets: () => [{ upstream, model: 'test' }],
+    health: new Health(clock, 5),
+    random: () => 0.5,
     // In this thread, so that a turned clock does not run ahead of it.
     tokenCounter: {
       waiting: 0,

@@ -13,8 +13,10 @@ import type { Outcome } from '../money/charge.ts'
 import type { Gate } from '../money/gates.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
-import { openChat, type RoutingMetrics } from '../routing/open.ts'
+import type { Health } from '../routing/health.ts'
+import { openChat } from '../routing/open.ts'
 import { toRefusal } from '../routing/refusal.ts'
+import type { RoutingMetrics } from '../routing/report.ts'
 import { type ChatCall, type TokenUsage, UpstreamFailure } from '../upstream/spec.ts'
 import { Generation } from './generation.ts'
 import type { ChatReply, EndPart, Heading, Settled, StreamedPart, WholeReply } from './reply.ts'
@@ -65,6 +67,10 @@ export interface ChatDependencies {
   readonly catalog: () => Catalog
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
+  /** What is known of all targets. */
+  readonly health: Health
+  /** From 0 up to, and without, 1. */
+  readonly random: () => number
   readonly tokenCounter: TokenCounter
   readonly metrics?: ChatMetrics
   /** Where calls are traced. */
@@ -200,6 +206,9 @@ class Call {
       const opened = await openChat(dependencies.targets(served), this.toCall(), {
         signal,
         deadlines: dependencies.catalog().deadlines,
+        plan: served.tier.routing,
+        health: dependencies.health,
+        random: dependencies.random,
         clock,
         log,
         ...(dependencies.metrics === undefined ? {} : { metrics: dependencies.metrics }),

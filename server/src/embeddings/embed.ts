@@ -11,8 +11,9 @@ import type { Outcome } from '../money/charge.ts'
 import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
 import { settleEmbeddings } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
-import type { RoutingMetrics } from '../routing/open.ts'
+import type { Health } from '../routing/health.ts'
 import { toRefusal } from '../routing/refusal.ts'
+import type { RoutingMetrics } from '../routing/report.ts'
 import { askWhole } from '../routing/whole.ts'
 import { type Embedded, UpstreamFailure, type UpstreamFailureKind } from '../upstream/spec.ts'
 import type { VectorWork } from '../upstream/vectors/work.ts'
@@ -43,6 +44,10 @@ export interface EmbeddingsDependencies {
   readonly catalog: () => Catalog
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
+  /** What is known of all targets. */
+  readonly health: Health
+  /** From 0 up to, and without, 1. */
+  readonly random: () => number
   readonly vectors: VectorWork
   /** Counts tokens where the upstream reported none. Never rejects. */
   readonly countTokens: (texts: readonly string[]) => Promise<number>
@@ -111,6 +116,9 @@ async function answer(
   const { target, answer: embedded } = await askWhole(dependencies.targets(served), ask, {
     signal,
     deadlines,
+    plan: served.tier.routing,
+    health: dependencies.health,
+    random: dependencies.random,
     clock,
     log,
     attemptMs: deadlines.firstByteMs,

@@ -11,8 +11,9 @@ import type { Outcome } from '../money/charge.ts'
 import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
 import { settleImages } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
-import type { RoutingMetrics } from '../routing/open.ts'
+import type { Health } from '../routing/health.ts'
 import { toRefusal } from '../routing/refusal.ts'
+import type { RoutingMetrics } from '../routing/report.ts'
 import { askWhole } from '../routing/whole.ts'
 import { type Drawn, UpstreamFailure } from '../upstream/spec.ts'
 import { measurePixels } from './measure.ts'
@@ -34,6 +35,10 @@ export interface ImagesDependencies {
   readonly catalog: () => Catalog
   /** The clients of a tier's targets, in the order they are tried. */
   readonly targets: (served: Served) => readonly ChatTarget[]
+  /** What is known of all targets. */
+  readonly health: Health
+  /** From 0 up to, and without, 1. */
+  readonly random: () => number
   readonly metrics?: ImagesMetrics
 }
 
@@ -103,6 +108,9 @@ async function answer(
   const { target, answer: drawn } = await askWhole(dependencies.targets(served), ask, {
     signal,
     deadlines,
+    plan: served.tier.routing,
+    health: dependencies.health,
+    random: dependencies.random,
     clock,
     log,
     // An answer begins when all of it is made.

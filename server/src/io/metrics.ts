@@ -23,6 +23,13 @@ export interface Gauges {
   waitingTokenCounts(): number
   isReady(): boolean
   isLimitStoreAway(): boolean
+  /** Each target that is offered: the calls it has open, and whether its breaker is closed. */
+  targets(): Iterable<{
+    readonly upstream: string
+    readonly model: string
+    readonly open: number
+    readonly isWell: boolean
+  }>
 }
 
 /** The Prometheus metrics of one process. Labels hold routes, codes and upstream names, never anything a client wrote. */
@@ -30,6 +37,8 @@ export interface Metrics {
   answered(route: string, status: number, milliseconds: number): void
   firstToken(milliseconds: number): void
   attempt(upstream: string, outcome: string, milliseconds: number): void
+  /** A target was asked beside another that had been silent for long. */
+  hedged(upstream: string): void
   /** `cachedTokens` are a part of the prompt's. */
   tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
   /** A call was charged: how it ended, what it cost, and the time from its admission until the charge was durable. */
@@ -135,6 +144,26 @@ export function createMetrics(gauges: Gauges): Metrics {
     'tollgate_gates_unreadable_total',
     'Calls refused or cut because the gates on money could not be read.',
   )
+  const hedges = counter('tollgate_hedged_calls_total', 'Calls sent to a second target beside a silent one.', [
+    'upstream',
+  ])
+  const targetGauge = (name: string, help: string, read: (target: { open: number; isWell: boolean }) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['upstream', 'model'],
+      registers,
+      collect() {
+        this.reset()
+        for (const target of gauges.targets()) {
+          this.set({ upstream: target.upstream, model: target.model }, read(target))
+        }
+      },
+    })
+  targetGauge('tollgate_target_up', '0 while a target is left alone because it failed.', ({ isWell }) =>
+    isWell ? 1 : 0,
+  )
+  targetGauge('tollgate_target_open_calls', 'Calls that a target is asked or answering.', ({ open }) => open)
   const limitSkipped = counter(
     'tollgate_rate_limits_skipped_total',
     'Requests let through without their rate limit, because the store that processes share is away.',
@@ -178,6 +207,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     unreadable: () => unreadable.inc(),
     planUnreadable: () => planUnreadable.inc(),
     limitSkipped: () => limitSkipped.inc(),
+    hedged: (upstream) => hedges.inc({ upstream }),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

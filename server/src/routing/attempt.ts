@@ -15,6 +15,10 @@ import { asFailure } from './failure.ts'
 export interface ChatTarget {
   readonly upstream: Upstream
   readonly model: string
+  /** Its share beside the others; 1 unless given. */
+  readonly weight?: number
+  /** Asked only after all that are none. */
+  readonly backup?: true
 }
 
 /** How an attempt ended; `cancelled` is our own doing: the client left, or we had enough. */
@@ -27,6 +31,8 @@ export interface AttemptOptions {
   /** When the whole call must be over, on the clock's monotonic scale. */
   readonly wholeDueMs: number
   readonly clock: Clock
+  /** Told once, when its answer has begun. */
+  readonly onBegan: () => void
   /** Told once, when the attempt is over. */
   readonly onOver: (outcome: AttemptOutcome, failure: UpstreamFailure | null, elapsedMs: number) => void
 }
@@ -70,6 +76,7 @@ export class Attempt implements ChatEvents {
     if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty', false))
     this.phase = 'answering'
     this.first = first
+    this.options.onBegan()
   }
 
   [Symbol.asyncIterator](): this {

@@ -1,19 +1,23 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
 import { SILENCE } from '../../test/silence.ts'
+import { DEFAULT_ROUTING, type TierRouting } from '../catalog/model.ts'
 import { type Upstream, UpstreamFailure } from '../upstream/spec.ts'
 import type { ChatTarget } from './attempt.ts'
+import { Health } from './health.ts'
 import { askWhole } from './whole.ts'
 
 let clock: TurnedClock
 let client: AbortController
 let attempts: string[]
+let health: Health
 let asked: string[]
 let signals: AbortSignal[]
 beforeEach(() => {
   clock = new TurnedClock()
   client = new AbortController()
   attempts = []
+  health = new Health(clock, 2)
   asked = []
   signals = []
 })
@@ -22,8 +26,11 @@ const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, who
 const target = (name: string): ChatTarget => ({ upstream: { name } as Upstream, model: 'm' })
 
 /** Asks these targets; each does what is said for its name. */
-function ask(does: Readonly<Record<string, Error | string | 'silence'>>, more: { isRepeatable?: boolean } = {}) {
-  const targets = Object.keys(does).map(target)
+function ask(
+  does: Readonly<Record<string, Error | string | 'silence'>>,
+  more: { isRepeatable?: boolean; plan?: Partial<TierRouting>; targets?: readonly ChatTarget[] } = {},
+) {
+  const targets = more.targets ?? Object.keys(does).map(target)
   const send = ({ upstream: { name } }: ChatTarget, signal: AbortSignal): Promise<string> => {
     asked.push(name)
     signals.push(signal)
@@ -34,11 +41,17 @@ function ask(does: Readonly<Record<string, Error | string | 'silence'>>, more: {
   return askWhole(targets, send, {
     signal: client.signal,
     deadlines: DEADLINES,
+    plan: { ...DEFAULT_ROUTING.serverless, ...more.plan },
+    health,
+    random: () => 0.5,
     clock,
     log: SILENCE,
     attemptMs: 10_000,
     isRepeatable: more.isRepeatable ?? true,
-    metrics: { attempt: (name, outcome, elapsedMs) => attempts.push(`${name} ${outcome} ${elapsedMs}`) },
+    metrics: {
+      attempt: (name, outcome, elapsedMs) => attempts.push(`${name} ${outcome} ${elapsedMs}`),
+      hedged: () => {},
+    },
   }).then(
     ({ answer }) => answer,
     (error) => (error instanceof UpstreamFailure ? `${error.kind}!` : String(error)),
@@ -98,4 +111,38 @@ test('a client that leaves cancels it, and nobody else is asked', async () => {
   expect(attempts).toEqual(['a cancelled 10'])
   expect(clock.pending).toBe(0)
   expect(await ask({ a: 'a' })).toBe('left')
+})
+
+test('one that is known not to be at work is asked again after a pause, one of which nobody knows is not', async () => {
+  const free = new UpstreamFailure('unavailable', 'x', true, null, null, true)
+  const answer = ask({ a: free, b: away }, { plan: { retries: 1 } })
+  await clock.turn(10_000)
+  expect(await answer).toBe('unavailable!')
+  expect(asked).toEqual(['a', 'b', 'a'])
+})
+
+test('a cold start is waited for, and then the client is told when to come back', async () => {
+  const free = new UpstreamFailure('unavailable', 'x', true, null, null, true)
+  const answer = ask({ a: free }, { plan: { coldStartMs: 3_000 } })
+  for (let turn = 0; turn < 40; turn += 1) await clock.turn(100)
+  expect(await answer).toBe('unavailable!')
+  expect(asked.length).toBeGreaterThan(2)
+})
+
+test('one that keeps failing is asked behind the others; the least busy is asked first', async () => {
+  const [a, b] = [target('a'), target('b')]
+  const does = { a: away, b: 'b' }
+  await ask(does, { targets: [a, b] })
+  await ask(does, { targets: [a, b] })
+  await ask(does, { targets: [a, b] })
+  expect(asked).toEqual(['a', 'b', 'a', 'b', 'b'])
+
+  asked = []
+  const [busy, idle] = [target('c'), target('d')]
+  const open = ask({ c: 'silence' }, { targets: [busy] })
+  expect(await ask({ c: 'c', d: 'd' }, { targets: [busy, idle], plan: { choice: 'least_busy' } })).toBe('d')
+  expect(asked).toEqual(['c', 'd'])
+  client.abort()
+  await open
+  expect(clock.pending).toBe(0)
 })

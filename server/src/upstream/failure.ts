@@ -43,6 +43,7 @@ export function failureOf(
     untouched && kind === 'unavailable',
     kind === 'unavailable' ? retryAfterSeconds : null,
     kind === 'rejected' ? (error.explained ?? null) : null,
+    untouched && kind === 'unavailable',
   )
 }
 

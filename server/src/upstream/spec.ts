@@ -67,6 +67,11 @@ export class UpstreamFailure extends Error {
   readonly mayFailOver: boolean
   /** Seconds that the upstream asked us to wait, if it did. */
   readonly retryAfterSeconds: number | null
+  /**
+   * True when the target is known not to be at work on the call: it was not reached, or it answered that it can't take it now.
+   * Where bytes were sent and no answer came, nobody knows, and the same target is not asked again.
+   */
+  readonly mayAskAgain: boolean
   /** Words for the client that are wholly ours, where more can be said than the kind; nothing that an upstream wrote. */
   readonly publicMessage: string | null
 
@@ -76,6 +81,7 @@ export class UpstreamFailure extends Error {
     mayFailOver: boolean,
     retryAfterSeconds: number | null = null,
     publicMessage: string | null = null,
+    mayAskAgain = false,
   ) {
     super(detail)
     this.name = 'UpstreamFailure'
@@ -83,6 +89,7 @@ export class UpstreamFailure extends Error {
     this.mayFailOver = mayFailOver
     this.retryAfterSeconds = retryAfterSeconds
     this.publicMessage = publicMessage
+    this.mayAskAgain = mayAskAgain
   }
 }
 

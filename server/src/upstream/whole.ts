@@ -64,7 +64,14 @@ function toFailure(error: unknown, isRepeatable: boolean): unknown {
   if (!(error instanceof HttpFailure)) return error
   // Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away.
   if (error.code === 'MALFORMED') return new UpstreamFailure('faulty', 'the answer is not HTTP', false)
-  return new UpstreamFailure('unavailable', error.message, isRepeatable || !error.outcomeUnknown)
+  return new UpstreamFailure(
+    'unavailable',
+    error.message,
+    isRepeatable || !error.outcomeUnknown,
+    null,
+    null,
+    !error.outcomeUnknown,
+  )
 }
 
 function withoutFailover(failure: UpstreamFailure): UpstreamFailure {

@@ -43,6 +43,7 @@ for (const api of OTHER_APIS) {
       cached_input_per_1m_tokens_microcents: ${PRICE.cached}
     targets: [${targets.map((name) => `{ upstream: ${name}, model: theirs }`).join(', ')}]`
       const settings = `
+breaker_failures: 1000000
 upstreams:
   first: { dialect: ${api.dialect}, base_url: "${upstream.url}${api.basePath}", api_key_env: THEIR_KEY }
   spare: { dialect: ${api.dialect}, base_url: "${spare.url}${api.basePath}" }

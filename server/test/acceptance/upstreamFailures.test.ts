@@ -47,7 +47,9 @@ beforeAll(async () => {
     max_output_tokens: 64
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
     targets: [${targets.map((name) => `{ upstream: ${name}, model: ${CANARY} }`).join(', ')}]`
+  // Each row is about one failure, and not about what comes of many.
   const settings = `
+breaker_failures: 1000000
 upstreams:
   first: { dialect: openai, base_url: "${upstream.url}/v1" }
   spare: { dialect: openai, base_url: "${spare.url}/v1" }

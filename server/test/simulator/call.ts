@@ -4,6 +4,7 @@ import { type ChatDependencies, complete } from '../../src/chat/complete.ts'
 import type { ChatReply } from '../../src/chat/reply.ts'
 import { worstCase } from '../../src/chat/request.ts'
 import type { Worst } from '../../src/money/gates.ts'
+import { Health } from '../../src/routing/health.ts'
 import type { TokenUsage } from '../../src/upstream/spec.ts'
 import { SILENCE } from '../silence.ts'
 import type { Gateway } from './gateway.ts'
@@ -97,6 +98,8 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
     money,
     catalog: () => CATALOG,
     targets: () => [{ upstream: playScript(machine, script, onAsked), model: 'test' }],
+    health: new Health(machine.clock, 5),
+    random: () => 0.5,
     tokenCounter: COUNTER,
   }
   const body = {

@@ -127,7 +127,8 @@ class Supervisor implements GgufEngine {
         this.waiters.delete(settle)
         cancel()
         if (this.serving !== null) resolve(this.serving)
-        else reject(new UpstreamFailure('unavailable', `the engine of ${this.file} is ${this.state}`, true, 1))
+        else
+          reject(new UpstreamFailure('unavailable', `the engine of ${this.file} is ${this.state}`, true, 1, null, true))
       }
       const isSettled = this.serving !== null || this.state === 'closed'
       const cancel = isSettled ? () => {} : this.options.clock.after(waitMs, settle)

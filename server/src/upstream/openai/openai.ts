@@ -41,7 +41,8 @@ export function openaiUpstream(options: OpenaiUpstreamOptions): Upstream {
     name,
     async chat(call, signal, connectMs) {
       const baseUrl = address()
-      if (baseUrl === null) throw new UpstreamFailure('unavailable', 'the server is not running', true)
+      if (baseUrl === null)
+        throw new UpstreamFailure('unavailable', 'the server is not running', true, null, null, true)
       const credential = options.bearer()
       const bearer = credential instanceof Promise ? await credential : credential
       const url = `${baseUrl}/chat/completions`

@@ -1,0 +1,68 @@
+import type { Clock } from '../kernel/time.ts'
+import type { Upstream } from '../upstream/spec.ts'
+import type { AttemptOutcome, ChatTarget } from './attempt.ts'
+import { Breaker } from './breaker.ts'
+
+/** What this process knows of one target. */
+export interface TargetHealth {
+  /** Calls that it is asked or answering at this moment. */
+  readonly open: number
+  readonly breaker: Breaker
+}
+
+/** One call to a target, for its health. */
+export interface Asking {
+  /** Its answer has begun: the target is well, however long the answer goes on. */
+  began(): void
+  /** The call is over. Once. */
+  ended(outcome: AttemptOutcome): void
+}
+
+/** The health of every target that was asked in this process, for as long as its upstream's settings stay the same. */
+export class Health {
+  private readonly clock: Clock
+  private readonly breakerFailures: number
+  private readonly known = new WeakMap<Upstream, Map<string, { open: number; readonly breaker: Breaker }>>()
+
+  /** After `breakerFailures` in a row a target is asked behind the others for a while. */
+  constructor(clock: Clock, breakerFailures: number) {
+    this.clock = clock
+    this.breakerFailures = breakerFailures
+  }
+
+  of({ upstream, model }: Pick<ChatTarget, 'upstream' | 'model'>): TargetHealth {
+    return this.find(upstream, model)
+  }
+
+  /** Counts a call to a target. */
+  ask({ upstream, model }: ChatTarget): Asking {
+    const health = this.find(upstream, model)
+    const { breaker } = health
+    health.open += 1
+    const isTrial = breaker.asked(this.clock.monotonicMs())
+    return {
+      began: () => breaker.succeeded(),
+      ended: (outcome) => {
+        health.open -= 1
+        if (outcome === 'unavailable' || outcome === 'timeout' || outcome === 'faulty') {
+          breaker.failed(this.clock.monotonicMs(), isTrial)
+        } else if (outcome === 'rejected' || outcome === 'context_length') breaker.succeeded()
+        else breaker.cancelled(isTrial)
+      },
+    }
+  }
+
+  private find(upstream: Upstream, model: string) {
+    let models = this.known.get(upstream)
+    if (models === undefined) {
+      models = new Map()
+      this.known.set(upstream, models)
+    }
+    let health = models.get(model)
+    if (health === undefined) {
+      health = { open: 0, breaker: new Breaker(this.breakerFailures) }
+      models.set(model, health)
+    }
+    return health
+  }
+}
