@@ -34,7 +34,7 @@ const TEST_LIMIT_MS = 60_000
 
 /**
  * Runs one test file in a process of its own: a crash, a leaked timer or a turned global of one file reaches no other.
- * A file that leaves processes behind fails.
+ * A file that leaves processes behind fails, and so does one that has no test in it.
  */
 export async function runFile(file: string, running: Running, options: FileOptions): Promise<FileRun> {
   const { folder } = options
@@ -54,6 +54,11 @@ export async function runFile(file: string, running: Running, options: FileOptio
   let { failed } = counted
   // A file that can't be loaded, or a crash, fails no test by name.
   if (ended.code !== 0 && failed === 0) failed = 1
+  // A file that was emptied, or whose tests are behind a condition, must not look like one that holds.
+  if (ended.code === 0 && counted.passed + counted.failed + counted.skipped === 0) {
+    failed = 1
+    output += '\nhas no test in it: write one, or remove the file\n'
+  }
   if (ended.late) output += `\nended after ${options.limitMs / 1_000} s: a test hangs, or its own limit is too long\n`
   if (leftovers.length > 0) {
     failed += 1
