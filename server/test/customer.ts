@@ -19,6 +19,8 @@ export interface TestKey {
 export interface CustomerOptions {
   /** Of credit; $25 unless given. */
   readonly cents?: number
+  /** Established unless given; with new, the credit is no payment. */
+  readonly standing?: 'new' | 'established'
   readonly scopes?: string
   readonly admin?: boolean
   readonly expiresAtMs?: number
@@ -27,14 +29,14 @@ export interface CustomerOptions {
 /** Makes an organization with credit and a key, beside whatever process serves the database. */
 export async function makeCustomer(
   database: Database,
-  { cents = 2_500, scopes = 'full_access', admin = false, expiresAtMs }: CustomerOptions = {},
+  { cents = 2_500, standing = 'established', scopes = 'full_access', admin = false, expiresAtMs }: CustomerOptions = {},
   clock: Clock = systemClock,
 ): Promise<TestKey> {
   const random = systemRandom()
   const unique = uuidV7(systemClock.now(), random)
   const made = await createOrganization(
     { database, clock, randomBytes: random, openAccount },
-    { name: `customer ${unique}`, standing: 'established' },
+    { name: `customer ${unique}`, standing },
   )
   if (!made.ok) throw new Error(made.refusal.message)
   const organizationId = made.value.id
@@ -60,7 +62,7 @@ export async function makeCustomer(
 export async function makeKey(
   database: Database,
   organizationId: string,
-  { scopes = 'full_access', admin = false, expiresAtMs }: Omit<CustomerOptions, 'cents'> = {},
+  { scopes = 'full_access', admin = false, expiresAtMs }: Omit<CustomerOptions, 'cents' | 'standing'> = {},
   clock: Clock = systemClock,
 ): Promise<TestKey> {
   const parsed = parseScopes(scopes)

@@ -5,8 +5,6 @@ import { systemClock } from '../../src/io/clock.ts'
 import { systemRandom } from '../../src/io/random.ts'
 import { DAY_MS } from '../../src/kernel/time.ts'
 import { grantCredit } from '../../src/money/grantCredit.ts'
-import { openAccount } from '../../src/money/store.ts'
-import { createOrganization } from '../../src/organizations/create.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { openGateway } from '../gateway.ts'
 import { startRedis } from '../redis.ts'
@@ -30,15 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.close())
 
-async function newCustomer(): Promise<TestKey> {
-  const { database } = gateway
-  const made = await createOrganization(
-    { database, clock, randomBytes: systemRandom(), openAccount },
-    { name: `new ${elapsedMs} ${systemClock.monotonicMs()}`, standing: 'new' },
-  )
-  if (!made.ok) throw new Error(made.refusal.message)
-  return makeKey(database, made.value.id, {}, clock)
-}
+const newCustomer = () => gateway.customer({ standing: 'new', cents: 0 })
 
 const balance = { path: '/billing/balance' }
 const ask = (key: TestKey, question: Question = balance) => gateway.ask({ ...question, key })

@@ -1,0 +1,297 @@
+/**
+ * The rows of the two error tables of the interface's section 7, and those of them that nothing served now can produce.
+ * Keys are named as `errorTables.test.ts` makes them.
+ */
+
+import type { Question } from './ask.ts'
+import { chat, directed, picture, words } from './catalog.ts'
+import type { Expected } from './refusals.ts'
+
+const UNKNOWN_KEY = `svc_live_${'a'.repeat(24)}`
+const UUID = '01900000-0000-7000-8000-000000000000'
+
+export interface Row extends Omit<Question, 'key'>, Expected {
+  readonly key?: string
+}
+
+export const balance = '/billing/balance'
+const limit = '/billing/spending-limit'
+/** `application/problem+json`: billing, usage, webhooks, operations. */
+export const envelopeA: [string, Row][] = [
+  ['no key', { path: balance, status: 401, code: 'unauthenticated' }],
+  ['a malformed key', { path: balance, key: 'nonsense', status: 401, code: 'invalid_api_key' }],
+  ['an unknown key', { path: balance, key: UNKNOWN_KEY, status: 401, code: 'invalid_api_key' }],
+  ['an expired key', { path: balance, key: 'expired', status: 401, code: 'invalid_api_key' }],
+  ['a revoked key', { path: balance, key: 'revoked', status: 401, code: 'invalid_api_key' }],
+  ['scope', { path: balance, key: 'chat only', status: 403, code: 'insufficient_scope', says: /'billing' at 'read'/ }],
+  ['no such resource', { path: `/operations/${UUID}`, key: 'good', status: 404, code: 'not_found' }],
+  ['a cursor', { path: '/usage?cursor=x', key: 'good', status: 422, code: 'validation_failed', says: /'cursor'/ }],
+  ['no limit', { path: limit, key: 'good', status: 404, code: 'not_found', says: /No spending limit/ }],
+  [
+    'a field',
+    {
+      method: 'PUT',
+      path: limit,
+      key: 'admin',
+      body: {},
+      status: 422,
+      code: 'validation_failed',
+      says: /monthly_limit/,
+    },
+  ],
+  ['not an admin', { method: 'PUT', path: limit, key: 'good', body: {}, status: 403, code: 'insufficient_scope' }],
+  ['query', { path: `${balance}?at=now`, key: 'good', status: 422, code: 'validation_failed', says: /'at'/ }],
+  [
+    'unknown keys without end',
+    { path: balance, key: UNKNOWN_KEY, address: '192.0.2.60', status: 429, code: 'rate_limited', retryAfter: 60 },
+  ],
+  ['deposits that are not enabled', { path: '/billing/deposits', key: 'good', status: 404, code: 'not-found' }],
+  [
+    'subscriptions that are not configured',
+    { path: '/billing/subscription/portal', key: 'admin', body: {}, status: 503, code: 'payment-source-unavailable' },
+  ],
+  [
+    'a wrong method',
+    { path: balance, method: 'POST', key: 'good', status: 405, code: 'method_not_allowed', allow: 'GET, HEAD' },
+  ],
+]
+export const path = '/chat/completions'
+const good = { path, key: 'good' }
+const ofChat: [string, Row][] = [
+  ['malformed JSON', { ...good, body: '{', status: 400, code: 'invalid_request' }],
+  ['tools', { ...good, body: chat({ tools: [] }), status: 400, code: 'unsupported_parameter', param: 'tools' }],
+  ...['json_object', 'json_schema'].map((type): [string, Row] => [
+    `response_format ${type}`,
+    {
+      ...good,
+      body: chat({ response_format: { type } }),
+      status: 400,
+      code: 'unsupported_parameter',
+      param: 'response_format',
+    },
+  ]),
+  [
+    'too long for the model',
+    {
+      ...good,
+      body: directed('fail=context_length'),
+      status: 400,
+      code: 'context_length_exceeded',
+      param: 'messages',
+    },
+  ],
+  ['no key', { path, body: chat(), status: 401, code: 'unauthenticated' }],
+  ['a malformed key', { path, key: 'nonsense', body: chat(), status: 401, code: 'invalid_api_key' }],
+  ['an unknown key', { path, key: UNKNOWN_KEY, body: chat(), status: 401, code: 'invalid_api_key' }],
+  ['an expired key', { path, key: 'expired', body: chat(), status: 401, code: 'invalid_api_key' }],
+  ['a revoked key', { path, key: 'revoked', body: chat(), status: 401, code: 'invalid_api_key' }],
+  [
+    'a cap',
+    {
+      path,
+      key: 'capped',
+      body: chat({ model: 'svc/dear' }),
+      status: 402,
+      code: 'quota_exceeded',
+      says: /daily spending limit/,
+    },
+  ],
+  ['no balance', { path, key: 'poor', body: chat(), status: 402, code: 'insufficient_balance' }],
+  ['scope', { path, key: 'reader', body: chat(), status: 403, code: 'insufficient_scope', says: /'serverless' at/ }],
+  ['model', { ...good, body: chat({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
+  ['a model in the path', { path: '/models/svc/x', key: 'good', status: 404, code: 'model_not_found' }],
+  ['a path that nothing is at', { path: '/chat/x', key: 'good', status: 404, code: 'not_found' }],
+  ['an endpoint that is not enabled', { path: '/videos', key: 'good', body: {}, status: 404, code: 'not_found' }],
+  ['a wrong method', { ...good, method: 'GET', status: 405, code: 'method_not_allowed', allow: 'POST' }],
+  ['a large body', { ...good, body: ' '.repeat(65_537), status: 413, code: 'request_too_large', says: /65536 bytes/ }],
+  ['a field', { ...good, body: chat({ messages: 1 }), status: 422, code: 'validation_failed', param: 'messages' }],
+  [
+    'unknown keys without end',
+    {
+      path,
+      key: UNKNOWN_KEY,
+      body: chat(),
+      address: '192.0.2.60',
+      status: 429,
+      code: 'rate_limit_exceeded',
+      retryAfter: 60,
+    },
+  ],
+  [
+    "a plan's quota",
+    {
+      path,
+      key: 'used up',
+      body: chat({ model: 'svc/covered' }),
+      status: 429,
+      code: 'subscription_quota_exhausted',
+      retryAfter: 30 * 86_400,
+      shouldRetry: 'false',
+      says: /quota of your subscription is used up/,
+    },
+  ],
+  ...Object.entries({
+    'a batch of embeddings over the limit': [words({ input: new Array(2_049).fill('x') }), 'invalid_request', 'input'],
+    'encoding_format base64': [words({ encoding_format: 'base64' }), 'unsupported_parameter', 'encoding_format'],
+    'token ids': [words({ input: [1, 2] }), 'invalid_request', 'input'],
+  } as const).map(([name, [body, code, param]]): [string, Row] => [
+    name,
+    { path: '/embeddings', key: 'good', body, status: 400, code, param },
+  ]),
+  [
+    'embeddings that would be too large',
+    {
+      path: '/embeddings',
+      key: 'good',
+      body: words({ input: new Array(1_000).fill('x'), dimensions: 65_536 }),
+      status: 502,
+      code: 'upstream_response_too_large',
+      says: /fewer inputs/,
+    },
+  ],
+  [
+    'response_format url',
+    {
+      path: '/images/generations',
+      key: 'good',
+      body: picture({ response_format: 'url' }),
+      status: 400,
+      code: 'unsupported_parameter',
+      param: 'response_format',
+    },
+  ],
+  [
+    'no image at all',
+    {
+      path: '/images/generations',
+      key: 'good',
+      body: picture({ n: 0 }),
+      status: 422,
+      code: 'validation_failed',
+      param: 'n',
+    },
+  ],
+  [
+    'preflight without a model',
+    { path: '/inference/preflight', key: 'good', status: 400, code: 'invalid_request', param: 'model' },
+  ],
+  [
+    'preflight of no model',
+    { path: '/inference/preflight?model=x', key: 'good', status: 404, code: 'model_not_found', param: 'model' },
+  ],
+  ['a faulty upstream', { ...good, body: directed('fail=faulty'), status: 502, code: 'upstream_error' }],
+  [
+    'no upstream',
+    { ...good, body: directed('fail=unavailable'), status: 503, code: 'upstream_unavailable', retryAfter: 1 },
+  ],
+  ['a late upstream', { ...good, body: directed('fail=timeout'), status: 504, code: 'upstream_timeout' }],
+]
+const MANY = new Array(100).fill('word '.repeat(100))
+
+/** What every paid endpoint can refuse with, of those that answer in one piece. */
+function ofPaid(
+  path: string,
+  make: (more?: Readonly<Record<string, unknown>>) => unknown,
+  text: string,
+  dear: Readonly<Record<string, unknown>>,
+): [string, Row][] {
+  const asked = { path, key: 'good' }
+  const failing = (failure: string) => ({ ...asked, body: make({ [text]: `[[sandbox fail=${failure}]]` }) })
+  const rows: [string, Row][] = [
+    ['malformed JSON', { ...asked, body: '{', status: 400, code: 'invalid_request' }],
+    ['tools', { ...asked, body: make({ tools: [] }), status: 400, code: 'unsupported_parameter', param: 'tools' }],
+    ['what the upstream refuses', { ...failing('rejected'), status: 400, code: 'invalid_request' }],
+    ['no key', { path, body: make(), status: 401, code: 'unauthenticated' }],
+    ['an unknown key', { path, key: UNKNOWN_KEY, body: make(), status: 401, code: 'invalid_api_key' }],
+    ['no balance', { path, key: 'poor', body: make(), status: 402, code: 'insufficient_balance' }],
+    ['a cap', { path, key: 'capped', body: make(dear), status: 402, code: 'quota_exceeded', says: /daily spending/ }],
+    ['scope', { path, key: 'reader', body: make(), status: 403, code: 'insufficient_scope', says: /'serverless' at/ }],
+    ['no model', { ...asked, body: make({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
+    [
+      'a chat model',
+      { ...asked, body: make({ model: 'svc/demo' }), status: 404, code: 'model_not_found', param: 'model' },
+    ],
+    ['a wrong method', { ...asked, method: 'GET', status: 405, code: 'method_not_allowed', allow: 'POST' }],
+    ['a large body', { ...asked, body: ' '.repeat(65_537), status: 413, code: 'request_too_large' }],
+    [
+      'unknown keys without end',
+      {
+        path,
+        key: UNKNOWN_KEY,
+        body: make(),
+        address: '192.0.2.60',
+        status: 429,
+        code: 'rate_limit_exceeded',
+        retryAfter: 60,
+      },
+    ],
+    ['a faulty upstream', { ...failing('faulty'), status: 502, code: 'upstream_error' }],
+    ['no upstream', { ...failing('unavailable'), status: 503, code: 'upstream_unavailable', retryAfter: 1 }],
+    ['a late upstream', { ...failing('timeout'), status: 504, code: 'upstream_timeout' }],
+  ]
+  return rows.map(([name, row]) => [`${name}, ${path}`, row])
+}
+
+/** Models, chat, embeddings, images, preflight, videos. */
+export const envelopeB: [string, Row][] = [
+  ...ofChat,
+  ...ofPaid('/embeddings', words, 'input', { input: MANY }),
+  ...ofPaid('/images/generations', picture, 'prompt', { n: 2 }),
+]
+
+/** The interface's tables, row by row. Of envelope B, which prints few codes, the others are A's words (E3). */
+export const TABLES: Readonly<Record<'A' | 'B', Readonly<Record<number, readonly string[]>>>> = {
+  A: {
+    400: ['validation-error', 'unsupported-chain-asset', 'invalid-request'],
+    401: ['unauthenticated', 'invalid_api_key'],
+    402: ['insufficient_balance', 'quota_exceeded'],
+    403: ['insufficient_scope', 'org-frozen'],
+    404: ['not_found', 'model_not_found', 'deposit-not-found', 'not-found'],
+    409: ['idempotency_conflict'],
+    422: ['idempotency_mismatch', 'validation_failed'],
+    429: ['rate_limited'],
+    500: ['operation_failed', 'internal_error'],
+    503: ['payment-source-unavailable'],
+  },
+  B: {
+    400: ['invalid_request', 'unsupported_parameter'],
+    401: ['unauthenticated', 'invalid_api_key'],
+    402: ['insufficient_balance', 'quota_exceeded'],
+    403: ['insufficient_scope'],
+    404: ['model_not_found'],
+    409: ['idempotency_conflict'],
+    410: ['expired'],
+    413: ['request_too_large'],
+    422: ['validation_failed', 'idempotency_mismatch'],
+    429: ['rate_limit_exceeded', 'stream_limit_exceeded'],
+    500: ['internal_error'],
+    502: ['upstream_response_too_large', 'upstream_error'],
+    503: ['upstream_unavailable'],
+    504: ['upstream_timeout'],
+  },
+}
+
+/** Rows that take more than one request: each has a test of its own in `errorTables.test.ts`. */
+export const BY_THEMSELVES: readonly string[] = [
+  'A 500 internal_error',
+  'B 409 idempotency_conflict',
+  'B 422 idempotency_mismatch',
+  'B 429 stream_limit_exceeded',
+  'B 500 internal_error',
+]
+
+/** Rows whose conditions nothing that is served now has, and what brings them. */
+export const LATER: readonly (readonly [string, string])[] = [
+  ['A 409 idempotency_conflict', 'the first POST, PATCH or DELETE of envelope A; until then edge/onceForKey.test.ts'],
+  ['A 422 idempotency_mismatch', 'the first POST, PATCH or DELETE of envelope A; until then edge/onceForKey.test.ts'],
+  ['A 404 model_not_found', 'a path of envelope A that names a model'],
+  ['A 402 insufficient_balance', 'a path of envelope A that is paid'],
+  ['A 402 quota_exceeded', 'a path of envelope A that is paid'],
+  ['A 500 operation_failed', 'operations'],
+  ['A 400 validation-error', 'deposits'],
+  ['A 400 unsupported-chain-asset', 'deposits'],
+  ['A 400 invalid-request', 'deposits'],
+  ['A 403 org-frozen', 'deposits'],
+  ['A 404 deposit-not-found', 'deposits'],
+  ['B 410 expired', 'videos'],
+]
