@@ -99,7 +99,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
         operationId: 'retrieveModel',
         summary: 'Retrieve a model',
         description: 'The id may be an alias, may hold slashes, encoded or not, and may end in `:economy`.',
-        requestParams: { path: z.object({ id: z.string() }) },
+        requestParams: { path: z.object({ id: z.string().min(1) }) },
         responses: {
           200: { description: 'The model.', content: { 'application/json': ModelSchema } },
           304: { description: 'Unchanged since the ETag in If-None-Match.' },

@@ -19,7 +19,7 @@ const PROGRAMS: readonly Program[] = [
   {
     name: 'python3',
     debianPackage: 'python3-venv',
-    purpose: 'the official client for Python, and the program that recomputes charges',
+    purpose: 'the official client for Python, schemathesis, and the program that recomputes charges',
     long: true,
   },
 ]

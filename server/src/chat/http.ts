@@ -31,8 +31,8 @@ const chatCompletionRequest = z
   .strictObject({
     model: z.string().min(1).meta({ description: 'A model id or alias, optionally with `:economy`.' }),
     messages: z.array(chatMessage).min(1, { error: 'must hold at least one message' }),
-    stream: z.boolean().optional().meta({ description: 'Default false.' }),
-    stream_options: z.strictObject({ include_usage: z.boolean().optional() }).optional(),
+    stream: z.boolean().nullish().meta({ description: 'Default false.' }),
+    stream_options: z.strictObject({ include_usage: z.boolean().nullish() }).nullish(),
     max_tokens: z.int().min(1).nullish(),
     temperature: z.number().min(0).max(2).nullish(),
   })

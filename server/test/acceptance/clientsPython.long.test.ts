@@ -5,48 +5,15 @@
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync } from 'node:fs'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { installPython, run } from '../python.ts'
 import { costOf, type House, openHouse } from './house.ts'
 
 setDefaultTimeout(60_000)
 
 const VERSION = '3.52.0'
-const CACHE = join(import.meta.dirname, '../../../node_modules/.cache')
 
-/** Python with the client, or why there is none. */
-async function installClient(): Promise<{ python: string } | { problem: string }> {
-  const folder = join(CACHE, `python-openai-${VERSION}`)
-  const python = join(folder, 'bin/python')
-  const complete = join(folder, 'complete')
-  if (existsSync(complete)) return { python }
-  await rm(folder, { recursive: true, force: true })
-  await mkdir(CACHE, { recursive: true })
-  const steps = [
-    ['python3', '-m', 'venv', folder],
-    [python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--retries', '1', `openai==${VERSION}`],
-  ]
-  for (const step of steps) {
-    const { code, stderr } = await run(step)
-    if (code !== 0) return { problem: `${step.join(' ')}: ${stderr.trim().split('\n').at(-1)}` }
-  }
-  await writeFile(complete, '')
-  return { python }
-}
-
-async function run(command: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  if (Bun.which(command[0] ?? '') === null) return { code: 127, stdout: '', stderr: 'not found' }
-  const child = Bun.spawn([...command], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { code, stdout, stderr }
-}
-
-const installed = await installClient()
+const installed = await installPython('openai', VERSION)
 if ('problem' in installed) console.warn(`skipped, the Python client can't be installed: ${installed.problem}`)
 const withPython = test.skipIf('problem' in installed)
 
@@ -72,7 +39,7 @@ withPython('answers, charges, the catalog and every class of error, as Python se
   if ('problem' in installed) return
   const key = await house.customer()
   const program = join(import.meta.dirname, 'openaiClient.py')
-  const { code, stdout, stderr } = await run([installed.python, program, house.server.url, key.key])
+  const { code, stdout, stderr } = await run([join(installed.bin, 'python'), program, house.server.url, key.key])
   expect([code, stderr]).toEqual([0, ''])
   const seen = JSON.parse(stdout)
 

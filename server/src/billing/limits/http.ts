@@ -19,8 +19,10 @@ const hours = z.int().min(1).max(1_000_000)
 export const spendingLimitRequest = z
   .strictObject({
     monthly_limit_dollars: dollars.min(MONTHLY_MIN_DOLLARS),
-    daily_limit_dollars: dollars.min(0).optional().meta({ description: 'Omitted: unchanged. 0 clears it.' }),
-    enforcement: enforcement.optional().meta({ description: 'Omitted: unchanged, block_launch when first set.' }),
+    daily_limit_dollars: dollars.min(0).nullish().meta({ description: 'Omitted or null: unchanged. 0 clears it.' }),
+    enforcement: enforcement
+      .nullish()
+      .meta({ description: 'Omitted or null: unchanged, block_launch when first set.' }),
     auto_terminate_hours: hours.nullable().optional().meta({ description: 'Omitted: unchanged. Null means never.' }),
   })
   .meta({ id: 'SpendingLimitRequest' })
@@ -62,8 +64,8 @@ export function putSpendingLimit(database: Queryable, clock: Clock): Handle {
     const wanted = checked.value
     const limit = await setSpendingLimit(database, clock, call.key.organizationId, {
       monthlyDollars: wanted.monthly_limit_dollars,
-      dailyDollars: wanted.daily_limit_dollars,
-      enforcement: wanted.enforcement,
+      dailyDollars: wanted.daily_limit_dollars ?? undefined,
+      enforcement: wanted.enforcement ?? undefined,
       // The one field whose null says something (E7); the validation has taken nulls for absent.
       autoTerminateHours: isNull(call.body, 'auto_terminate_hours') ? null : wanted.auto_terminate_hours,
     })
