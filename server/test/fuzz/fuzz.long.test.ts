@@ -42,7 +42,7 @@ withSchemathesis(
 )
 
 withSchemathesis(
-  'what is not as described is found: a status, a field of an answer, a field of an event',
+  'what is not as described is found: a status, a field of an answer, of an event, a bound of a request',
   async () => {
     const { findings, report } = await fuzzer.round({
       seed: 1,
@@ -58,12 +58,16 @@ withSchemathesis(
           if (schema === undefined) throw new Error(`there is no schema ${name}`)
           schema['properties'][field] = { type: 'string' }
         }
+        const limit = components.schemas['SpendingLimitRequest']
+        if (limit === undefined) throw new Error('there is no schema SpendingLimitRequest')
+        limit['properties'].monthly_limit_dollars.minimum = 1_000
       },
     })
-    expect(findings).toBe(3)
+    expect(findings).toBe(4)
     expect(report).toContain('Undocumented status code')
     expect(report).toContain('SSE event violates schema')
     expect(report).toContain('Response violates schema')
+    expect(report).toContain('Schema-violating request accepted')
   },
   SLACK_MS,
 )
