@@ -161,6 +161,8 @@ export class Exchange implements HttpAnswer, ResponseParts {
   /** Marks the end, once; false when it was over before. */
   private finish(reusable: boolean): boolean {
     if (this.isOver) return false
+    // What was to wait for a slow reader is here already; the next exchange must not find the socket unread.
+    if (this.isPaused) this.setPaused(false)
     this.isOver = true
     this.signal.removeEventListener('abort', this.onAbort)
     this.line.over(reusable)
