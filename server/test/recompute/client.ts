@@ -3,6 +3,7 @@
 import { type CallPlan, messageOf, type WireUsage } from './plan.ts'
 
 export interface Received {
+  readonly kind: 'chat'
   readonly call: number
   readonly payer: string
   readonly keyId: string
@@ -55,6 +56,7 @@ export async function makeCall(
   leavesEarly: boolean,
 ): Promise<Received> {
   const received: Received = {
+    kind: 'chat',
     call: plan.number,
     payer: plan.payer,
     keyId: key.id,

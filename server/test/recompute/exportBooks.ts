@@ -15,7 +15,8 @@ export async function exportCharges(database: Database, path: string): Promise<n
          'id', replace(id::text, '-', ''), 'admittedMs', (extract(epoch from admitted_at) * 1000)::bigint,
          'organizationId', organization_id, 'keyId', key_id, 'model', model, 'tier', tier, 'prompt', prompt_tokens,
          'cached', cached_prompt_tokens, 'completion', completion_tokens, 'isEstimated', estimated,
-         'costMicrocents', cost_microcents::text, 'target', target, 'outcome', outcome)::text as line
+         'costMicrocents', cost_microcents::text, 'target', target, 'outcome', outcome, 'modality', modality,
+         'images', image_count, 'pixels', image_pixels)::text as line
        from charges where (admitted_at, id) > ($1::timestamptz, $2::uuid) order by charges.admitted_at, charges.id
        limit ${PAGE}`,
       [after.admitted_at, after.id],

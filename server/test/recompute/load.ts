@@ -2,7 +2,9 @@
 
 import type { TestKey } from '../customer.ts'
 import { makeCall, type Received } from './client.ts'
+import { makeWholeCall, type ReceivedWhole } from './clientWhole.ts'
 import { PAYERS, type Payer, planCall } from './plan.ts'
+import { type Kind, kindOf, planWhole } from './planWhole.ts'
 
 export interface LoadOptions {
   /** Ends in /v1. */
@@ -12,8 +14,8 @@ export interface LoadOptions {
   /** Calls that are open at once. */
   readonly atOnce: number
   readonly keys: Readonly<Record<Payer, readonly TestKey[]>>
-  /** Of each payer, for calls that leave early: one call at a time on each. */
-  readonly earlyKeys: Readonly<Record<Payer, readonly TestKey[]>>
+  /** Of each payer, for calls whose client may not learn its charge's id: one call at a time on each. */
+  readonly aloneKeys: Readonly<Record<Payer, readonly TestKey[]>>
   /** Written with a line of JSON for each call. */
   readonly path: string
   readonly onProgress?: (done: number) => void
@@ -24,22 +26,27 @@ export interface LoadResult {
   /** How many calls ended in each way. */
   readonly ends: Readonly<Record<Received['end'], number>>
   readonly early: number
+  /** Calls of each kind. */
+  readonly kinds: Readonly<Record<Kind, number>>
   /** Refusals and errors by their code. */
   readonly codes: Readonly<Record<string, number>>
 }
 
 /**
- * A key for early hang-ups rests this long between two calls: a charge's instant of admission then tells which of them
- * it is for, whatever the gateway's queue.
+ * A key whose client has left rests this long before its next call: a charge's instant of admission then tells which of
+ * them it is for, whatever the gateway's queue.
  */
-const EARLY_REST_MS = 2_000
+const LEFT_REST_MS = 2_000
+/** After an answer nothing more is admitted; two calls must only not share a millisecond. */
+const ANSWERED_REST_MS = 3
 const PROGRESS_EVERY = 50_000
 
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
-  const { url, seed, calls, atOnce, keys, onProgress } = options
+  const { calls, atOnce, onProgress } = options
   const writer = Bun.file(options.path).writer({ highWaterMark: 1 << 20 })
-  const resting = new EarlyKeys(options.earlyKeys)
+  const alone = new AloneKeys(options.aloneKeys)
   const ends = { whole: 0, error: 0, left: 0, broken: 0 }
+  const kinds = { chat: 0, embedding: 0, image: 0 }
   const codes: Record<string, number> = {}
   let early = 0
   let next = 0
@@ -47,16 +54,10 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const client = async () => {
     while (next < calls) {
       next += 1
-      const plan = planCall(seed, next)
-      const isEarly = plan.hangUp?.kind === 'early'
-      const earlyKey = isEarly ? resting.take(plan.payer) : undefined
-      const ordinary = keys[plan.payer]
-      const key = earlyKey ?? ordinary[plan.number % ordinary.length]
-      if (key === undefined) throw new Error(`${plan.payer} has no key`)
-      const received = await makeCall(url, key, plan, earlyKey !== undefined)
-      if (earlyKey !== undefined) resting.rest(plan.payer, earlyKey)
+      const received = await callNumber(options, alone, next)
       writer.write(`${JSON.stringify(received)}\n`)
-      if (received.isEarly) early += 1
+      kinds[received.kind] += 1
+      if (received.isEarly && received.kind === 'chat') early += 1
       ends[received.end] += 1
       if (received.code !== null) codes[received.code] = (codes[received.code] ?? 0) + 1
       done += 1
@@ -69,26 +70,57 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const startedMs = performance.now()
   await Promise.all(Array.from({ length: atOnce }, client))
   await writer.end()
-  return { seconds: (performance.now() - startedMs) / 1_000, ends, early, codes }
+  return { seconds: (performance.now() - startedMs) / 1_000, ends, early, kinds, codes }
 }
 
-/** Keys that have rested, longest first. */
-class EarlyKeys {
-  private readonly rested: Record<Payer, { key: TestKey; fromMs: number }[]>
+async function callNumber(
+  { url, seed, keys }: LoadOptions,
+  alone: AloneKeys,
+  number: number,
+): Promise<Received | ReceivedWhole> {
+  const kind = kindOf(seed, number)
+  if (kind !== 'chat') {
+    const plan = planWhole(seed, number, kind)
+    const key = await alone.wait(plan.payer)
+    const received = await makeWholeCall(url, key, plan)
+    alone.rest(plan.payer, key, received.end === 'left' || received.end === 'broken')
+    return received
+  }
+  const plan = planCall(seed, number)
+  // Where none has rested, the client does not leave.
+  const own = plan.hangUp?.kind === 'early' ? alone.take(plan.payer) : undefined
+  const ordinary = keys[plan.payer]
+  const key = own ?? ordinary[number % ordinary.length]
+  if (key === undefined) throw new Error(`${plan.payer} has no key`)
+  const received = await makeCall(url, key, plan, own !== undefined)
+  if (own !== undefined) alone.rest(plan.payer, own, true)
+  return received
+}
+
+/** Keys with a call at a time, those that have rested longest first. */
+class AloneKeys {
+  private readonly resting: Record<Payer, { key: TestKey; untilMs: number }[]>
 
   constructor(keys: Readonly<Record<Payer, readonly TestKey[]>>) {
-    const all = PAYERS.map((payer) => [payer, keys[payer].map((key) => ({ key, fromMs: 0 }))])
-    this.rested = Object.fromEntries(all)
+    const all = PAYERS.map((payer) => [payer, keys[payer].map((key) => ({ key, untilMs: 0 }))])
+    this.resting = Object.fromEntries(all)
   }
 
   /** Undefined: none has rested long enough. */
   take(payer: Payer): TestKey | undefined {
-    const [first] = this.rested[payer]
-    if (first === undefined || first.fromMs > performance.now()) return undefined
-    return this.rested[payer].shift()?.key
+    const index = this.resting[payer].findIndex(({ untilMs }) => untilMs <= performance.now())
+    return index < 0 ? undefined : this.resting[payer].splice(index, 1)[0]?.key
   }
 
-  rest(payer: Payer, key: TestKey): void {
-    this.rested[payer].push({ key, fromMs: performance.now() + EARLY_REST_MS })
+  async wait(payer: Payer): Promise<TestKey> {
+    for (;;) {
+      const key = this.take(payer)
+      if (key !== undefined) return key
+      await new Promise((resolve) => setTimeout(resolve, ANSWERED_REST_MS))
+    }
+  }
+
+  rest(payer: Payer, key: TestKey, hasLeft: boolean): void {
+    this.resting[payer].push({ key, untilMs: performance.now() + (hasLeft ? LEFT_REST_MS : ANSWERED_REST_MS) })
   }
 }

@@ -16,12 +16,22 @@ type File = (typeof FILES)[number]
 /** Changes to the files of a good run, each of which the program must find. A line that is taken out is null. */
 const FAULTS: readonly (readonly [string, File, (line: string) => string | null])[] = [
   ['a micro-cent more', 'charges.jsonl', (line) => line.replace(/"costMicrocents" ?: ?"(\d+)"/, more(1n))],
-  ['a token less', 'charges.jsonl', (line) => line.replace(/"completion" ?: ?(\d+)/, '"completion" : 0')],
+  ['a token less', 'charges.jsonl', (line) => line.replace(/"completion" ?: ?[1-9]\d*/, '"completion" : 0')],
   ['a call that was not charged', 'charges.jsonl', () => null],
   ['a call that was charged twice', 'charges.jsonl', (line) => `${line}\n${line}`],
   ['a charge for nobody', 'charges.jsonl', (line) => `${line}\n${line.replace(/"id" ?: ?"[^"]*"/, '"id" : "0"')}`],
   ['another tier', 'charges.jsonl', (line) => line.replace('"serverless"', '"economy"')],
   ['the price of another time', 'charges.jsonl', (line) => line.replace(/"admittedMs" ?: ?(\d+)/, moved(3_600_000))],
+  ['an image more', 'charges.jsonl', (line) => line.replace(/"images" ?: ?(\d+)/, more(1n))],
+  ['a pixel more', 'charges.jsonl', (line) => line.replace(/"pixels" ?: ?(\d+)/, more(1n))],
+  ['a token of a text less', 'charges.jsonl', ofEmbeddings(/"prompt" ?: ?([1-9]\d*)/, -1n)],
+  ['another image in the answer', 'received.jsonl', (line) => line.replace(/"images":\["..../, '"images":["AAAA')],
+  [
+    "another text's vector",
+    'received.jsonl',
+    (line) => line.replace('"vectorsAreRight":true', '"vectorsAreRight":false'),
+  ],
+  ['an image begun twice', 'sent.jsonl', (line) => (/"images":/.test(line) ? `${line}\n${line}` : line)],
   ['another cost in the answer', 'received.jsonl', (line) => line.replace(/"costMicrocents":"(\d+)"/, more(1n))],
   ['other usage on the wire', 'sent.jsonl', (line) => line.replace(/"prompt":(\d+)/, '"prompt":5000000')],
   ['a balance that is off by one', 'accounts.json', (line) => line.replace(/"balance":"(-?\d+)"/, more(1n))],
@@ -31,6 +41,10 @@ function more(microcents: bigint) {
   return (field: string, amount: string) => field.replace(amount, String(BigInt(amount) + microcents))
 }
 
+function ofEmbeddings(field: RegExp, by: bigint) {
+  return (line: string) => (/"modality" ?: ?"embedding"/.test(line) ? line.replace(field, more(by)) : line)
+}
+
 function moved(byMs: number) {
   return (field: string, ms: string) => field.replace(ms, String(Number(ms) + byMs))
 }
@@ -38,10 +52,9 @@ function moved(byMs: number) {
 /** The lines that the fault changes something of, and that are for a whole answer of a call that paid. */
 const isFit: Readonly<Record<File, RegExp>> = {
   'settings.json': /^/,
-  'sent.jsonl': /"usage":\{.*"end":"whole"/,
+  'sent.jsonl': /("usage":\{|"images":\[).*"end":"whole"/,
   'received.jsonl': /"costMicrocents":"[1-9].*/,
-  'charges.jsonl':
-    /"tier" ?: ?"serverless".*"completion" ?: ?[1-9].*"isEstimated" ?: ?false.*"outcome" ?: ?"completed"/,
+  'charges.jsonl': /"tier" ?: ?"serverless".*"isEstimated" ?: ?false.*"outcome" ?: ?"completed"/,
   'accounts.json': /^/,
 }
 
@@ -68,9 +81,9 @@ test(
       })
       expect(result.recomputed.calls).toBe(CALLS)
       // The run was what it is meant to be.
-      const { outcomes, estimated, cached, peak_and_off_peak, early } = result.recomputed
+      const { outcomes, estimated, cached, peak_and_off_peak, early, embeddings, images, partial } = result.recomputed
       for (const outcome of ['completed', 'cancelled', 'interrupted']) expect(outcomes[outcome]).toBeGreaterThan(50)
-      for (const count of [estimated, cached]) expect(count).toBeGreaterThan(500)
+      for (const count of [estimated, cached, embeddings, images, partial]) expect(count).toBeGreaterThan(300)
       expect(peak_and_off_peak).toBeGreaterThan(0)
       expect(early).toBeGreaterThan(0)
       runs += 1

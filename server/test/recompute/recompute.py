@@ -15,26 +15,35 @@ All arithmetic is on Python's whole numbers, which have no limit. Prints a line 
 every charge is right. Keeps its tables in a file of its own, so that memory does not grow with the number of calls.
 """
 
+import base64
+import binascii
 import json
 import os
 import sqlite3
+import struct
 import sys
 
 MICROCENTS_A_CENT = 1_000_000
 TOKENS_A_PRICE = 1_000_000
+PIXELS_A_PRICE = 1_000_000
 SHOWN_PROBLEMS = 50
 # What a chat's form may add to an estimated prompt, in tokens. No upstream of a run reports a prompt as small as that.
 FORM_TOKENS = 8
 
 
 class Prices:
-    """The price of a token, by model, tier and time of day."""
+    """What is sold at which price: tokens by model, tier and time of day, images by model and tier."""
 
     def __init__(self, settings):
         self.tables = {}
         self.targets = {}
+        self.modality = {}
         self.context = {}
+        self.parameters = {}
         for model in settings["models"]:
+            self.modality[model["id"]] = model.get("modality", "chat")
+            self.context[model["id"]] = model.get("context_length")
+            self.parameters[model["id"]] = {each["name"]: each for each in model.get("parameters", [])}
             tiers = {"serverless": model}
             if "economy" in model:
                 tiers["economy"] = model["economy"]
@@ -54,7 +63,7 @@ class Prices:
         return (
             amount(table, "input_per_1m_tokens"),
             amount(table, "cached_input_per_1m_tokens"),
-            amount(table, "output_per_1m_tokens"),
+            amount(table, "output_per_1m_tokens") or 0,
         )
 
     def cost(self, model, tier, at_ms, prompt, cached, completion):
@@ -63,7 +72,58 @@ class Prices:
         if rate_cached is None:
             rate_cached = rate_input
         total = (prompt - cached) * rate_input + cached * rate_cached + completion * rate_output
-        return -(-total // TOKENS_A_PRICE)
+        return divide_up(total, TOKENS_A_PRICE)
+
+    def cost_of_embeddings(self, model, tier, at_ms, prompt):
+        """A whole number of cents, and one at least."""
+        exact = self.cost(model, tier, at_ms, prompt, 0, 0)
+        return max(1, divide_up(exact, MICROCENTS_A_CENT)) * MICROCENTS_A_CENT
+
+    def cost_of_images(self, model, tier, count, pixels):
+        """By the image, or by the million pixels of all of them, rounded up once."""
+        table = self.tables[model, tier]
+        each = amount(table, "per_image")
+        if each is not None:
+            return count * each
+        return divide_up(pixels * table["per_mpxl_microcents"], PIXELS_A_PRICE)
+
+    def asked_images(self, model, count, size):
+        """How many images a request is for, and how many pixels of each are paid for: None where nobody said a size."""
+        known = self.parameters[model]
+        if count is None:
+            count = known["n"].get("default", 1)
+        sizes = known.get("size", {}).get("enum", [])
+        size = size or known.get("size", {}).get("default")
+        pixels = [area(each) for each in ([size] if size else sizes)]
+        return count, max(pixels) if pixels else None
+
+
+def divide_up(amount_of, by):
+    return -(-amount_of // by)
+
+
+def area(size):
+    width, height = size.split("x")
+    return int(width) * int(height)
+
+
+def pixels_of(head):
+    """The pixels of an image by the header in the first characters of its base64; None for what is no image."""
+    try:
+        data = base64.b64decode(head or "", validate=True)
+    except binascii.Error:
+        return None
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        width, height = struct.unpack(">II", data[16:24])
+    elif data[:4] == b"\xff\xd8\xff\xe0":
+        frame = 4 + struct.unpack(">H", data[4:6])[0]
+        height, width = struct.unpack(">HH", data[frame + 5 : frame + 9])
+    elif data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X":
+        width = int.from_bytes(data[24:27], "little") + 1
+        height = int.from_bytes(data[27:30], "little") + 1
+    else:
+        return None
+    return width * height
 
 
 def amount(table, name):
@@ -99,7 +159,7 @@ class Books:
         self.database.executescript(
             """
             pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -65536;
-            create table sent (call integer, target text, line text, primary key (call, target)) without rowid;
+            create table sent (call integer, target text, line text);
             create table received (call integer primary key, charge text, key text, started integer, early integer,
               line text);
             """
@@ -113,6 +173,7 @@ class Books:
         )
         self.database.executescript(
             """
+            create index sent_call on sent (call);
             create unique index received_charge on received (charge) where charge is not null;
             create index received_early on received (key, started) where early = 1;
             create table charged (call integer primary key, cost integer) without rowid;
@@ -124,7 +185,7 @@ class Books:
             self.database.executemany(statement, (keys(json.loads(line)) + (line,) for line in lines))
 
     def call_of(self, charge):
-        """What the client of a charge was told. A client that left early does not know the charge: its key does."""
+        """What the client of a charge was told. A client that can't know its charge has a key to itself while it calls."""
         row = self.database.execute("select line from received where charge = ?", (charge["id"],)).fetchone()
         if row is None:
             row = self.database.execute(
@@ -133,9 +194,10 @@ class Books:
             ).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def sent_to(self, call, target):
-        row = self.database.execute("select line from sent where call = ? and target = ?", (call, target)).fetchone()
-        return None if row is None else json.loads(row[0])
+    def sent_for(self, call):
+        """Every attempt at a call."""
+        rows = self.database.execute("select line from sent where call = ?", (call,))
+        return [json.loads(line) for (line,) in rows]
 
     def note(self, call, cost):
         """False: the call was charged before."""
@@ -154,17 +216,36 @@ class Books:
             yield json.loads(line), cost
 
 
+def attempt_at(target, attempts):
+    """The attempt at a target that came to something, if any did: one that it refused may have been followed by another."""
+    own = [sent for sent in attempts if sent["target"] == target]
+    taken = [sent for sent in own if sent["end"] != "refused"]
+    return (taken or own or [None])[0]
+
+
+def check_attempts(call, attempts):
+    """Nobody is asked again who may be at work; and an image is begun once, whoever draws it."""
+    taken = [sent["target"] for sent in attempts if sent["end"] != "refused"]
+    if len(taken) != len(set(taken)):
+        yield "was sent again to a target that had taken it"
+    if call["kind"] == "image" and len(taken) > 1:
+        yield "was begun %d times" % len(taken)
+
+
 def check_charge(charge, call, sent, prices):
     """What is wrong with one charge, given what its client was told and what the upstream sent."""
-    cost = prices.cost(
-        charge["model"], charge["tier"], charge["admittedMs"], charge["prompt"], charge["cached"], charge["completion"]
-    )
+    modality = charge["modality"] or "chat"
+    cost = cost_of(charge, prices)
     if int(charge["costMicrocents"]) != cost:
         yield "costs %s, and should cost %d" % (charge["costMicrocents"], cost)
+    if modality != call["kind"] or modality != prices.modality[charge["model"]]:
+        yield "is for another kind of call"
+        return
     for name in ("model", "tier", "keyId"):
         if charge[name] != call[name]:
             yield "has another %s than the call" % name
-    latest = charge["admittedMs"] if call["isEarly"] else call["endedMs"]
+    has_left = call["isEarly"] and call["end"] not in ("whole", "error")
+    latest = charge["admittedMs"] if has_left else call["endedMs"]
     if not call["startedMs"] <= charge["admittedMs"] <= latest:
         yield "was admitted before the call began or after it ended"
     if charge["target"] not in prices.targets[charge["model"], charge["tier"]]:
@@ -172,9 +253,80 @@ def check_charge(charge, call, sent, prices):
     if sent is None:
         yield "is for a call that its target never had"
         return
+    if modality != "chat":
+        yield from check_whole(charge, call, sent, prices)
+        return
     yield from check_tokens(charge, call, sent)
     if charge["outcome"] not in outcomes_of(call, sent):
         yield "ended as %s" % charge["outcome"]
+
+
+def cost_of(charge, prices):
+    """What a charge should cost, by what it says was used."""
+    model, tier, at_ms = charge["model"], charge["tier"], charge["admittedMs"]
+    if charge["modality"] == "embedding":
+        return prices.cost_of_embeddings(model, tier, at_ms, charge["prompt"])
+    if charge["modality"] == "image":
+        return prices.cost_of_images(model, tier, charge["images"], charge["pixels"])
+    return prices.cost(model, tier, at_ms, charge["prompt"], charge["cached"], charge["completion"])
+
+
+def check_whole(charge, call, sent, prices):
+    """Holds a charge for embeddings or images against what was on the wire."""
+    if sent["end"] != "whole":
+        yield "is for an answer that the upstream did not send"
+        return
+    if charge["outcome"] != "completed" or charge["cached"] != 0 or charge["completion"] != 0:
+        yield "has what only a chat has"
+    if charge["modality"] == "embedding":
+        most = call["texts"] * prices.context[charge["model"]]
+        reported = reported_prompt(sent["usage"], most)
+        if charge["isEstimated"] != (reported is None):
+            yield "is estimated, or not, against what was reported"
+        expected = call["textWords"] if reported is None else reported
+        if charge["prompt"] != expected:
+            yield "has %d tokens, and should have %d" % (charge["prompt"], expected)
+        if charge["images"] is not None or charge["pixels"] is not None:
+            yield "has images"
+        return
+    images, pixels = delivered(call, sent, prices)
+    if charge["prompt"] != 0 or charge["isEstimated"]:
+        yield "has tokens"
+    if charge["images"] != len(images) or charge["pixels"] != pixels:
+        yield "has not the images on the wire, %d of %d pixels" % (len(images), pixels)
+
+
+def reported_prompt(usage, most):
+    """The tokens that an answer reports; None where it reports none, or what can't be."""
+    if usage is None:
+        return None
+    tokens = usage.get("prompt_tokens", usage.get("total_tokens"))
+    return tokens if type(tokens) is int and 0 <= tokens <= most else None
+
+
+def delivered(call, sent, prices):
+    """The images of an answer that are some, up to as many as were asked for, and the pixels that are paid for."""
+    count, most = prices.asked_images(call["model"], call["count"], call["size"])
+    images = [(head, pixels_of(head)) for head in sent["images"]]
+    images = [(head, pixels) for head, pixels in images if pixels is not None][:count]
+    paid = sum(pixels if most is None else min(pixels, most) for _, pixels in images)
+    return [head for head, _ in images], paid
+
+
+def check_told(charge, call, sent, prices):
+    """What a whole answer holds is what was sent, and what was charged."""
+    if call["end"] != "whole" or sent is None:
+        return
+    if call["kind"] == "embedding":
+        if not call["vectorsAreRight"]:
+            yield "came with other vectors than those of its texts"
+        if call["promptTokens"] != charge["prompt"]:
+            yield "was shown as %s tokens" % call["promptTokens"]
+    elif call["kind"] == "image":
+        if call["images"] != delivered(call, sent, prices)[0]:
+            yield "came with other images than were sent"
+        if call["imageCount"] != charge["images"]:
+            yield "was shown as %s images" % call["imageCount"]
 
 
 def outcomes_of(call, sent):
@@ -248,13 +400,13 @@ def check_answer(call, cost):
         yield "was told a cost of %d and charged %s" % (told, cost)
     if call["end"] == "error" and told is None and cost is not None:
         yield "failed and was charged"
-    if call["end"] == "left" and call["words"] > 0 and cost is None:
+    if call["end"] == "left" and call.get("words", 0) > 0 and cost is None:
         yield "had read %d words and was not charged" % call["words"]
 
 
 def check_usage_told(charge, call, prices):
     """The usage in a whole answer is the one that was charged."""
-    if call["usage"] is None or call["end"] != "whole":
+    if call.get("usage") is None or call["end"] != "whole":
         return
     has_cached_rate = prices.rate(charge["model"], charge["tier"], charge["admittedMs"])[1] is not None
     expected = {
@@ -274,7 +426,9 @@ def main(folder):
     books = Books(folder)
     problems = Problems()
     spent = {}
-    counts = {"charges": 0, "estimated": 0, "cached": 0, "peak_and_off_peak": 0, "early": 0}
+    counts = dict.fromkeys(
+        ("charges", "estimated", "cached", "peak_and_off_peak", "early", "embeddings", "images", "partial"), 0
+    )
     sides = {}
     outcomes = {}
     with open(os.path.join(folder, "charges.jsonl"), encoding="utf-8") as lines:
@@ -289,22 +443,30 @@ def main(folder):
             if (charge["model"], charge["tier"]) not in prices.tables:
                 problems.add("charge", charge, ["has no price in the settings"])
                 continue
-            rate = prices.rate(charge["model"], charge["tier"], charge["admittedMs"])
-            sides.setdefault((charge["model"], charge["tier"]), set()).add(rate)
+            if prices.modality[charge["model"]] != "image":
+                rate = prices.rate(charge["model"], charge["tier"], charge["admittedMs"])
+                sides.setdefault((charge["model"], charge["tier"]), set()).add(rate)
             call = books.call_of(charge)
             if call is None:
                 problems.add("charge", charge, ["is for a call that nobody made"])
                 continue
-            counts["early"] += call["chargeId"] is None
+            counts["early"] += call["kind"] == "chat" and call["chargeId"] is None
+            counts["embeddings"] += call["kind"] == "embedding"
+            counts["images"] += call["kind"] == "image"
+            if call["kind"] == "image" and charge["images"] is not None:
+                counts["partial"] += charge["images"] < prices.asked_images(call["model"], call["count"], call["size"])[0]
             if not books.note(call["call"], cost):
                 problems.add("charge", charge, ["is the second for call %d" % call["call"]])
-            sent = books.sent_to(call["call"], charge["target"].split("/", 1)[1])
+            attempts = books.sent_for(call["call"])
+            sent = attempt_at(charge["target"].split("/", 1)[1], attempts)
             problems.add("charge", charge, check_charge(charge, call, sent, prices))
             problems.add("charge", charge, check_usage_told(charge, call, prices))
+            problems.add("charge", charge, check_told(charge, call, sent, prices))
     calls = 0
     for call, cost in books.answers():
         calls += 1
         problems.add("call", call, check_answer(call, cost))
+        problems.add("call", call, check_attempts(call, books.sent_for(call["call"])))
     for account in accounts:
         left = int(account["granted"]) - spent.pop(account["organizationId"], 0)
         if left != int(account["balance"]):

@@ -37,6 +37,10 @@ export interface Recomputed {
   readonly charges: number
   readonly estimated: number
   readonly cached: number
+  readonly embeddings: number
+  /** Requests for images that were charged, and those of them that got fewer than they asked for. */
+  readonly images: number
+  readonly partial: number
   /** Models, by tier, that were charged on both sides of an edge. */
   readonly peak_and_off_peak: number
   /** Charges for calls whose clients left before they knew anything of them. */
@@ -66,7 +70,8 @@ const DAILY_LIMIT_DOLLARS = 6
 const POCKET_MICROCENTS = 300_000n
 const POCKET_INTERVAL_MS = 100
 const KEYS_EACH = 6
-const EARLY_KEYS_EACH = 24
+/** As many as calls are open at once, and some that rest. */
+const ALONE_KEYS_EACH = 80
 
 /** The load begins this long before a full minute, at which prices change. */
 const BEFORE_EDGE_MS = 4_000
@@ -143,7 +148,7 @@ type KeysByPayer = Record<Payer, readonly TestKey[]>
 
 interface House {
   readonly keys: KeysByPayer
-  readonly earlyKeys: KeysByPayer
+  readonly aloneKeys: KeysByPayer
   /** Of the organization with a daily limit. */
   readonly admin: TestKey
   /** Micro-cents by organization. */
@@ -152,7 +157,7 @@ interface House {
 
 async function furnish(database: Database): Promise<House> {
   const keys: Partial<KeysByPayer> = {}
-  const earlyKeys: Partial<KeysByPayer> = {}
+  const aloneKeys: Partial<KeysByPayer> = {}
   const granted = new Map<string, bigint>()
   let admin: TestKey | undefined
   for (const payer of PAYERS) {
@@ -162,10 +167,10 @@ async function furnish(database: Database): Promise<House> {
     const more = (count: number) =>
       Promise.all(Array.from({ length: count }, () => makeKey(database, first.organizationId)))
     keys[payer] = [first, ...(await more(KEYS_EACH - 1))]
-    earlyKeys[payer] = await more(EARLY_KEYS_EACH)
+    aloneKeys[payer] = await more(ALONE_KEYS_EACH)
   }
   if (admin === undefined) throw new Error('nobody has a daily limit')
-  return { keys: keys as KeysByPayer, earlyKeys: earlyKeys as KeysByPayer, admin, granted }
+  return { keys: keys as KeysByPayer, aloneKeys: aloneKeys as KeysByPayer, admin, granted }
 }
 
 /** Gives the poor one a little now and then while `work` goes on, so that its money ends again and again. */

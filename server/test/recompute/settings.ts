@@ -2,6 +2,16 @@
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { CONTEXT_TOKENS, hasEconomy, hasSpare, MAX_OUTPUT_TOKENS, MODELS } from './plan.ts'
+import {
+  EMBEDDING_MODELS,
+  IMAGE_MODELS,
+  IMAGES_MOST,
+  isByMegapixel,
+  presetCountOf,
+  presetSizeOf,
+  SIZES,
+  takesSize,
+} from './planWhole.ts'
 
 const MINUTE_MS = 60_000
 const MINUTES_A_DAY = 1_440
@@ -16,18 +26,23 @@ interface Window {
 export function settingsText(seed: number, edgeMs: number, upstreamUrl: string): string {
   const random = seeded(seed)
   const edgeMinute = Math.floor(edgeMs / MINUTE_MS) % MINUTES_A_DAY
-  const targets = (name: string, model: number) =>
-    [name, ...(hasSpare(model) ? [`${name}-spare`] : [])].map((each) => ({ upstream: 'wire', model: each }))
-  const models = Array.from({ length: MODELS }, (_, model) => ({
-    id: `svc/m${model}`,
-    context_length: CONTEXT_TOKENS,
-    max_output_tokens: MAX_OUTPUT_TOKENS,
-    pricing: pricingOf(random, model, edgeMinute),
-    targets: targets(`m${model}`, model),
-    ...(hasEconomy(model)
-      ? { economy: { pricing: pricingOf(random, model + 1, edgeMinute), targets: targets(`m${model}-economy`, model) } }
-      : {}),
-  }))
+  const models = [
+    ...Array.from({ length: MODELS }, (_, model) => ({
+      ...modelOf('m', model, (form) => pricingOf(random, form, edgeMinute, true)),
+      context_length: CONTEXT_TOKENS,
+      max_output_tokens: MAX_OUTPUT_TOKENS,
+    })),
+    ...Array.from({ length: EMBEDDING_MODELS }, (_, model) => ({
+      ...modelOf('e', model, (form) => pricingOf(random, form, edgeMinute, false)),
+      modality: 'embedding',
+      context_length: CONTEXT_TOKENS,
+    })),
+    ...Array.from({ length: IMAGE_MODELS }, (_, model) => ({
+      ...modelOf('i', model, () => imagePriceOf(random, model)),
+      modality: 'image',
+      parameters: imageParameters(model),
+    })),
+  ]
   // Refusals are part of the run, and a line for each would be all that the log says.
   const rateLimit = { requests_per_second: 10_000, burst: 1_000_000 }
   const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit }
@@ -38,10 +53,56 @@ export function settingsText(seed: number, edgeMs: number, upstreamUrl: string):
   )
 }
 
-function pricingOf(random: Seeded, form: number, edgeMinute: number): object {
+/** `pricing` by the form of price: another for the economy tier, which only chat has. */
+function modelOf(letter: string, model: number, pricing: (form: number) => object): object {
+  const name = `${letter}${model}`
+  const targets = (of: string) =>
+    [of, ...(hasSpare(model) ? [`${of}-spare`] : [])].map((each) => ({ upstream: 'wire', model: each }))
+  // Who refuses at once refuses always: there is nothing to be patient for.
+  const economy = () => ({
+    pricing: pricing(model + 1),
+    targets: targets(`${name}-economy`),
+    routing: { cold_start_seconds: 0 },
+  })
+  return {
+    id: `svc/${name}`,
+    pricing: pricing(model),
+    targets: targets(name),
+    routing: { retries: model % 4 === 2 ? 1 : 0 },
+    ...(letter === 'm' && hasEconomy(model) ? { economy: economy() } : {}),
+  }
+}
+
+function imageParameters(model: number): object[] {
+  const count = presetCountOf(model)
+  const size = presetSizeOf(model)
+  return [
+    { name: 'n', type: 'int', min: 1, max: IMAGES_MOST, ...(count === null ? {} : { default: count }) },
+    ...(takesSize(model)
+      ? [{ name: 'size', type: 'enum', enum: SIZES, ...(size === null ? {} : { default: size }) }]
+      : []),
+  ]
+}
+
+function imagePriceOf(random: Seeded, model: number): object {
+  if (isByMegapixel(model)) return { per_mpxl_microcents: random.between(1, 9_000_000) }
+  return random.percent(50)
+    ? { per_image_cents: random.between(1, 12) }
+    : { per_image_microcents: random.between(1, 12_000_000) }
+}
+
+function pricingOf(random: Seeded, form: number, edgeMinute: number, hasOutput: boolean): object {
+  const rate = (of: number) => (hasOutput ? rateOf(random, of) : inputRateOf(random, of))
   const windows = windowsOf(random, form, edgeMinute)
-  if (windows === null) return rateOf(random, form)
-  return { peak: rateOf(random, form), off_peak: rateOf(random, form + 1), peak_windows_utc: windows }
+  if (windows === null) return rate(form)
+  return { peak: rate(form), off_peak: rate(form + 1), peak_windows_utc: windows }
+}
+
+/** Of embeddings: dear enough for many to come to more than the least cent. */
+function inputRateOf(random: Seeded, form: number): Rate {
+  return form % 2 === 0
+    ? { input_per_1m_tokens_cents: random.between(1, 20_000) }
+    : { input_per_1m_tokens_microcents: random.between(1, 20_000_000_000) }
 }
 
 /** Null: one price all day. */

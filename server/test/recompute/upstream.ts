@@ -7,6 +7,8 @@
 import type { Socket } from 'bun'
 import { MessageReader } from '../../bench/framing.ts'
 import { type CallPlan, CONTEXT_TOKENS, numberOf, planCall, type WireUsage } from './plan.ts'
+import { planWhole } from './planWhole.ts'
+import { type WholeText, wholeText } from './upstreamWhole.ts'
 
 /** What was sent in answer to one attempt. `usage` is the last that was sent and possible. */
 interface Sent {
@@ -20,10 +22,17 @@ interface Sent {
   end: 'open' | 'whole' | 'broken' | 'refused' | 'cancelled'
 }
 
+/** The same of a call for embeddings or images. */
+interface SentWhole extends Omit<WholeText, 'json'> {
+  readonly call: number
+  readonly target: string
+  end: Sent['end']
+}
+
 const [seedText = '', path = ''] = process.argv.slice(2)
 const seed = Number(seedText)
 const writer = Bun.file(path).writer({ highWaterMark: 1 << 20 })
-const open = new Set<Sent>()
+const open = new Set<Sent | SentWhole>()
 
 function begin(call: number, target: string): Sent {
   const sent: Sent = { call, target, words: 0, thoughts: 0, usage: null, isBehind: false, end: 'open' }
@@ -31,7 +40,7 @@ function begin(call: number, target: string): Sent {
   return sent
 }
 
-function end(sent: Sent, how: Sent['end']): void {
+function end(sent: Sent | SentWhole, how: Sent['end']): void {
   if (!open.delete(sent)) return
   sent.end = how
   writer.write(`${JSON.stringify(sent)}\n`)
@@ -100,7 +109,8 @@ function last(plan: CallPlan, sent: Sent): string {
 function next(plan: CallPlan, sent: Sent, fails: boolean): string | null {
   const pieces = sent.thoughts + sent.words
   if (fails && pieces === plan.failsAfter) {
-    end(sent, 'broken')
+    // Nothing but an error is a refusal, whatever the status said.
+    end(sent, plan.failure === 'error' && pieces === 0 ? 'refused' : 'broken')
     return plan.failure === 'error' ? `data: ${JSON.stringify({ error: { message: 'no', code: 500 } })}\n\n` : null
   }
   if (pieces < plan.thoughts + plan.words) return piece(plan, sent)
@@ -126,7 +136,7 @@ class Connection {
   readonly reader: MessageReader
   #path = ''
   #body = ''
-  #sent: Sent | null = null
+  #sent: Sent | SentWhole | null = null
   #isClosed = false
   /** What the kernel has not taken yet: at most one answer. */
   #unsent = Buffer.alloc(0)
@@ -152,11 +162,40 @@ class Connection {
       this.#write(`HTTP/1.1 200 OK\r\n${JSON_HEAD}`)
       return
     }
-    const body = JSON.parse(this.#body) as { model: string; messages: { content: string }[] }
+    const body = JSON.parse(this.#body)
+    if (this.#path.endsWith('/embeddings')) {
+      await this.#answerWhole(numberOf(body.input[0]), 'embedding', body.model)
+      return
+    }
+    if (this.#path.endsWith('/images/generations')) {
+      await this.#answerWhole(numberOf(body.prompt), 'image', body.model)
+      return
+    }
     const number = numberOf(body.messages.at(-1)?.content ?? '')
     const sent = begin(number, body.model)
     this.#sent = sent
     await this.#answer(planCall(seed, number), sent)
+  }
+
+  async #answerWhole(number: number, kind: 'embedding' | 'image', target: string): Promise<void> {
+    const plan = planWhole(seed, number, kind)
+    const failure = target.endsWith('-spare') && !plan.spareFails ? null : plan.failure
+    const { json, ...told } = wholeText(plan, failure === 'wrong')
+    const sent: SentWhole = { call: number, target, ...told, end: 'open' }
+    this.#sent = sent
+    open.add(sent)
+    if (plan.afterMs > 0) await new Promise((resolve) => setTimeout(resolve, plan.afterMs))
+    if (this.#isClosed) return
+    if (failure === 'refused' || failure === 'limited' || failure === 'page') {
+      end(sent, failure === 'page' ? 'broken' : 'refused')
+      this.#write(REFUSALS[failure])
+      return
+    }
+    end(sent, failure === null ? 'whole' : 'broken')
+    const text = failure === 'short' || failure === 'reset' ? json.slice(0, json.length / 2) : json
+    const length = failure === 'reset' ? json.length : text.length
+    this.#write(`HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${text}`)
+    if (failure === 'reset') this.#socket.end()
   }
 
   async #answer(plan: CallPlan, sent: Sent): Promise<void> {
