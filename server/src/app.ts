@@ -11,6 +11,7 @@ import { createLifecycle } from './edge/lifecycle.ts'
 import { openLimits } from './edge/limits/openLimits.ts'
 import { LIMITS_SCRIPT, PROBE } from './edge/limits/script.ts'
 import type { Connection } from './edge/pipeline.ts'
+import { createTurns } from './edge/turns.ts'
 import { createAttempts } from './idempotency/attempts.ts'
 import { openDataKey } from './idempotency/openDataKey.ts'
 import { freeAbandoned } from './idempotency/store.ts'
@@ -25,6 +26,7 @@ import { openSession } from './io/postgres/session.ts'
 import { connectRedis } from './io/redis/connection.ts'
 import { openSharedScript } from './io/redis/sharedScript.ts'
 import { createMailer } from './io/smtp.ts'
+import { ByteBudget } from './kernel/byteBudget.ts'
 import { type RandomBytes, toHex } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
 import type { Clock } from './kernel/time.ts'
@@ -76,6 +78,12 @@ export interface App {
 /** SQLSTATE classes that say the data itself is refused: data exceptions and integrity violations. */
 const REFUSED_DATA = /^(22|23)/
 
+/** Memory of all answers over a MiB that are read, worked on or sent at one time. */
+const LARGE_ANSWERS_BYTES = 256 << 20
+
+/** Calls that wait for some of it at one time; each has its upstream's answer begun. */
+const LARGE_ANSWERS_WAITING = 64
+
 /** Builds everything; resolves when calls can be served. */
 export async function createApp(options: AppOptions): Promise<App> {
   const { config, database, databaseUrl, clock, random, log } = options
@@ -100,6 +108,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   await preparePartitions(database, clock.now())
 
   const http = createHttp(clock)
+  const memory = new ByteBudget(LARGE_ANSWERS_BYTES, LARGE_ANSWERS_WAITING)
   const vectors = createVectorWork(log)
   const clients = createUpstreamClients({ http, clock, log, vectors, environment: config.environment() })
   const catalog = await startLiveCatalog({
@@ -128,6 +137,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     waitingRefills: () => writer.waitingRefills,
     waitingTokenCounts: () => tokenCounter.waiting,
     targets: () => healthOf(catalog.current(), clients.clientFor, health),
+    largeAnswerBytes: () => memory.takenBytes,
+    waitingLargeAnswers: () => memory.waiting,
     isLimitStoreAway: () => limits.isStoreAway(),
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
   })
@@ -219,12 +230,14 @@ export async function createApp(options: AppOptions): Promise<App> {
       newRateLimit: fixed.newRateLimit,
       clientAddress: createClientAddress(fixed.trustedProxies),
       bodyLimitBytes: fixed.bodyLimitBytes,
+      turns: createTurns(),
       isDatabaseAway: isConnectionFailure,
       onAnswered: metrics.answered,
     },
     attempts,
     compat: fixed.compat,
     openRequests: limits.openRequests,
+    memory,
     clock,
     catalog: () => catalog.current(),
     chat: { ...paid, tokenCounter, ...(telemetry === null ? {} : { telemetry }) },

@@ -31,6 +31,7 @@ import type { Attempts } from './idempotency/attempts.ts'
 import type { ImagesDependencies } from './images/generate.ts'
 import { imagesGenerations, imagesGenerationsRequest, imagesResponse } from './images/http.ts'
 import type { Queryable } from './io/postgres/database.ts'
+import type { ByteBudget } from './kernel/byteBudget.ts'
 import { refusal } from './kernel/errors.ts'
 import { refused } from './kernel/result.ts'
 import type { Clock } from './kernel/time.ts'
@@ -41,6 +42,8 @@ export interface RouteDependencies {
   readonly edge: PipelineDependencies
   readonly attempts: Attempts
   readonly openRequests: OpenRequests
+  /** Where large answers are held. */
+  readonly memory: ByteBudget
   readonly compat: CompatSettings
   readonly clock: Clock
   readonly catalog: () => Catalog
@@ -68,7 +71,7 @@ type Route = ReadingRoute | DoingRoute
 const READ = { permission: 'serverless:read' } as const
 
 function servedRoutes(dependencies: RouteDependencies): Route[] {
-  const { edge, clock, catalog, chat, openRequests, compat, database } = dependencies
+  const { edge, clock, catalog, chat, openRequests, memory, compat, database } = dependencies
   const models = createCatalogEndpoints(clock)
   const report = (error: unknown) => edge.log.warn({ err: error }, "a plan's meter could not be read")
   return [
@@ -135,7 +138,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
       method: 'POST',
       path: '/embeddings',
       needs: { permission: 'serverless:write', body: 'json' },
-      prepare: embeddings(dependencies.embeddings, openRequests, compat),
+      prepare: embeddings(dependencies.embeddings, openRequests, memory, compat),
       describe: {
         operationId: 'createEmbeddings',
         summary: 'Turn texts into vectors',
@@ -149,7 +152,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
       method: 'POST',
       path: '/images/generations',
       needs: { permission: 'serverless:write', body: 'json' },
-      prepare: imagesGenerations(dependencies.images, openRequests),
+      prepare: imagesGenerations(dependencies.images, openRequests, memory),
       describe: {
         operationId: 'createImages',
         summary: 'Make images',

@@ -1,5 +1,6 @@
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
+import type { Turns } from './turns.ts'
 
 /** Nothing in the interface nests deeper than four; the parser's stack must not be the limit. */
 const DEPTH_LIMIT = 64
@@ -65,18 +66,44 @@ async function readCounted(stream: ReadableStream<Uint8Array>, limitBytes: numbe
   return ok(whole)
 }
 
+/** Bodies beyond this are parsed in steps; up to it, all of it takes some 2 ms at most. */
+const PARSED_AT_ONCE_BYTES = 256 << 10
+
+/**
+ * Values that one body may hold, counted by commas: as many as parsing and validating can take without holding up others for
+ * long. A conversation of thirty thousand messages has as many.
+ */
+const VALUES_MOST = 65_536
+
 /** Parses a body as JSON, whatever its Content-Type says (E6). Refused with `invalid_request`. */
-export function parseJson(bytes: Uint8Array): Result<unknown> {
-  let text: string
+export function parseJson(bytes: Uint8Array, turns: Turns): Result<unknown> | Promise<Result<unknown>> {
+  if (bytes.byteLength > PARSED_AT_ONCE_BYTES) return parseInSteps(bytes, turns)
+  const text = decode(bytes)
+  if (typeof text !== 'string') return refused(text)
+  const wrong = refuseShape(text)
+  return wrong === null ? parse(text) : refused(wrong)
+}
+
+async function parseInSteps(bytes: Uint8Array, turns: Turns): Promise<Result<unknown>> {
+  const text = await turns.run(() => decode(bytes))
+  if (typeof text !== 'string') return refused(text)
+  const wrong = await turns.run(() => refuseShape(text))
+  if (wrong !== null) return refused(wrong)
+  const parsed = await turns.run(() => parse(text))
+  // Whoever works with it next has a turn of its own.
+  await turns.run(() => {})
+  return parsed
+}
+
+function decode(bytes: Uint8Array): string | Refusal {
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    return refused(refusal('invalid_request', 'The request body is not valid UTF-8.'))
+    return refusal('invalid_request', 'The request body is not valid UTF-8.')
   }
-  if (text.trim() === '') return refused(refusal('invalid_request', 'The request body is empty; send a JSON object.'))
-  if (isNestedTooDeeply(text)) {
-    return refused(refusal('invalid_request', `The request body nests deeper than ${DEPTH_LIMIT} levels.`))
-  }
+}
+
+function parse(text: string): Result<unknown> {
   try {
     return ok(JSON.parse(text))
   } catch {
@@ -87,19 +114,36 @@ export function parseJson(bytes: Uint8Array): Result<unknown> {
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-function isNestedTooDeeply(text: string): boolean {
+/** Looks at what stands outside of strings, and so at next to nothing of a body that is large for its texts. */
+function refuseShape(text: string): Refusal | null {
+  if (text.trim() === '') return refusal('invalid_request', 'The request body is empty; send a JSON object.')
   let depth = 0
-  let inString = false
+  let values = 1
   for (let index = 0; index < text.length; index += 1) {
     const character = text.charCodeAt(index)
-    if (inString) {
-      if (character === BACKSLASH) index += 1
-      else if (character === QUOTE) inString = false
-    } else if (character === QUOTE) inString = true
-    else if (character === 0x5b || character === 0x7b) {
+    if (character === QUOTE) index = endOfString(text, index)
+    else if (character === 0x2c) {
+      values += 1
+      if (values > VALUES_MOST) {
+        const advice = `The request body holds more than ${VALUES_MOST} values; send it in parts.`
+        return refusal('invalid_request', advice)
+      }
+    } else if (character === 0x5b || character === 0x7b) {
       depth += 1
-      if (depth > DEPTH_LIMIT) return true
+      if (depth > DEPTH_LIMIT) {
+        return refusal('invalid_request', `The request body nests deeper than ${DEPTH_LIMIT} levels.`)
+      }
     } else if (character === 0x5d || character === 0x7d) depth -= 1
   }
-  return false
+  return null
+}
+
+/** Where the string that opens at `start` closes; the end of the text where it does not. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let backslashes = 0
+    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1
+    if (backslashes % 2 === 0) return end
+  }
+  return text.length
 }

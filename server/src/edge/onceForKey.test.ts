@@ -15,6 +15,7 @@ import { createRateLimiter } from './limits/rateLimit.ts'
 import { onceForKey, type Prepare } from './onceForKey.ts'
 import { type PipelineDependencies, pipeline, type Requirements } from './pipeline.ts'
 import { splitUrl } from './router.ts'
+import { createTurns } from './turns.ts'
 
 const scopes = parseScopes('full_access')
 if (!scopes.ok) throw new Error('full_access is no scope')
@@ -39,6 +40,7 @@ const dependencies: PipelineDependencies = {
   newRateLimit: { perSecond: 1_000, burst: 1_000 },
   clientAddress: (address) => address,
   bodyLimitBytes: 65_536,
+  turns: createTurns(),
   isDatabaseAway: () => false,
 }
 

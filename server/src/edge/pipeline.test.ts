@@ -9,6 +9,7 @@ import { createLifecycle } from './lifecycle.ts'
 import { createRateLimiter } from './limits/rateLimit.ts'
 import { type Handle, type PipelineDependencies, pipeline, type Requirements } from './pipeline.ts'
 import { splitUrl } from './router.ts'
+import { createTurns } from './turns.ts'
 
 const scopes = parseScopes('full_access')
 if (!scopes.ok) throw new Error('full_access is no scope')
@@ -41,6 +42,7 @@ function open(handle: Handle, needs: Requirements = { permission: 'any' }) {
     newRateLimit: { perSecond: 15, burst: 30 },
     clientAddress: (address) => address,
     bodyLimitBytes: 1_024,
+    turns: createTurns(),
     isDatabaseAway: (error) => error instanceof RangeError,
   }
   const serve = pipeline(dependencies, 'GET /x', needs, handle)

@@ -19,6 +19,7 @@ import type { RateLimit } from './limits/bucket.ts'
 import type { RateLimiter, RateVerdict } from './limits/rateLimit.ts'
 import { refuseRate, tellRate } from './limits/wire.ts'
 import { requestIdOf } from './requestId.ts'
+import type { Turns } from './turns.ts'
 
 /** What the HTTP server knows about a request beyond the request itself. */
 export interface Connection {
@@ -81,6 +82,7 @@ export interface PipelineDependencies {
   readonly newRateLimit: RateLimit
   readonly clientAddress: ClientAddress
   readonly bodyLimitBytes: number
+  readonly turns: Turns
   /** Whether an error means that the database can't be asked at the moment (E14). */
   readonly isDatabaseAway: (error: unknown) => boolean
   readonly onAnswered?: (route: string, status: number, milliseconds: number) => void
@@ -181,7 +183,7 @@ async function identify(
 }
 
 async function prepare(
-  { bodyLimitBytes }: PipelineDependencies,
+  { bodyLimitBytes, turns }: PipelineDependencies,
   needs: Requirements,
   { key, rate }: Caller,
   request: Request,
@@ -202,7 +204,8 @@ async function prepare(
     connection.setIdleTimeout(0)
     const contentType = needs.body === 'form' ? headers.get('Content-Type') : null
     const form = isForm(contentType) ? await parseForm(bytes.value, contentType) : null
-    const parsed = form ?? parseJson(bytes.value)
+    const parsing = form ?? parseJson(bytes.value, turns)
+    const parsed = parsing instanceof Promise ? await parsing : parsing
     if (!parsed.ok) return inEnvelope(parsed.refusal, envelope)
     body = parsed.value
     if (headers.has('Idempotency-Key'))

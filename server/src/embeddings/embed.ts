@@ -2,6 +2,7 @@
 
 import type { Catalog, Served } from '../catalog/model.ts'
 import { rateAt } from '../catalog/price.ts'
+import type { Room } from '../kernel/byteBudget.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
@@ -56,7 +57,7 @@ export interface EmbeddingsDependencies {
 
 /**
  * Answers a request for embeddings. A refusal means that nothing was charged. `signal` says that the client is gone: the
- * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
+ * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable. A large answer is held in `room`.
  */
 export async function embed(
   dependencies: EmbeddingsDependencies,
@@ -64,6 +65,7 @@ export async function embed(
   served: Served,
   request: EmbeddingsRequest,
   signal: AbortSignal,
+  room: Room,
 ): Promise<Result<PaidAnswer>> {
   if (request.inputs.length * (request.dimensions ?? 1) * NUMBER_LEAST_BYTES > ANSWER_MOST_BYTES)
     return refused(TOO_LARGE)
@@ -87,7 +89,7 @@ export async function embed(
   const admitted = admission.value
   const admittedMonotonicMs = clock.monotonicMs()
   try {
-    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, signal, keep)
+    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, { signal, room, keep })
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
@@ -97,21 +99,26 @@ export async function embed(
   }
 }
 
+interface Surroundings {
+  readonly signal: AbortSignal
+  readonly room: Room
+  readonly keep: PaidCaller['keep']
+}
+
 async function answer(
   dependencies: EmbeddingsDependencies,
   admitted: Admitted,
   served: Served,
   request: EmbeddingsRequest,
   tokensAtMost: number,
-  signal: AbortSignal,
-  keep: PaidCaller['keep'],
+  { signal, room, keep }: Surroundings,
 ): Promise<PaidAnswer> {
   const { clock, log, money, vectors, metrics } = dependencies
   const { inputs, dimensions, user, format } = request
   const { deadlines } = dependencies.catalog()
   const ask = ({ upstream, model }: ChatTarget, attemptSignal: AbortSignal, connectMs: number): Promise<Embedded> => {
     if (upstream.embed === undefined) throw new UpstreamFailure('misconfigured', 'it has no embeddings', false)
-    return upstream.embed({ model, inputs, dimensions, user }, attemptSignal, connectMs)
+    return upstream.embed({ model, inputs, dimensions, user }, attemptSignal, connectMs, room)
   }
   const { target, answer: embedded } = await askWhole(dependencies.targets(served), ask, {
     signal,
@@ -127,13 +134,14 @@ async function answer(
   })
   const { promptTokens, estimated } = await countOf(dependencies, embedded, inputs, tokensAtMost)
   // Before it is charged: an answer that turns out too large costs nothing.
-  const body = await vectors.write({
+  const written = await vectors.write({
     values: embedded.values,
     dimensions: embedded.dimensions,
     format,
     ...aroundData(served.model.id, promptTokens),
     maxBytes: ANSWER_MOST_BYTES,
   })
+  const body = [written]
   const costMicrocents = await settleEmbeddings(
     money,
     admitted,

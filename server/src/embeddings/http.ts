@@ -5,6 +5,7 @@ import type { Prepare } from '../edge/onceForKey.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
 import { type Issue, validate } from '../edge/validate.ts'
 import { wholeAnswer } from '../edge/wholeAnswer.ts'
+import type { ByteBudget } from '../kernel/byteBudget.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import { ok, refused } from '../kernel/result.ts'
 import { type EmbeddingsDependencies, embed } from './embed.ts'
@@ -108,6 +109,7 @@ function explain(issue: Issue, body: unknown): Refusal | null {
 export function embeddings(
   dependencies: EmbeddingsDependencies,
   openRequests: OpenRequests,
+  memory: ByteBudget,
   compat: CompatSettings,
 ): Prepare {
   const schema = embeddingsRequestSchema(compat)
@@ -127,8 +129,8 @@ export function embeddings(
     return ok((attempt) => {
       const found = lookUpForCall(dependencies.catalog(), model, 'embedding')
       if (!found.ok) return found.refusal
-      return wholeAnswer(call, attempt, openRequests, (caller, signal) =>
-        embed(dependencies, caller, found.value, request, signal),
+      return wholeAnswer(call, attempt, { openRequests, memory }, (caller, signal, room) =>
+        embed(dependencies, caller, found.value, request, signal, room),
       )
     })
   }

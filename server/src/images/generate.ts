@@ -2,6 +2,7 @@
 
 import type { Catalog, Served } from '../catalog/model.ts'
 import type { ImagePrice, PriceTable } from '../catalog/price.ts'
+import type { Room } from '../kernel/byteBudget.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
@@ -44,7 +45,7 @@ export interface ImagesDependencies {
 
 /**
  * Answers a request for images. A refusal means that nothing was charged. `signal` says that the client is gone: the
- * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable.
+ * upstream is cancelled, and nothing is charged. The reply leaves after the charge is durable. A large answer is held in `room`.
  */
 export async function generate(
   dependencies: ImagesDependencies,
@@ -52,6 +53,7 @@ export async function generate(
   served: Served,
   request: ImagesRequest,
   signal: AbortSignal,
+  room: Room,
 ): Promise<Result<PaidAnswer>> {
   const { model, tier } = served
   const { organizationId, keyId, keep } = caller
@@ -73,7 +75,7 @@ export async function generate(
   const admitted = admission.value
   const admittedMonotonicMs = clock.monotonicMs()
   try {
-    const reply = await answer(dependencies, admitted, served, price, request, signal, keep)
+    const reply = await answer(dependencies, admitted, served, price, request, { signal, room, keep })
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
@@ -89,21 +91,26 @@ function imagePriceOf(price: PriceTable): ImagePrice {
   throw new Error(`a price by ${price.kind} is none of images`)
 }
 
+interface Surroundings {
+  readonly signal: AbortSignal
+  readonly room: Room
+  readonly keep: PaidCaller['keep']
+}
+
 async function answer(
   dependencies: ImagesDependencies,
   admitted: Admitted,
   served: Served,
   price: ImagePrice,
   request: ImagesRequest,
-  signal: AbortSignal,
-  keep: PaidCaller['keep'],
+  { signal, room, keep }: Surroundings,
 ): Promise<PaidAnswer> {
   const { clock, log, money, metrics } = dependencies
   const { prompt, count, size } = request
   const { deadlines } = dependencies.catalog()
   const ask = ({ upstream, model }: ChatTarget, attemptSignal: AbortSignal, connectMs: number): Promise<Drawn> => {
     if (upstream.draw === undefined) throw new UpstreamFailure('misconfigured', 'it makes no images', false)
-    return upstream.draw({ model, prompt, count, size }, attemptSignal, connectMs)
+    return upstream.draw({ model, prompt, count, size }, attemptSignal, connectMs, room)
   }
   const { target, answer: drawn } = await askWhole(dependencies.targets(served), ask, {
     signal,
@@ -131,8 +138,8 @@ async function answer(
 }
 
 /** What is delivered, and so charged: images that are some, no more than were asked for, none larger than was. */
-function keepImages(drawn: Drawn, { count, pixelsMost }: ImagesRequest): { images: readonly string[]; pixels: number } {
-  const images: string[] = []
+function keepImages(drawn: Drawn, { count, pixelsMost }: ImagesRequest): { images: Drawn; pixels: number } {
+  const images: Uint8Array<ArrayBuffer>[] = []
   let pixels = 0
   for (const image of drawn) {
     const measured = images.length < count ? measurePixels(image) : null

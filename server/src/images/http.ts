@@ -4,6 +4,7 @@ import type { Prepare } from '../edge/onceForKey.ts'
 import type { OpenRequests } from '../edge/openRequests.ts'
 import { type Issue, validate } from '../edge/validate.ts'
 import { wholeAnswer } from '../edge/wholeAnswer.ts'
+import type { ByteBudget } from '../kernel/byteBudget.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import { ok } from '../kernel/result.ts'
 import { generate, type ImagesDependencies } from './generate.ts'
@@ -45,7 +46,11 @@ function explain(issue: Issue, body: unknown): Refusal | null {
 }
 
 /** POST /images/generations. */
-export function imagesGenerations(dependencies: ImagesDependencies, openRequests: OpenRequests): Prepare {
+export function imagesGenerations(
+  dependencies: ImagesDependencies,
+  openRequests: OpenRequests,
+  memory: ByteBudget,
+): Prepare {
   return (call) => {
     const valid = validate(imagesGenerationsRequest, call.body, 'validation_failed', explain)
     if (!valid.ok) return valid
@@ -55,8 +60,8 @@ export function imagesGenerations(dependencies: ImagesDependencies, openRequests
       if (!found.ok) return found.refusal
       const request = resolveImages(found.value.model, { prompt, n: n ?? null, size: size ?? null })
       if (!request.ok) return request.refusal
-      return wholeAnswer(call, attempt, openRequests, (caller, signal) =>
-        generate(dependencies, caller, found.value, request.value, signal),
+      return wholeAnswer(call, attempt, { openRequests, memory }, (caller, signal, room) =>
+        generate(dependencies, caller, found.value, request.value, signal, room),
       )
     })
   }

@@ -9,8 +9,9 @@ const FORMATS = [PNG, JPG, WEBP]
 const HEAD_CHARACTERS = 4 * 65_536
 
 /** The pixels of an image in base64, by its own header; null for what is no image of a known format. */
-export function measurePixels(base64: string): number | null {
-  const bytes = Buffer.from(base64.slice(0, HEAD_CHARACTERS), 'base64')
+export function measurePixels(base64: Uint8Array): number | null {
+  const head = Buffer.from(base64.buffer, base64.byteOffset, Math.min(base64.length, HEAD_CHARACTERS))
+  const bytes = Buffer.from(head.toString('latin1'), 'base64')
   try {
     const format = FORMATS.find((each) => each.validate(bytes))
     if (format === undefined) return null

@@ -1,5 +1,17 @@
-/** ImagesResponse as JSON. Base64 needs no escaping, and images are large: they are put in as they are. */
-export function imagesToWire(createdSeconds: number, images: readonly string[]): string {
-  const data = images.map((image) => `{"b64_json":"${image}"}`).join(',')
-  return `{"created":${createdSeconds},"data":[${data}],"usage":{"image_count":${images.length}}}`
+/**
+ * ImagesResponse as JSON, in pieces. Base64 needs no escaping, and images are large: they stand in it as they are, where they
+ * are in memory.
+ */
+export function imagesToWire(
+  createdSeconds: number,
+  images: readonly Uint8Array<ArrayBuffer>[],
+): readonly Uint8Array<ArrayBuffer>[] {
+  const encoder = new TextEncoder()
+  const pieces: Uint8Array<ArrayBuffer>[] = []
+  for (const [index, image] of images.entries()) {
+    const before = index === 0 ? `{"created":${createdSeconds},"data":[` : '"},'
+    pieces.push(encoder.encode(`${before}{"b64_json":"`), image)
+  }
+  pieces.push(encoder.encode(`"}],"usage":{"image_count":${images.length}}}`))
+  return pieces
 }

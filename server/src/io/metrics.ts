@@ -21,6 +21,9 @@ export interface Gauges {
   waitingRefills(): number
   /** Answers whose tokens are still to be counted here, since their upstream reported none. */
   waitingTokenCounts(): number
+  /** What large answers take of the memory that is for them, and the calls that wait for some. */
+  largeAnswerBytes(): number
+  waitingLargeAnswers(): number
   isReady(): boolean
   isLimitStoreAway(): boolean
   /** Each target that is offered: the calls it has open, and whether its breaker is closed. */
@@ -180,6 +183,8 @@ export function createMetrics(gauges: Gauges): Metrics {
   gauge('tollgate_allotted_microcents', 'What is allotted to this process, in micro-cents.', gauges.allottedMicrocents)
   gauge('tollgate_waiting_refills', 'Organizations whose account is to be asked next.', gauges.waitingRefills)
   gauge('tollgate_waiting_token_counts', 'Answers whose tokens are still to be counted.', gauges.waitingTokenCounts)
+  gauge('tollgate_large_answer_bytes', 'Memory taken by answers over a MiB, of 256 MiB.', gauges.largeAnswerBytes)
+  gauge('tollgate_waiting_large_answers', 'Large answers that wait for memory.', gauges.waitingLargeAnswers)
   gauge('tollgate_ready', '1 while calls can be served.', () => (gauges.isReady() ? 1 : 0))
   gauge('tollgate_resident_memory_bytes', 'Resident memory of the process.', () => process.memoryUsage.rss())
 

@@ -6,11 +6,11 @@ export interface PaidCaller {
   readonly organizationId: string
   readonly keyId: string
   /** Prepares the answer to be kept with its charge; never rejects. Left out: it is not kept. */
-  readonly keep?: (body: string | Uint8Array) => Promise<readonly Rider[]>
+  readonly keep?: (body: PaidAnswer['body']) => Promise<readonly Rider[]>
 }
 
 export interface PaidAnswer {
-  /** JSON. */
-  readonly body: string | Uint8Array<ArrayBuffer>
+  /** JSON, in pieces. */
+  readonly body: readonly Uint8Array<ArrayBuffer>[]
   readonly costMicrocents: bigint
 }

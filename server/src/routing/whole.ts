@@ -1,5 +1,5 @@
 import type { Deadlines } from '../catalog/upstream.ts'
-import { UpstreamFailure } from '../upstream/spec.ts'
+import { NoRoom, UpstreamFailure } from '../upstream/spec.ts'
 import type { AttemptOutcome, ChatTarget } from './attempt.ts'
 import { asFailure } from './failure.ts'
 import { type ReportOptions, report } from './report.ts'
@@ -76,6 +76,10 @@ class Turns<T> implements Round<WholeAnswer<T>> {
       if (signal.aborted) {
         over('cancelled', null)
         throw signal.reason
+      }
+      if (error instanceof NoRoom) {
+        over('cancelled', null)
+        throw error
       }
       const failure = asFailure(error)
       over(failure.kind, failure)

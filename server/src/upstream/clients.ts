@@ -104,6 +104,6 @@ function engineUpstream(name: string, engine: GgufEngine, means: Means): Upstrea
   return {
     name,
     chat: async (call, signal, connectMs) => openaiUpstream(await child()).chat(call, signal, connectMs),
-    embed: async (call, signal, connectMs) => openaiWhole(await child()).embed(call, signal, connectMs),
+    embed: async (call, ...how) => openaiWhole(await child()).embed(call, ...how),
   }
 }

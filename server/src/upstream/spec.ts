@@ -3,6 +3,8 @@
  * back, and does nothing else: deadlines, failover and money are not its business. It honours the signal it is given.
  */
 
+import type { Room } from '../kernel/byteBudget.ts'
+
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant'
   readonly content: string
@@ -93,6 +95,21 @@ export class UpstreamFailure extends Error {
   }
 }
 
+/**
+ * There is no memory for one more large answer, and the line of those that wait for some is full. It is our own doing, and
+ * says nothing of the upstream.
+ */
+export class NoRoom extends UpstreamFailure {
+  constructor() {
+    const message = 'Too many large answers are being made here at this moment. Nothing was charged. Try again shortly.'
+    super('unavailable', 'too many large answers at once', false, NO_ROOM_RETRY_AFTER_SECONDS, message)
+    this.name = 'NoRoom'
+  }
+}
+
+/** A large answer takes its server and its client some seconds. */
+const NO_ROOM_RETRY_AFTER_SECONDS = 5
+
 /** The events of an answer, in their order. One `next()` at a time. */
 export interface ChatEvents extends AsyncIterator<ChatEvent, unknown> {
   /**
@@ -142,8 +159,11 @@ export interface ImageSize {
   readonly height: number
 }
 
-/** What came of a call for images: at least one, in base64 (RFC 4648, padded, without white space), perhaps fewer than asked for. */
-export type Drawn = readonly string[]
+/**
+ * What came of a call for images: at least one, in base64 (RFC 4648, padded, without white space; ASCII), perhaps fewer than
+ * asked for.
+ */
+export type Drawn = readonly Uint8Array<ArrayBuffer>[]
 
 /** One server (or in-process engine) of one dialect. */
 export interface Upstream {
@@ -156,11 +176,15 @@ export interface Upstream {
    * to be connected to, that takes at most `connectMs`; then the upstream is `unavailable`.
    */
   chat(call: ChatCall, signal: AbortSignal, connectMs: number): Promise<ChatAnswer>
-  /** Makes embeddings; rejects as `chat` does, and cancels likewise. Absent where the dialect has none. */
-  embed?(call: EmbedCall, signal: AbortSignal, connectMs: number): Promise<Embedded>
   /**
-   * Makes images; rejects as `chat` does, and cancels likewise. Absent where the dialect has none. An image may be
-   * charged for by whoever makes it: `mayFailOver` only where none can have been begun.
+   * Makes embeddings; rejects as `chat` does, and cancels likewise. Absent where the dialect has none. For an answer of more
+   * than `LARGE_BYTES` it takes memory of `room`, which the caller gives back.
    */
-  draw?(call: DrawCall, signal: AbortSignal, connectMs: number): Promise<Drawn>
+  embed?(call: EmbedCall, signal: AbortSignal, connectMs: number, room: Room): Promise<Embedded>
+  /**
+   * Makes images; rejects as `chat` does, and cancels and takes memory as `embed` does. Absent where the dialect has none.
+   * An image may be charged for by whoever makes it: another target only where none can have been begun, or where a server
+   * itself refused the call.
+   */
+  draw?(call: DrawCall, signal: AbortSignal, connectMs: number, room: Room): Promise<Drawn>
 }

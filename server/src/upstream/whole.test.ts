@@ -4,6 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { TurnedClock } from '../../test/clock.ts'
 import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../../test/rawServer.ts'
 import { createHttp } from '../io/http/client.ts'
+import { ByteBudget, type Room } from '../kernel/byteBudget.ts'
 import { failureOfStatus } from './openai/failure.ts'
 import { UpstreamFailure } from './spec.ts'
 import { postForWhole, wholeHeaders } from './whole.ts'
@@ -15,20 +16,38 @@ afterEach(() => {
 
 const clock = new TurnedClock()
 const MOST_BYTES = 100_000
+/** Answers of these tests are small. */
+const NO_ROOM = new ByteBudget(0, 0).open()
 const JSON_TYPE = 'application/json'
 
 /** What a call to a server that answers so comes to: its text, or the failure and whether another target may be asked. */
-async function ask(answer: (socket: Socket) => void, isRepeatable = true, signal = new AbortController().signal) {
+async function ask(
+  answer: (socket: Socket) => void,
+  isRepeatable = true,
+  signal = new AbortController().signal,
+  large: { readonly room: Room; readonly maxBytes: number } = { room: NO_ROOM, maxBytes: MOST_BYTES },
+) {
   const server = await rawServer(answer)
   running.push(server)
   const headers = wholeHeaders({ 'X-Team': 'a', Accept: 'text/html' }, 'secret')
-  const more = { headers, body: '{}', signal, connectMs: 1_000, maxBytes: MOST_BYTES, isRepeatable, failureOfStatus }
+  const more = {
+    headers,
+    body: '{}',
+    signal,
+    connectMs: 1_000,
+    isRepeatable,
+    failureOfStatus,
+    ...large,
+  }
   try {
     const pieces = await postForWhole(createHttp(clock), clock, { url: `${server.url}/v1/x`, ...more })
     return { server, text: Buffer.concat(pieces).toString() }
   } catch (error) {
     if (!(error instanceof UpstreamFailure)) return { server, text: String(error) }
-    return { server, text: `${error.kind}${error.mayFailOver ? ', go on' : ''}` }
+    return {
+      server,
+      text: `${error.name} ${error.kind}${error.mayFailOver ? ', go on' : ''}`.replace('UpstreamFailure ', ''),
+    }
   }
 }
 
@@ -94,4 +113,34 @@ test('a caller who leaves closes the connection', async () => {
   const { text, server } = await ask(() => client.abort('left'), true, client.signal)
   expect(text).toBe('left')
   await server.closed(1)
+})
+
+const LARGE = 'x'.repeat(3 << 20)
+const announced = saying(
+  `HTTP/1.1 200 OK\r\nContent-Type: ${JSON_TYPE}\r\nContent-Length: ${LARGE.length}\r\n\r\n`,
+  LARGE,
+)
+const unannounced = saying(head('200 OK', JSON_TYPE), piece(LARGE), END_OF_BODY)
+
+test.each([
+  ['announced', announced],
+  ['not announced', unannounced],
+])('a large answer, %s, has twice its bytes of the room until its caller gives them back', async (_, answer) => {
+  const budget = new ByteBudget(100 << 20, 0)
+  const room = budget.open()
+  const { text } = await ask(answer, true, undefined, { room, maxBytes: 8 << 20 })
+  expect([text.length, budget.takenBytes]).toEqual([LARGE.length, 2 * LARGE.length])
+})
+
+test('where there is no memory a large answer waits; where too many wait it is a failure of ours', async () => {
+  const budget = new ByteBudget(8 << 20, 1)
+  const first = budget.open()
+  await first.take(4 << 20, new AbortController().signal)
+  const large = () => ask(announced, true, undefined, { room: budget.open(), maxBytes: 8 << 20 })
+  const waiting = large()
+  while (budget.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+  expect((await large()).text).toBe('NoRoom unavailable')
+  expect((await ask(saying(head('200 OK', JSON_TYPE), piece('{}'), END_OF_BODY))).text).toBe('{}')
+  first.close()
+  expect((await waiting).text).toHaveLength(LARGE.length)
 })

@@ -1,10 +1,14 @@
 /** Calls whose answer is one JSON document: what every dialect over HTTP does alike. */
 
 import { type Http, type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../io/http.ts'
+import { BudgetFull, LARGE_BYTES, type Room } from '../kernel/byteBudget.ts'
 import type { Clock } from '../kernel/time.ts'
 import { chatHeaders } from './call.ts'
 import { retryAfterFromWire } from './failure.ts'
-import { UpstreamFailure } from './spec.ts'
+import { NoRoom, UpstreamFailure } from './spec.ts'
+
+/** While it is worked on, an answer is there twice: as it came, and as text. */
+const WORK_FACTOR = 2
 
 /** Bytes of an error's body that are read to find out what is wrong. */
 const ERROR_MOST_BYTES = 64 << 10
@@ -18,6 +22,8 @@ export interface WholePost {
   readonly connectMs: number
   /** Of the answer; one that has more is `too_large`, where it announces its length before any of it is read. */
   readonly maxBytes: number
+  /** What a large answer is read into. */
+  readonly room: Room
   /** The request may be done twice without harm: where nobody knows whether it was, another target may be asked. */
   readonly isRepeatable: boolean
   /** A status that is no success, with the (bounded) text of its body. */
@@ -40,11 +46,11 @@ const UNKNOWN_STATUS = new Set([502, 504])
  * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link UpstreamFailure}, or the signal's reason after an abort.
  */
 export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>[]> {
-  const { url, failureOfStatus, isRepeatable, ...request } = post
+  const { url, failureOfStatus, isRepeatable, room, ...request } = post
   try {
     const answer = await http.post(url, request)
     if (answer.status !== 200) {
-      const text = Buffer.concat(await readPieces(answer, ERROR_MOST_BYTES, true)).toString()
+      const text = Buffer.concat(await readSome(answer, ERROR_MOST_BYTES)).toString()
       const failure = failureOfStatus(
         answer.status,
         text,
@@ -53,7 +59,7 @@ export async function postForWhole(http: Http, clock: Clock, post: WholePost): P
       throw isRepeatable || !UNKNOWN_STATUS.has(answer.status) ? failure : withoutFailover(failure)
     }
     refuseOther(answer, post.maxBytes)
-    return await readPieces(answer, post.maxBytes, false)
+    return await readPieces(answer, post)
   } catch (error) {
     throw toFailure(error, isRepeatable)
   }
@@ -61,6 +67,7 @@ export async function postForWhole(http: Http, clock: Clock, post: WholePost): P
 
 function toFailure(error: unknown, isRepeatable: boolean): unknown {
   if (error instanceof HttpBodyTooLarge) return tooLarge()
+  if (error instanceof BudgetFull) return new NoRoom()
   if (!(error instanceof HttpFailure)) return error
   // Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away.
   if (error.code === 'MALFORMED') return new UpstreamFailure('faulty', 'the answer is not HTTP', false)
@@ -97,20 +104,49 @@ function tooLarge(): UpstreamFailure {
   return new UpstreamFailure('too_large', 'the answer has more bytes than one request may get', false)
 }
 
-/** The body as it comes. What is beyond `maxBytes` is cut off, or throws {@link HttpBodyTooLarge}. */
-async function readPieces(answer: HttpAnswer, maxBytes: number, cut: boolean): Promise<Uint8Array<ArrayBuffer>[]> {
-  const pieces: Uint8Array<ArrayBuffer>[] = []
+/** The body as it comes; what is beyond `mostBytes` is cut off. */
+async function readSome(answer: HttpAnswer, mostBytes: number): Promise<Uint8Array[]> {
+  const pieces: Uint8Array[] = []
   let length = 0
   for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
     length += bytes.byteLength
-    if (length > maxBytes) {
+    if (length > mostBytes) {
       answer.cancel()
-      if (cut) break
-      throw new HttpBodyTooLarge(maxBytes)
+      break
     }
-    // What is read may share its memory with other things; a piece has its own.
-    pieces.push(bytes.slice())
+    pieces.push(bytes)
   }
+  return pieces
+}
+
+/**
+ * The whole body, in pieces. A large one waits for its room before more of it is read: the server's own, and the kernel's
+ * buffers, hold it meanwhile. Throws {@link HttpBodyTooLarge} or {@link BudgetFull}.
+ */
+async function readPieces(
+  answer: HttpAnswer,
+  { maxBytes, room, signal }: Pick<WholePost, 'maxBytes' | 'room' | 'signal'>,
+): Promise<Uint8Array<ArrayBuffer>[]> {
+  const pieces: Uint8Array<ArrayBuffer>[] = []
+  const announced = announcedBytes(answer)
+  let length = 0
+  let roomBytes = 0
+  try {
+    for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
+      length += bytes.byteLength
+      if (length > maxBytes) throw new HttpBodyTooLarge(maxBytes)
+      // What is read may share its memory with other things; a piece has its own.
+      pieces.push(bytes.slice())
+      if (roomBytes > 0 || Math.max(announced, length) <= LARGE_BYTES) continue
+      // Taken once: two calls that each waited for a little more would wait for each other.
+      roomBytes = WORK_FACTOR * (announced > 0 ? announced : maxBytes)
+      await room.take(roomBytes, signal)
+    }
+  } catch (error) {
+    answer.cancel()
+    throw error
+  }
+  if (roomBytes > 0) room.set(WORK_FACTOR * length)
   return pieces
 }
 

@@ -29,15 +29,15 @@ export function openaiWhole(options: OpenaiWholeOptions): Required<Pick<Upstream
     return postForWhole(http, clock, { url: `${baseUrl}${path}`, headers, body, failureOfStatus, ...more })
   }
   return {
-    async embed(call, signal, connectMs) {
-      const more = { signal, connectMs, maxBytes: EMBEDDINGS_MOST_BYTES, isRepeatable: true }
+    async embed(call, signal, connectMs, room) {
+      const more = { signal, connectMs, room, maxBytes: EMBEDDINGS_MOST_BYTES, isRepeatable: true }
       return embeddedFromWire(await post('/embeddings', embedToWire(call), more), call, vectors)
     },
-    async draw(call, signal, connectMs) {
-      const more = { signal, connectMs, maxBytes: IMAGES_MOST_BYTES, isRepeatable: false }
-      return drawnFromWire(await post('/images/generations', drawToWire(call), more))
+    async draw(call, signal, connectMs, room) {
+      const more = { signal, connectMs, room, maxBytes: IMAGES_MOST_BYTES, isRepeatable: false }
+      return drawnFromWire(await post('/images/generations', drawToWire(call), more), vectors)
     },
   }
 }
 
-type Parts = Pick<Parameters<typeof postForWhole>[2], 'signal' | 'connectMs' | 'maxBytes' | 'isRepeatable'>
+type Parts = Pick<Parameters<typeof postForWhole>[2], 'signal' | 'connectMs' | 'room' | 'maxBytes' | 'isRepeatable'>

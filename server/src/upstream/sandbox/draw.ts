@@ -22,7 +22,7 @@ export async function sandboxDraw(
     const message = `The sandbox draws images of at most ${SIDE_MOST}x${SIDE_MOST} pixels.`
     throw new UpstreamFailure('rejected', 'too large for the sandbox', false, null, message)
   }
-  const images: string[] = []
+  const images: Uint8Array<ArrayBuffer>[] = []
   for (let index = 0; index < call.count; index += 1) {
     signal.throwIfAborted()
     const seed = seedOf(call.model, call.prompt) + index
@@ -34,7 +34,7 @@ export async function sandboxDraw(
       `seed: ${seed}`,
     ]
     const image = await drawText(lines, size, seed)
-    images.push(image.toString('base64'))
+    images.push(new TextEncoder().encode(image.toString('base64')))
   }
   return images
 }

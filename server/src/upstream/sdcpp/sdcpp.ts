@@ -3,6 +3,7 @@ import type { Clock } from '../../kernel/time.ts'
 import { drawnFromWire, IMAGES_MOST_BYTES } from '../openai/draw.ts'
 import { failureOfStatus } from '../openai/failure.ts'
 import { type Upstream, UpstreamFailure } from '../spec.ts'
+import type { VectorWork } from '../vectors/work.ts'
 import { postForWhole, wholeHeaders } from '../whole.ts'
 import { drawToSdcpp } from './request.ts'
 
@@ -16,27 +17,37 @@ export interface SdcppUpstreamOptions {
   readonly extraHeaders: Readonly<Record<string, string>>
   readonly http: Http
   readonly clock: Clock
+  readonly vectors: VectorWork
 }
 
 /** stable-diffusion.cpp's server: one model, one image at a time. */
-export function sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, http, clock }: SdcppUpstreamOptions): Upstream {
+export function sdcppUpstream({
+  name,
+  baseUrl,
+  apiKey,
+  extraHeaders,
+  http,
+  clock,
+  vectors,
+}: SdcppUpstreamOptions): Upstream {
   const headers = wholeHeaders(extraHeaders, apiKey)
   return {
     name,
     // The settings give it no chat models.
     chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images only', false)),
-    async draw(call, signal, connectMs) {
+    async draw(call, signal, connectMs, room) {
       const pieces = await postForWhole(http, clock, {
         url: `${baseUrl}/images/generations`,
         headers,
         body: drawToSdcpp(call),
         signal,
         connectMs,
+        room,
         maxBytes: IMAGES_MOST_BYTES,
         isRepeatable: false,
         failureOfStatus,
       })
-      return drawnFromWire(pieces)
+      return drawnFromWire(pieces, vectors)
     },
   }
 }

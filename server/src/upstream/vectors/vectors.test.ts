@@ -65,3 +65,13 @@ test('after a large answer the next one finds the thread at work still', async (
   )
   expect(read.map(({ values }) => [...values])).toEqual([[1], [2], [3]])
 })
+
+test('images are picked out of an answer, here and in the thread: what is none is left out', async () => {
+  const data = [{ b64_json: 'AAAA' }, { b64_json: 'no base64' }, {}, { b64_json: 'AAA' }, { b64_json: 'QUJD' }]
+  for (const padding of ['', ' '.repeat(2 << 20)]) {
+    const images = await work.readImages([new TextEncoder().encode(JSON.stringify({ data }) + padding)])
+    expect(images.map((image) => new TextDecoder().decode(image))).toEqual(['AAAA', 'QUJD'])
+    const none = work.readImages([new TextEncoder().encode(`{"data":[{}]}${padding}`)])
+    expect(String(await none.catch((error: unknown) => error))).toContain('the answer has no image in base64')
+  }
+})

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { Log } from '../../kernel/log.ts'
+import { BadImages, readImages } from './images.ts'
 import { BadVectors, type ReadVectors, readVectors } from './read.ts'
 import type { VectorAnswer, VectorTask } from './worker.ts'
 import { TooManyBytes, type VectorText, writeVectors } from './write.ts'
@@ -8,13 +9,15 @@ import { TooManyBytes, type VectorText, writeVectors } from './write.ts'
 const READ_HERE_BYTES = 1 << 20
 const WRITE_HERE_NUMBERS = 16_384
 
-/** Reads and writes vectors without holding up other calls. */
+/** Reads and writes vectors, and reads images, without holding up other calls. */
 export interface VectorWork {
   /**
    * As `readVectors`, of a text in UTF-8. Takes the pieces over, each of which has a buffer to itself: nobody may use them
    * afterwards.
    */
   read(pieces: readonly Uint8Array<ArrayBuffer>[], count: number): Promise<ReadVectors>
+  /** As `readImages`; takes the pieces over as `read` does. */
+  readImages(pieces: readonly Uint8Array<ArrayBuffer>[]): Promise<readonly Uint8Array<ArrayBuffer>[]>
   /** As `writeVectors`; takes the values over. */
   write(text: VectorText): Promise<Uint8Array<ArrayBuffer>>
   close(): Promise<void>
@@ -62,17 +65,24 @@ export function createVectorWork(log: Log): VectorWork {
       asked.postMessage(make(id), moved)
     })
     if (answer.kind === 'bad') throw new BadVectors(answer.reason)
+    if (answer.kind === 'bad_images') throw new BadImages(answer.reason)
     if (answer.kind === 'too_many_bytes') throw new TooManyBytes()
     return answer
   }
   return {
     async read(pieces, count) {
-      const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0)
-      if (bytes <= READ_HERE_BYTES) return readVectors(Buffer.concat(pieces).toString(), count)
+      if (bytesOf(pieces) <= READ_HERE_BYTES) return readVectors(Buffer.concat(pieces).toString(), count)
       const moved = pieces.map(({ buffer }) => buffer)
       const answer = await ask((id) => ({ id, kind: 'read', pieces, count }), moved)
       if (answer.kind !== 'read') throw new Error('the thread for vectors answered something else')
       return answer.read
+    },
+    async readImages(pieces) {
+      if (bytesOf(pieces) <= READ_HERE_BYTES) return readImages(pieces)
+      const moved = pieces.map(({ buffer }) => buffer)
+      const answer = await ask((id) => ({ id, kind: 'images', pieces }), moved)
+      if (answer.kind !== 'images') throw new Error('the thread for vectors answered something else')
+      return answer.images
     },
     async write(text) {
       if (text.values.length <= WRITE_HERE_NUMBERS) return writeVectors(text)
@@ -86,4 +96,8 @@ export function createVectorWork(log: Log): VectorWork {
       await ending?.terminate()
     },
   }
+}
+
+function bytesOf(pieces: readonly Uint8Array[]): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0)
 }
