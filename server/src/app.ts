@@ -217,6 +217,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     random: () => fractionOf(random(4)),
     targets: (served: Served) => targetsOf(served, catalog.current(), clients.clientFor),
     metrics,
+    ...(telemetry === null ? {} : { telemetry }),
   }
   const handle = createRouter({
     edge: {
@@ -240,7 +241,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     memory,
     clock,
     catalog: () => catalog.current(),
-    chat: { ...paid, tokenCounter, ...(telemetry === null ? {} : { telemetry }) },
+    chat: { ...paid, tokenCounter },
     images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
     database,

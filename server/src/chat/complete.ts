@@ -378,7 +378,9 @@ const NOTHING = { finishReason: null, usage: null, costMicrocents: null }
 
 function toTraced({ organizationId, keyId, traceparent }: Caller, { model, tier }: Served, request: ChatRequest) {
   const { stream: isStreamed, maxTokens, temperature } = request
-  return { model: model.id, tier: tier.name, organizationId, keyId, isStreamed, maxTokens, temperature, traceparent }
+  const operation = 'chat'
+  const caller = { organizationId, keyId, traceparent }
+  return { operation, model: model.id, tier: tier.name, ...caller, isStreamed, maxTokens, temperature } as const
 }
 
 /** Nobody reads this; it ends the request. */

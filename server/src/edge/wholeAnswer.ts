@@ -35,8 +35,9 @@ export async function wholeAnswer(
   let isLeaving = false
   try {
     const { organizationId, id: keyId } = call.key
-    const caller = attempt === null ? {} : { keep: keeperOf(attempt) }
-    const answered = await pay({ organizationId, keyId, ...caller }, cancelSignal(call, attempt), room)
+    const traceparent = call.request.headers.get('traceparent')
+    const keep = attempt === null ? {} : { keep: keeperOf(attempt) }
+    const answered = await pay({ organizationId, keyId, traceparent, ...keep }, cancelSignal(call, attempt), room)
     if (!answered.ok) return answered.refusal
     const { body, costMicrocents } = answered.value
     const headers = { 'Content-Type': JSON_TYPE, 'X-Request-Id': call.requestId, [COST_HEADER]: `${costMicrocents}` }

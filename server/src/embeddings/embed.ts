@@ -6,6 +6,7 @@ import type { Room } from '../kernel/byteBudget.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
+import type { CallTrace, Telemetry } from '../kernel/telemetry.ts'
 import type { Clock } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
@@ -53,6 +54,8 @@ export interface EmbeddingsDependencies {
   /** Counts tokens where the upstream reported none. Never rejects. */
   readonly countTokens: (texts: readonly string[]) => Promise<number>
   readonly metrics?: EmbeddingsMetrics
+  /** Where calls are traced. */
+  readonly telemetry?: Telemetry
 }
 
 /**
@@ -73,6 +76,7 @@ export async function embed(
   const { organizationId, keyId, keep } = caller
   const tokensAtMost = promptTokensAtMost(request.inputs, model)
   const { clock, metrics } = dependencies
+  const trace = dependencies.telemetry?.begin(toTraced(caller, served, request)) ?? null
   const startedAtMs = clock.monotonicMs()
   const passed = admit(
     dependencies.money,
@@ -84,25 +88,43 @@ export async function embed(
   if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
   if (!admission.ok) {
     metrics?.refusedForMoney(admission.refusal.code)
+    trace?.end({ ...NOTHING, error: admission.refusal.code })
     return admission
   }
   const admitted = admission.value
   const admittedMonotonicMs = clock.monotonicMs()
   try {
-    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, { signal, room, keep })
+    const reply = await answer(dependencies, admitted, served, request, tokensAtMost, { signal, room, keep, trace })
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
     // Once it is charged it is spent; whatever failed then, the answer did not.
     if (admitted.hold.isOpen) admitted.hold.release()
-    return refused(explain(dependencies, error, admitted, signal))
+    const why = explain(dependencies, error, admitted, signal)
+    trace?.end({ ...NOTHING, error: signal.aborted ? 'cancelled' : why.code })
+    return refused(why)
   }
 }
+
+function toTraced(
+  { organizationId, keyId, traceparent }: PaidCaller,
+  { model, tier }: Served,
+  request: EmbeddingsRequest,
+) {
+  const { dimensions } = request
+  const limits = { isStreamed: false, maxTokens: null, temperature: null }
+  const caller = { organizationId, keyId, traceparent }
+  return { operation: 'embeddings', model: model.id, tier: tier.name, ...caller, ...limits, dimensions } as const
+}
+
+/** What is told to a trace of a call that came to nothing. */
+const NOTHING = { finishReason: null, usage: null, costMicrocents: null }
 
 interface Surroundings {
   readonly signal: AbortSignal
   readonly room: Room
   readonly keep: PaidCaller['keep']
+  readonly trace: CallTrace | null
 }
 
 async function answer(
@@ -111,7 +133,7 @@ async function answer(
   served: Served,
   request: EmbeddingsRequest,
   tokensAtMost: number,
-  { signal, room, keep }: Surroundings,
+  { signal, room, keep, trace }: Surroundings,
 ): Promise<PaidAnswer> {
   const { clock, log, money, vectors, metrics } = dependencies
   const { inputs, dimensions, user, format } = request
@@ -131,6 +153,7 @@ async function answer(
     attemptMs: deadlines.firstByteMs,
     isRepeatable: true,
     ...(metrics === undefined ? {} : { metrics }),
+    ...(trace && { onAttempt: ({ upstream, model }, ...how) => trace.attempt(upstream.name, model, ...how) }),
   })
   const { promptTokens, estimated } = await countOf(dependencies, embedded, inputs, tokensAtMost)
   // Before it is charged: an answer that turns out too large costs nothing.
@@ -150,6 +173,8 @@ async function answer(
     keep && (() => keep(body)),
   )
   metrics?.tokens(served.model.id, promptTokens, 0, 0)
+  const usage = { promptTokens, cachedPromptTokens: 0, completionTokens: 0 }
+  trace?.end({ error: null, finishReason: null, usage, costMicrocents })
   return { body, costMicrocents }
 }
 

@@ -6,6 +6,7 @@ import type { Room } from '../kernel/byteBudget.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
+import type { CallTrace, Telemetry } from '../kernel/telemetry.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
@@ -41,6 +42,8 @@ export interface ImagesDependencies {
   /** From 0 up to, and without, 1. */
   readonly random: () => number
   readonly metrics?: ImagesMetrics
+  /** Where calls are traced. */
+  readonly telemetry?: Telemetry
 }
 
 /**
@@ -59,6 +62,7 @@ export async function generate(
   const { organizationId, keyId, keep } = caller
   const price = imagePriceOf(tier.price)
   const { clock, metrics } = dependencies
+  const trace = dependencies.telemetry?.begin(toTraced(caller, served, request)) ?? null
   const startedAtMs = clock.monotonicMs()
   const passed = admit(
     dependencies.money,
@@ -70,18 +74,21 @@ export async function generate(
   if (passed instanceof Promise) metrics?.waitedForMoney(clock.monotonicMs() - startedAtMs)
   if (!admission.ok) {
     metrics?.refusedForMoney(admission.refusal.code)
+    trace?.end({ ...NOTHING, error: admission.refusal.code })
     return admission
   }
   const admitted = admission.value
   const admittedMonotonicMs = clock.monotonicMs()
   try {
-    const reply = await answer(dependencies, admitted, served, price, request, { signal, room, keep })
+    const reply = await answer(dependencies, admitted, served, price, request, { signal, room, keep, trace })
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
     // Once it is charged it is spent; whatever failed then, the answer did not.
     if (admitted.hold.isOpen) admitted.hold.release()
-    return refused(explain(dependencies, error, admitted, signal))
+    const why = explain(dependencies, error, admitted, signal)
+    trace?.end({ ...NOTHING, error: signal.aborted ? 'cancelled' : why.code })
+    return refused(why)
   }
 }
 
@@ -91,10 +98,31 @@ function imagePriceOf(price: PriceTable): ImagePrice {
   throw new Error(`a price by ${price.kind} is none of images`)
 }
 
+function toTraced(
+  { organizationId, keyId, traceparent }: PaidCaller,
+  { model, tier }: Served,
+  { count }: ImagesRequest,
+) {
+  const limits = { isStreamed: false, maxTokens: null, temperature: null }
+  const caller = { organizationId, keyId, traceparent }
+  return {
+    operation: 'generate_content',
+    model: model.id,
+    tier: tier.name,
+    ...caller,
+    ...limits,
+    images: count,
+  } as const
+}
+
+/** What is told to a trace of a call that came to nothing. */
+const NOTHING = { finishReason: null, usage: null, costMicrocents: null }
+
 interface Surroundings {
   readonly signal: AbortSignal
   readonly room: Room
   readonly keep: PaidCaller['keep']
+  readonly trace: CallTrace | null
 }
 
 async function answer(
@@ -103,7 +131,7 @@ async function answer(
   served: Served,
   price: ImagePrice,
   request: ImagesRequest,
-  { signal, room, keep }: Surroundings,
+  { signal, room, keep, trace }: Surroundings,
 ): Promise<PaidAnswer> {
   const { clock, log, money, metrics } = dependencies
   const { prompt, count, size } = request
@@ -124,6 +152,7 @@ async function answer(
     attemptMs: deadlines.wholeMs,
     isRepeatable: false,
     ...(metrics === undefined ? {} : { metrics }),
+    ...(trace && { onAttempt: ({ upstream, model }, ...how) => trace.attempt(upstream.name, model, ...how) }),
   })
   const { images, pixels } = keepImages(drawn, request)
   if (images.length === 0) {
@@ -134,6 +163,7 @@ async function answer(
   const body = imagesToWire(Math.floor(admittedAtMs / SECOND_MS), images)
   const delivered = { images: { count: images.length, pixels }, target: `${target.upstream.name}/${target.model}` }
   const costMicrocents = await settleImages(money, admitted, price, delivered, keep && (() => keep(body)))
+  trace?.end({ error: null, finishReason: null, usage: null, costMicrocents, images: images.length })
   return { body, costMicrocents }
 }
 

@@ -87,18 +87,18 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
     const startedMs = clock.monotonicMs()
     const elapsedMs = () => clock.monotonicMs() - startedMs
     const common = {
-      'gen_ai.operation.name': 'chat',
+      'gen_ai.operation.name': call.operation,
       'gen_ai.provider.name': 'tollgate',
       'gen_ai.request.model': call.model,
     }
     const parent = remoteContext(call.traceparent)
     const given = { kind: api.SpanKind.SERVER, startTime, attributes: { ...common, ...attributesOf(call) } }
-    const span = tracer.startSpan(`chat ${call.model}`, given, parent ?? api.ROOT_CONTEXT)
+    const span = tracer.startSpan(`${call.operation} ${call.model}`, given, parent ?? api.ROOT_CONTEXT)
     const inside = api.trace.setSpan(api.ROOT_CONTEXT, span)
     return {
       attempt(upstream, model, outcome, milliseconds) {
         const attributes: Attributes = {
-          'gen_ai.operation.name': 'chat',
+          'gen_ai.operation.name': call.operation,
           'gen_ai.provider.name': upstream,
           'gen_ai.request.model': model,
         }
@@ -106,7 +106,7 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
         attempts.record(milliseconds / SECOND_MS, attributes)
         const endTime = startTime + elapsedMs()
         const at = { kind: api.SpanKind.CLIENT, startTime: endTime - milliseconds, attributes }
-        const child = tracer.startSpan(`chat ${model}`, at, inside)
+        const child = tracer.startSpan(`${call.operation} ${model}`, at, inside)
         if (outcome !== 'answered' && outcome !== 'cancelled') child.setStatus({ code: api.SpanStatusCode.ERROR })
         child.end(endTime)
       },
@@ -116,10 +116,12 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
         calls.record(elapsedMs() / SECOND_MS, { ...common, ...failed })
         if (end.usage !== null) {
           tokens.record(end.usage.promptTokens, { ...common, 'gen_ai.token.type': 'input' })
-          tokens.record(end.usage.completionTokens, { ...common, 'gen_ai.token.type': 'output' })
+          // Embeddings put none out, which is not the same as few.
+          if (call.operation === 'chat')
+            tokens.record(end.usage.completionTokens, { ...common, 'gen_ai.token.type': 'output' })
         }
         if (end.error !== null && end.error !== 'cancelled') span.setStatus({ code: api.SpanStatusCode.ERROR })
-        describeEnd(span, end, failed)
+        describeEnd(call.operation === 'chat', span, end, failed)
         span.end(startTime + elapsedMs())
       },
     }
@@ -152,21 +154,37 @@ function attributesOf(call: TracedCall): Attributes {
     'tollgate.key.id': call.keyId,
     'tollgate.stream': call.isStreamed,
     ...(call.maxTokens === null ? {} : { 'gen_ai.request.max_tokens': call.maxTokens }),
+    ...(call.operation === 'generate_content' ? { 'gen_ai.output.type': 'image' } : {}),
+    ...(call.images === undefined ? {} : { 'gen_ai.request.choice.count': call.images }),
+    ...((call.dimensions ?? null) === null ? {} : { 'gen_ai.embeddings.dimension.count': call.dimensions ?? 0 }),
     ...(call.temperature === null ? {} : { 'gen_ai.request.temperature': call.temperature }),
   }
 }
 
-function describeEnd(span: Span, { usage, finishReason, costMicrocents }: CallEnd, failed: Attributes): void {
+/** Embeddings put none out, and none of theirs are cached. */
+function outputAttributes({ completionTokens, cachedPromptTokens }: NonNullable<CallEnd['usage']>): Attributes {
+  return {
+    'gen_ai.usage.output_tokens': completionTokens,
+    'gen_ai.usage.cache_read.input_tokens': cachedPromptTokens,
+  }
+}
+
+function describeEnd(
+  isChat: boolean,
+  span: Span,
+  { usage, finishReason, costMicrocents, images }: CallEnd,
+  failed: Attributes,
+): void {
   span.setAttributes({
     ...failed,
+    ...(images === undefined ? {} : { 'tollgate.images': images }),
     ...(finishReason === null ? {} : { 'gen_ai.response.finish_reasons': [finishReason] }),
     ...(costMicrocents === null ? {} : { 'tollgate.cost.microcents': Number(costMicrocents) }),
     ...(usage === null
       ? {}
       : {
           'gen_ai.usage.input_tokens': usage.promptTokens,
-          'gen_ai.usage.output_tokens': usage.completionTokens,
-          'gen_ai.usage.cache_read.input_tokens': usage.cachedPromptTokens,
+          ...(isChat ? outputAttributes(usage) : {}),
         }),
   })
 }

@@ -1,6 +1,10 @@
 /** What is told of a paid call to whoever traces it. Nothing that a client or a model wrote is part of it. */
 
+/** In the words of OpenTelemetry's conventions, which have none of their own for images: what a model puts out says it. */
+export type Operation = 'chat' | 'embeddings' | 'generate_content'
+
 export interface TracedCall {
+  readonly operation: Operation
   /** The canonical id. */
   readonly model: string
   readonly tier: string
@@ -9,6 +13,10 @@ export interface TracedCall {
   readonly isStreamed: boolean
   readonly maxTokens: number | null
   readonly temperature: number | null
+  /** Of embeddings: how many numbers a vector is to have; null where the model's own. */
+  readonly dimensions?: number | null
+  /** Of images: how many are asked for. */
+  readonly images?: number
   /** The header of that name (W3C Trace Context), as the client sent it. */
   readonly traceparent: string | null
 }
@@ -24,6 +32,8 @@ export interface CallEnd {
     readonly completionTokens: number
   } | null
   readonly costMicrocents: bigint | null
+  /** Of images: how many were delivered. */
+  readonly images?: number
 }
 
 /** One call under way. */

@@ -5,6 +5,8 @@ import type { Rider } from '../io/postgres/database.ts'
 export interface PaidCaller {
   readonly organizationId: string
   readonly keyId: string
+  /** The client's header of that name. */
+  readonly traceparent: string | null
   /** Prepares the answer to be kept with its charge; never rejects. Left out: it is not kept. */
   readonly keep?: (body: PaidAnswer['body']) => Promise<readonly Rider[]>
 }

@@ -61,6 +61,15 @@ models:
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
     targets: [{ upstream: gone, model: theirs }, { upstream: box, model: mine }]
+  - id: svc/e
+    modality: embedding
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100 }
+    targets: [{ upstream: box, model: vectors }]
+  - id: svc/i
+    modality: image
+    pricing: { per_image_cents: 2 }
+    targets: [{ upstream: gone, model: theirs }, { upstream: box, model: pictures }]
 `,
   })
   key = await gateway.customer()
@@ -72,6 +81,11 @@ models:
   await (await gateway.post(poor, '/chat/completions', body({}))).text()
   const broken = { messages: [{ role: 'user', content: '[[sandbox fail=faulty fail_after=2]]' }], stream: true }
   await (await gateway.post(key, '/chat/completions', body(broken))).text()
+  const embedding = { model: 'svc/e', input: [CANARY, 'b'], dimensions: 8 }
+  await (await gateway.post(key, '/embeddings', embedding, traceparent)).text()
+  await (await gateway.post(key, '/images/generations', { model: 'svc/i', prompt: CANARY, n: 2 })).text()
+  await (await gateway.post(key, '/images/generations', { model: 'svc/i', prompt: '[[sandbox fail=faulty]]' })).text()
+  await (await gateway.post(poor, '/embeddings', { model: 'svc/e', input: 'a' })).text()
   await gateway.close()
   type Traces = { resourceSpans: { scopeSpans: { spans: Span[] }[] }[] }
   spans = received
@@ -86,7 +100,8 @@ afterAll(() => {
 
 const SERVER = 2
 const CLIENT = 3
-const callsOf = () => spans.filter(({ kind }) => kind === SERVER)
+const callsOf = (operation = 'chat') =>
+  spans.filter((span) => span.kind === SERVER && attributeOf(span, 'gen_ai.operation.name') === operation)
 
 test("a call is a span with what was asked and what was charged, in the client's own trace", () => {
   const span = callsOf().find(({ traceId }) => traceId === TRACE)
@@ -127,6 +142,39 @@ test('every call ends one span, with why it failed if it did', () => {
     [true, undefined],
     [false, 'insufficient_balance'],
     [true, 'interrupted'],
+  ])
+})
+
+test('embeddings are spans with their own attributes and attempts, and no tokens put out', () => {
+  const [span, refused, ...others] = callsOf('embeddings')
+  if (span === undefined || refused === undefined) throw new Error('no span')
+  expect(others).toEqual([])
+  expect(span).toMatchObject({ name: 'embeddings svc/e', traceId: TRACE, parentSpanId: 'b7ad6b7169203331' })
+  expect(attributeOf(span, 'gen_ai.embeddings.dimension.count')).toBe(8)
+  expect(attributeOf(span, 'tollgate.cost.microcents')).toBe(1_000_000)
+  expect(Number(attributeOf(span, 'gen_ai.usage.input_tokens'))).toBeGreaterThan(1)
+  expect(attributeOf(span, 'gen_ai.usage.output_tokens')).toBeUndefined()
+  const children = spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)
+  expect(children.map(({ name, kind }) => [name, kind])).toEqual([['embeddings vectors', CLIENT]])
+  expect(attributeOf(refused, 'error.type')).toBe('insufficient_balance')
+})
+
+test('images are spans that say what was asked for and delivered, and why they failed', () => {
+  const seen = callsOf('generate_content')
+  expect(seen.map(({ name, status }) => [name, status.code ?? 0])).toEqual([
+    ['generate_content svc/i', 0],
+    ['generate_content svc/i', 2],
+  ])
+  const [span, failed] = seen
+  if (span === undefined || failed === undefined) throw new Error('no span')
+  const names = ['gen_ai.output.type', 'gen_ai.request.choice.count', 'tollgate.images', 'tollgate.cost.microcents']
+  expect(names.map((name) => attributeOf(span, name))).toEqual(['image', 2, 2, 4_000_000])
+  expect(attributeOf(failed, 'error.type')).toBe('upstream_error')
+  expect(attributeOf(failed, 'tollgate.cost.microcents')).toBeUndefined()
+  const children = spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)
+  expect(children.map((child) => [child.name, attributeOf(child, 'error.type')])).toEqual([
+    ['generate_content theirs', 'unavailable'],
+    ['generate_content pictures', undefined],
   ])
 })
 
