@@ -17,7 +17,10 @@ afterEach(() => {
 })
 
 /** A server over an engine that generates as told, with one sequence and nowhere to wait. */
-async function serve(generate: (generation: Generation) => Promise<void>) {
+async function serve(
+  generate: (generation: Generation) => Promise<void>,
+  embed: Engine['embedder']['embed'] = () => Promise.reject(new Error('there are no embeddings here')),
+) {
   const clock = new TurnedClock()
   const lines: string[] = []
   const state = { stuck: 0 }
@@ -26,7 +29,7 @@ async function serve(generate: (generation: Generation) => Promise<void>) {
     contextTokens: 2048,
     device: 'cpu',
     sequences: new Pool([{} as LlamaContextSequence], 0),
-    embedder: { embed: () => Promise.reject(new Error('there are no embeddings here')) },
+    embedder: { embed },
     render: () => ({ history: [], tokens: [] }),
     roomTokens: () => 2000,
     async generate(_, generation) {
@@ -119,4 +122,33 @@ test('an engine that goes on for a minute after its caller has left is reported 
   expect(state.stuck).toBe(1)
   letGo.resolve()
   await untilStats(address, (stats) => stats.active === 0)
+})
+
+test('so is one that goes on with embeddings', async () => {
+  const [begun, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<never>()]
+  const { address, clock, state } = await serve(
+    () => Promise.resolve(),
+    () => {
+      begun.resolve()
+      return letGo.promise
+    },
+  )
+  const hangUp = new AbortController()
+  const call = fetch(`${address.baseUrl}/embeddings`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${address.bearer}` },
+    body: JSON.stringify({ model: 'fake', input: ['a'] }),
+    signal: hangUp.signal,
+  }).catch(() => null)
+  await begun.promise
+  expect(clock.pending).toBe(0)
+  hangUp.abort()
+  await call
+  while (clock.pending === 0) await new Promise((resolve) => setImmediate(resolve))
+  await clock.turn(59_999)
+  expect(state.stuck).toBe(0)
+  await clock.turn(1)
+  expect(state.stuck).toBe(1)
+  letGo.reject(new Error('at last'))
+  await untilStats(address, (stats) => stats.cancelled === 1)
 })

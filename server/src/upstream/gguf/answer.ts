@@ -150,7 +150,7 @@ async function stream(
 }
 
 /** Watches that the engine lets go of a call whose caller has left. The result ends the watch. */
-function armWatch(signal: AbortSignal, { clock, onStuck }: ServeOptions): () => void {
+export function armWatch(signal: AbortSignal, { clock, onStuck }: ServeOptions): () => void {
   let cancel = () => {}
   const arm = () => {
     cancel = clock.after(STUCK_AFTER_MS, onStuck)

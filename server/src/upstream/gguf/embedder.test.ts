@@ -36,6 +36,28 @@ test('calls are served one after the other, in order, with vectors of length one
   await second
 })
 
+test('many inputs are tokenized in slices: others get their turn, and who left is not tokenized for any more', async () => {
+  let tokenized = 0
+  const context = {
+    calculateInputLength: () => {
+      tokenized += 1
+      return 1
+    },
+    getEmbeddingFor: () => Promise.reject(new Error('nobody waits for it')),
+  }
+  const model = { createEmbeddingContext: () => Promise.resolve(context) } as unknown as LlamaModel
+  const embedder = createEmbedder(model, { contextTokens: 1_000, threads: 1, maximumWaiting: 1 })
+  const leaver = new AbortController()
+  const call = embedder.embed(
+    Array.from({ length: 2_000 }, () => 'x'.repeat(4_096)),
+    leaver.signal,
+  )
+  while (tokenized === 0) await Promise.resolve()
+  leaver.abort('left')
+  expect(await call.catch((error: unknown) => error)).toBe('left')
+  expect(tokenized).toBe(8)
+})
+
 test('who hangs up while waiting gives up its place at once', async () => {
   const { embedder, answer } = open(1)
   const first = embedder.embed(['a'], live())

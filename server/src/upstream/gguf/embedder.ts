@@ -31,6 +31,9 @@ export interface Embedder {
  */
 const TOKEN_CHARACTERS = 64
 
+/** Characters that are tokenized before others get their turn: some milliseconds. */
+const SLICE_CHARACTERS = 32_768
+
 export interface EmbedderOptions {
   readonly contextTokens: number
   readonly threads: number
@@ -58,11 +61,17 @@ export function createEmbedder(model: LlamaModel, options: EmbedderOptions): Emb
   const embed = async (inputs: readonly string[], signal: AbortSignal): Promise<Embeddings> => {
     const context = await (opening ?? open())
     let promptTokens = 0
+    let characters = 0
     for (const [index, input] of inputs.entries()) {
       const isHopeless = input.length > contextTokens * TOKEN_CHARACTERS
       const tokens = isHopeless ? input.length / TOKEN_CHARACTERS : context.calculateInputLength(input)
       if (tokens >= contextTokens) throw new InputTooLong(index, Math.ceil(tokens), contextTokens)
       promptTokens += tokens
+      characters += input.length
+      if (characters < SLICE_CHARACTERS) continue
+      characters = 0
+      await new Promise((resolve) => setImmediate(resolve))
+      signal.throwIfAborted()
     }
     let values: Float32Array<ArrayBuffer> | null = null
     let dimensions = 0

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { writeVectors } from '../vectors/write.ts'
-import type { Counters, ServeOptions } from './answer.ts'
+import { armWatch, type Counters, type ServeOptions } from './answer.ts'
 import { InputTooLong } from './embedder.ts'
 import { PoolFull } from './pool.ts'
 import { sendError } from './reply.ts'
@@ -13,12 +13,14 @@ const ANSWER_MOST_BYTES = 64 << 20
 export async function answerEmbeddings(
   request: EmbeddingsRequest,
   response: ServerResponse,
-  { engine, log }: ServeOptions,
+  options: ServeOptions,
   counters: Counters,
 ): Promise<void> {
+  const { engine, log } = options
   const hangUp = new AbortController()
   response.on('close', () => hangUp.abort())
   if (response.destroyed) hangUp.abort()
+  const disarm = armWatch(hangUp.signal, options)
   try {
     const { values, dimensions, promptTokens } = await engine.embedder.embed(request.input, hangUp.signal)
     if ((request.dimensions ?? dimensions) !== dimensions) {
@@ -44,5 +46,7 @@ export async function answerEmbeddings(
       log(`embedding failed: ${error instanceof Error ? error.message : 'unknown'}`)
       sendError(response, 500, 'internal_error', 'the engine failed; try again')
     }
+  } finally {
+    disarm()
   }
 }
