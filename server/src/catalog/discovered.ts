@@ -14,8 +14,9 @@ export type Discovered =
       /** Such as `Ollama`. */
       readonly product: string
       readonly baseUrl: string
-      /** Names there. */
+      /** Names there, of those that chat and of those that make embeddings. */
       readonly models: readonly string[]
+      readonly embeddingModels: readonly string[]
     }
   | {
       readonly kind: 'gguf'
@@ -52,8 +53,17 @@ function freeId(wanted: string, taken: ReadonlySet<string>): string {
   return `${wanted}-${number}`
 }
 
+/** Embeddings put no tokens out. */
+function inputOnly(price: PriceTable): PriceTable {
+  if (price.kind === 'tokens') return { ...price, outputMicrocents: 0n }
+  if (price.kind !== 'tokens_by_time') return price
+  const { peak, offPeak } = price
+  return { ...price, peak: { ...peak, outputMicrocents: 0n }, offPeak: { ...offPeak, outputMicrocents: 0n } }
+}
+
 function discoveredModel(
   name: string,
+  modality: 'chat' | 'embedding',
   author: string,
   upstream: UpstreamSettings,
   context: DiscoveryContext,
@@ -65,15 +75,18 @@ function discoveredModel(
   const aliases = isAlias(name) && !context.taken.has(name) ? [name] : []
   for (const alias of aliases) context.taken.add(alias)
   const contextTokens = upstream.dialect === 'gguf' ? upstream.contextTokens : DISCOVERED_CONTEXT_TOKENS
+  const isChat = modality === 'chat'
+  const price = isChat ? context.price : inputOnly(context.price)
   return {
     ...CHAT_DEFAULTS,
+    ...(isChat ? {} : { modality, supportedParameters: [] }),
     id,
     aliases,
     ownedBy: context.ownedBy,
     author,
     contextTokens,
-    maxOutputTokens: contextTokens,
-    serverless: tierOf('serverless', context.price, [{ upstream: upstream.name, model: name }]),
+    maxOutputTokens: isChat ? contextTokens : 0,
+    serverless: tierOf('serverless', price, [{ upstream: upstream.name, model: name }]),
     economy: null,
   }
 }
@@ -99,10 +112,13 @@ export function discoveredOffer(
         : { name, dialect: 'openai', baseUrl: each.baseUrl, apiKey: null, headers: {} }
     upstreams.push(upstream)
     const author = each.kind === 'gguf' ? 'Found as a GGUF file' : `Found on a local ${each.product}`
-    for (const modelName of each.kind === 'gguf' ? [each.name] : each.models) {
-      const model = models.length < DISCOVERED_MODELS_MAX ? discoveredModel(modelName, author, upstream, context) : null
+    const add = (modelName: string, modality: 'chat' | 'embedding') => {
+      if (models.length >= DISCOVERED_MODELS_MAX) return
+      const model = discoveredModel(modelName, modality, author, upstream, context)
       if (model !== null) models.push(model)
     }
+    for (const modelName of each.kind === 'gguf' ? [each.name] : each.models) add(modelName, 'chat')
+    for (const modelName of each.kind === 'gguf' ? [] : each.embeddingModels) add(modelName, 'embedding')
   }
   return { models, upstreams }
 }

@@ -98,8 +98,15 @@ test('what was found is offered at its price, and takes no name that is taken', 
         product: 'Ollama',
         baseUrl: 'http://127.0.0.1:11434/v1',
         models: ['a:1', 'a-1', 'a:1', '模型', 'x:economy'],
+        embeddingModels: ['e:1'],
       },
-      { kind: 'http', product: 'vLLM', baseUrl: 'http://127.0.0.1:8000/v1', models: ['a:1', 'svc/sandbox', 'sandbox'] },
+      {
+        kind: 'http',
+        product: 'vLLM',
+        baseUrl: 'http://127.0.0.1:8000/v1',
+        models: ['a:1', 'svc/sandbox', 'sandbox'],
+        embeddingModels: [],
+      },
       { kind: 'gguf', file: '/data/models/tiny.gguf', name: 'tiny' },
     ],
     price,
@@ -112,6 +119,7 @@ test('what was found is offered at its price, and takes no name that is taken', 
     ['svc/a-1-2', 'a-1'],
     ['svc/a-1-3'],
     ['svc/x-economy'],
+    ['svc/e-1', 'e:1'],
     ['svc/a-1-4'],
     ['svc/svc-sandbox'],
     ['svc/sandbox-2'],
@@ -122,6 +130,11 @@ test('what was found is offered at its price, and takes no name that is taken', 
     'discovered-2-vllm',
     'discovered-3-tiny',
   ])
-  expect(offer.models.every((model) => model.serverless.price === price)).toBe(true)
+  const [embedding, ...others] = offer.models.filter(({ modality }) => modality === 'embedding')
+  expect([embedding?.id, others.length]).toEqual(['svc/e-1', 0])
+  expect(embedding).toMatchObject({ maxOutputTokens: 0, supportedParameters: [] })
+  expect(embedding?.serverless.price).toMatchObject({ ...price, outputMicrocents: 0n })
+  const chat = offer.models.filter((model) => model !== embedding)
+  expect(chat.every((model) => model.serverless.price === price)).toBe(true)
   expect(() => createCatalog(offer.models, offer.upstreams, DEFAULT_DEADLINES)).not.toThrow()
 })

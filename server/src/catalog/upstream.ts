@@ -73,7 +73,7 @@ export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], rea
 export interface Deadlines {
   /** From asking for a connection to having it. */
   readonly connectMs: number
-  /** From sending the request to the first byte of the answer. */
+  /** From sending the request to the first byte of the answer; of embeddings, to the last. */
   readonly firstByteMs: number
   /** Between two reads of an answer. */
   readonly silenceMs: number

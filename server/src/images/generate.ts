@@ -23,6 +23,8 @@ import { type ImagesRequest, worstCase } from './request.ts'
 import { imagesToWire } from './wire.ts'
 
 export interface ImagesMetrics extends RoutingMetrics {
+  /** Of a call that was charged. */
+  images(model: string, count: number): void
   /** The charge of a call is durable, so long after its admission. */
   charged(model: string, outcome: Outcome, costMicrocents: bigint, elapsedMs: number): void
   /** A call could not be admitted from memory; so long it took until it was, or was refused. */
@@ -163,6 +165,7 @@ async function answer(
   const body = imagesToWire(Math.floor(admittedAtMs / SECOND_MS), images)
   const delivered = { images: { count: images.length, pixels }, target: `${target.upstream.name}/${target.model}` }
   const costMicrocents = await settleImages(money, admitted, price, delivered, keep && (() => keep(body)))
+  metrics?.images(served.model.id, images.length)
   trace?.end({ error: null, finishReason: null, usage: null, costMicrocents, images: images.length })
   return { body, costMicrocents }
 }

@@ -44,6 +44,8 @@ export interface Metrics {
   hedged(upstream: string): void
   /** `cachedTokens` are a part of the prompt's. */
   tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
+  /** Images were charged for. */
+  images(model: string, count: number): void
   /** A call was charged: how it ended, what it cost, and the time from its admission until the charge was durable. */
   charged(model: string, outcome: string, costMicrocents: bigint, milliseconds: number): void
   /** A call could not be admitted from memory: so long it took until it was admitted or refused. */
@@ -109,6 +111,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     help: 'Tokens charged for; the class cached_prompt is a part of the class prompt.',
     labelNames: ['model', 'class'],
   })
+  const images = counter('tollgate_images_total', 'Images charged for.', ['model'])
   const charges = labelledHistogram(
     registry,
     {
@@ -197,6 +200,7 @@ export function createMetrics(gauges: Gauges): Metrics {
       if (cachedTokens > 0) tokens(model, 'cached_prompt', cachedTokens)
       tokens(model, 'completion', completionTokens)
     },
+    images: (model, count) => images.inc({ model }, count),
     charged: (model, outcome, costMicrocents, milliseconds) => {
       charges(model, outcome, milliseconds / 1_000)
       charged(model, outcome, Number(costMicrocents))

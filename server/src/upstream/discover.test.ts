@@ -16,14 +16,17 @@ afterEach(() => {
   }
 })
 
-type Answers = Readonly<Record<string, object | string | 'silence'>>
+type Answers = Readonly<Record<string, object | string | 'silence' | ((body: string) => object | null)>>
 
 /** A server on a free port that answers with what is given for a path, and 404 else. */
 async function serve(answers: Answers): Promise<{ port: number; requests: string[] }> {
   const requests: string[] = []
-  const server = createServer((request, response) => {
+  const server = createServer(async (request, response) => {
     requests.push(request.url ?? '')
-    const answer = answers[request.url ?? '']
+    let body = ''
+    for await (const part of request) body += part
+    const given = answers[request.url ?? '']
+    const answer = typeof given === 'function' ? (given(body) ?? undefined) : given
     if (answer === 'silence') return
     response.writeHead(answer === undefined ? 404 : 200)
     response.end(typeof answer === 'string' ? answer : JSON.stringify(answer))
@@ -43,35 +46,63 @@ function find(endpoints: readonly Endpoint[], more: { skipPorts?: number[]; mode
   return discover({ clock, skipPorts: [], modelsFolder: '/nonexistent', timeoutMs: 500, endpoints, ...more })
 }
 
-test('Ollama is found, without its models that only embed', async () => {
-  const { port } = await serve({
-    '/v1/models': listOf('library', 'llama3.2:1b', 'all-minilm:latest', 'nomic-embed-text:latest'),
-    '/api/tags': {
-      models: [
-        { name: 'llama3.2:1b', details: { family: 'llama' } },
-        { name: 'all-minilm:latest', details: { family: 'bert' } },
-        { name: 'nomic-embed-text:latest', details: { family: 'nomic-bert' } },
-      ],
-    },
-  })
+const OLLAMA = {
+  '/v1/models': listOf('library', 'llama3.2:1b', 'all-minilm:latest', 'nomic-embed-text:latest', 'flux:latest'),
+  '/api/tags': {
+    models: [
+      { name: 'llama3.2:1b', details: { family: 'llama' } },
+      { name: 'all-minilm:latest', details: { family: 'bert' } },
+      { name: 'nomic-embed-text:latest', details: { family: 'nomic-bert' } },
+      { name: 'flux:latest', details: { family: 'flux' } },
+    ],
+  },
+}
+
+test('Ollama is found, with what each model can do', async () => {
+  const capabilities: Readonly<Record<string, string[]>> = {
+    'llama3.2:1b': ['completion', 'tools'],
+    'all-minilm:latest': ['embedding'],
+    'nomic-embed-text:latest': ['embedding'],
+    'flux:latest': ['image'],
+  }
+  const show = (body: string) => ({ capabilities: capabilities[JSON.parse(body).model] })
+  const { port } = await serve({ ...OLLAMA, '/api/show': show })
   expect(await find([{ port, details: '/api/tags' }])).toEqual([
-    { kind: 'http', product: 'Ollama', baseUrl: `http://127.0.0.1:${port}/v1`, models: ['llama3.2:1b'] },
+    {
+      kind: 'http',
+      product: 'Ollama',
+      baseUrl: `http://127.0.0.1:${port}/v1`,
+      models: ['llama3.2:1b'],
+      embeddingModels: ['all-minilm:latest', 'nomic-embed-text:latest'],
+    },
   ])
 })
 
-test('LM Studio is found, without its models that only embed', async () => {
+test('an Ollama that does not say what its models can do: those that seem to embed are left out', async () => {
+  const { port } = await serve(OLLAMA)
+  const [found] = await find([{ port, details: '/api/tags' }])
+  expect(found).toMatchObject({ models: ['llama3.2:1b', 'flux:latest'], embeddingModels: [] })
+})
+
+test('LM Studio is found, its models by their types', async () => {
   const { port } = await serve({
-    '/v1/models': listOf('organization_owner', 'qwen3-4b', 'bge-m3', 'gemma-vision'),
+    '/v1/models': listOf('organization_owner', 'qwen3-4b', 'bge-m3', 'gemma-vision', 'text-embedding-x', 'whisper'),
     '/api/v0/models': {
       data: [
         { id: 'qwen3-4b', type: 'llm' },
         { id: 'bge-m3', type: 'embeddings' },
         { id: 'gemma-vision', type: 'vlm' },
+        { id: 'text-embedding-x', type: 'embeddings' },
+        { id: 'whisper', type: 'stt' },
       ],
     },
   })
   const [found] = await find([{ port, details: '/api/v0/models' }])
-  expect(found).toMatchObject({ product: 'LM Studio', models: ['qwen3-4b', 'gemma-vision'] })
+  expect(found).toMatchObject({
+    product: 'LM Studio',
+    models: ['qwen3-4b', 'gemma-vision'],
+    embeddingModels: ['bge-m3', 'text-embedding-x'],
+  })
 })
 
 test.each([

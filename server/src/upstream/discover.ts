@@ -1,5 +1,5 @@
 import { open, readdir } from 'node:fs/promises'
-import { type ClientRequest, get } from 'node:http'
+import { request as ask, type ClientRequest } from 'node:http'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import type { Discovered } from '../catalog/discovered.ts'
@@ -10,10 +10,13 @@ const LIST_MAX_BYTES = 1024 * 1024
 /** A bound on what a stranger on a loopback port, or a full folder, can make us list. */
 const MODELS_MAX = 200
 
+/** Models of one server that are asked what they can do, one by one. */
+const ASKED_MAX = 32
+
 /** A place where a local model server usually listens. */
 export interface Endpoint {
   readonly port: number
-  /** Its own list, beside OpenAI's, that tells which models only embed; null where there is none. */
+  /** Its own list, beside OpenAI's, that tells what models are for; null where there is none. */
   readonly details: '/api/tags' | '/api/v0/models' | null
 }
 
@@ -69,12 +72,23 @@ async function probe({ port, details }: Endpoint, signal: AbortSignal): Promise<
   ])
   const parsed = modelsSchema.safeParse(list)
   if (!parsed.success) return null
-  const embedders = embeddingModels(more)
-  const models = parsed.data.data.map(({ id }) => id).filter((id) => !embedders.has(id) && !/embed/i.test(id))
-  if (models.length === 0) return null
+  const ids = [...new Set(parsed.data.data.map(({ id }) => id))].slice(0, MODELS_MAX)
+  const { chat, embedding } = sort(ids, await purposesOf(origin, ids, more, signal))
+  if (chat.length + embedding.length === 0) return null
   const product = productOf(parsed.data.data[0]?.owned_by ?? '', more)
-  return { kind: 'http', product, baseUrl: `${origin}/v1`, models: [...new Set(models)].slice(0, MODELS_MAX) }
+  return { kind: 'http', product, baseUrl: `${origin}/v1`, models: chat, embeddingModels: embedding }
 }
+
+/** What a model is for, where its server says so; `other`: for something that is not served here. */
+type Purpose = 'chat' | 'embedding' | 'other'
+
+/** What nobody says anything of is for chat, unless its name says that it embeds: then how is not known, and it is left out. */
+function sort(ids: readonly string[], purposes: ReadonlyMap<string, Purpose>) {
+  const isFor = (purpose: Purpose) => (id: string) => (purposes.get(id) ?? guess(id)) === purpose
+  return { chat: ids.filter(isFor('chat')), embedding: ids.filter(isFor('embedding')) }
+}
+
+const guess = (id: string): Purpose => (/embed/i.test(id) ? 'other' : 'chat')
 
 function productOf(owner: string, details: unknown): string {
   if (ollamaTagsSchema.safeParse(details).success) return 'Ollama'
@@ -87,22 +101,52 @@ const ollamaTagsSchema = z.object({
 })
 const lmStudioSchema = z.object({ data: z.array(z.object({ id: z.string(), type: z.string() })) })
 
-/** The models of Ollama's or LM Studio's own list that make embeddings and nothing else. */
-function embeddingModels(details: unknown): ReadonlySet<string> {
-  const ollama = ollamaTagsSchema.safeParse(details)
-  if (ollama.success) {
-    const embedders = ollama.data.models.filter((model) => /bert/i.test(model.details?.family ?? ''))
-    return new Set(embedders.map(({ name }) => name))
-  }
+const ollamaShowSchema = z.object({ capabilities: z.array(z.string()) })
+
+const LM_STUDIO_PURPOSES: ReadonlyMap<string, Purpose> = new Map([
+  ['llm', 'chat'],
+  ['vlm', 'chat'],
+  ['embeddings', 'embedding'],
+])
+
+/** By LM Studio's own list, or by what Ollama says of each model. */
+async function purposesOf(
+  origin: string,
+  ids: readonly string[],
+  details: unknown,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, Purpose>> {
   const lmStudio = lmStudioSchema.safeParse(details)
-  if (!lmStudio.success) return new Set()
-  return new Set(lmStudio.data.data.filter(({ type }) => type === 'embeddings').map(({ id }) => id))
+  if (lmStudio.success) {
+    return new Map(lmStudio.data.data.map(({ id, type }) => [id, LM_STUDIO_PURPOSES.get(type) ?? 'other']))
+  }
+  const ollama = ollamaTagsSchema.safeParse(details)
+  if (!ollama.success) return new Map()
+  // Older ones say nothing of capabilities; what is a BERT does not chat.
+  const families = new Map(ollama.data.models.map((model) => [model.name, model.details?.family ?? '']))
+  const asking = ids.slice(0, ASKED_MAX).map(async (id): Promise<[string, Purpose][]> => {
+    const shown = ollamaShowSchema.safeParse(await getJson(`${origin}/api/show`, signal, { model: id }))
+    if (shown.success) return [[id, purposeOf(shown.data.capabilities)]]
+    return /bert/i.test(families.get(id) ?? '') ? [[id, 'other']] : []
+  })
+  return new Map((await Promise.all(asking)).flat())
 }
 
-/** Null for everything but a JSON answer with status 200. `node:http` because `fetch` would ask a proxy of the environment. */
-function getJson(url: string, signal: AbortSignal): Promise<unknown> {
+function purposeOf(capabilities: readonly string[]): Purpose {
+  if (capabilities.includes('completion')) return 'chat'
+  return capabilities.includes('embedding') ? 'embedding' : 'other'
+}
+
+/**
+ * Null for everything but a JSON answer with status 200; with `body`, to a POST of it. `node:http` because `fetch` would ask a
+ * proxy of the environment.
+ */
+function getJson(url: string, signal: AbortSignal, body?: object): Promise<unknown> {
   return new Promise((resolve) => {
-    const request: ClientRequest = get(url, { agent: false, signal, headers: { accept: 'application/json' } })
+    const headers = { accept: 'application/json', ...(body && { 'content-type': 'application/json' }) }
+    const method = body === undefined ? 'GET' : 'POST'
+    const request: ClientRequest = ask(url, { method, agent: false, signal, headers })
+    request.end(body && JSON.stringify(body))
     request.on('error', () => resolve(null))
     request.on('response', (response) => {
       const parts: Buffer[] = []
