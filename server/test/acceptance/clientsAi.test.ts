@@ -136,3 +136,12 @@ test('generateImage', async () => {
   expect(images.map(({ mediaType }) => mediaType)).toEqual(['image/png', 'image/png'])
   expect((await house.charges(key)).reduce((sum, { cost }) => sum + cost, 0n)).toBe(8_000_000n)
 })
+
+test('the errors of embeddings and images are its own, with our status and words', async () => {
+  const models = modelsOf(await house.customer())
+  const embedding = await failureOf(embed({ model: models.embeddingModel('svc/nope'), value: 'a' }))
+  expect(embedding).toMatchObject({ statusCode: 404, isRetryable: false })
+  const poor = modelsOf(await house.customer({ cents: 0 }))
+  const image = await failureOf(generateImage({ model: poor.imageModel('svc/pictures'), prompt: 'x' }))
+  expect(image).toMatchObject({ statusCode: 402, isRetryable: false })
+})

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import type { AIMessageChunk, UsageMetadata } from '@langchain/core/messages'
-import { ChatOpenAI, type ChatOpenAIFields, OpenAIEmbeddings } from '@langchain/openai'
+import { ChatOpenAI, type ChatOpenAIFields, DallEAPIWrapper, OpenAIEmbeddings } from '@langchain/openai'
 import type { TestKey } from '../customer.ts'
 import { type ChargeRow, costOf, type House, openHouse } from './house.ts'
 
@@ -133,4 +133,29 @@ test('embeddings, with the format named', async () => {
   expect(vectors.map((vector) => vector.length)).toEqual([384, 384])
   expect(await embeddings.embedQuery('a toll gate')).toEqual(vectors[0] ?? [])
   expect((await house.charges(key)).map(({ cost }) => cost)).toEqual([1_000_000n, 1_000_000n])
+})
+
+test('embeddings: its errors carry our status, code and words', async () => {
+  const key = await house.customer()
+  const embeddings = (model: string, more: object) =>
+    new OpenAIEmbeddings({ model, apiKey: key.key, configuration: { baseURL: house.server.url }, ...more })
+  const unknown = await failureOf(embeddings('svc/nope', { encodingFormat: 'float' }).embedQuery('a'))
+  expect(unknown).toMatchObject({ status: 404, code: 'model_not_found' })
+  const unnamed = await failureOf(embeddings('svc/vectors', {}).embedQuery('a'))
+  expect(unnamed).toMatchObject({ status: 400, code: 'unsupported_parameter', param: 'encoding_format' })
+  expect(await house.charges(key)).toEqual([])
+})
+
+test("images: its tool always sends DALL·E's own style and quality, and is told which parameter is not taken", async () => {
+  const key = await house.customer()
+  const tool = new DallEAPIWrapper({
+    model: 'svc/pictures',
+    apiKey: key.key,
+    baseUrl: house.server.url,
+    size: '512x512' as '1024x1024',
+    dallEResponseFormat: 'b64_json',
+  })
+  const failure = await failureOf(tool.invoke('A toll gate'))
+  expect(failure).toMatchObject({ status: 400, code: 'unsupported_parameter' })
+  expect(String(failure)).toMatch(/'(style|quality)' is not supported here; leave it out/)
 })
