@@ -1,0 +1,94 @@
+/** Large answers through the whole gateway: the memory that they take, give back, and wait for. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { drawText } from '../../src/upstream/sandbox/picture.ts'
+import { type Gateway, openGateway } from '../gateway.ts'
+
+/** As many as may wait for memory. */
+const WAITING_MOST = 64
+const IMAGES_MOST_BYTES = 128 << 20
+
+let gateway: Gateway
+let upstream: Server
+let image: string
+let announcedBytes: number | null = null
+
+beforeAll(async () => {
+  const drawn = await drawText(['large'], { width: 64, height: 64 }, 1)
+  // What follows the end of a PNG is nothing to anybody.
+  image = Buffer.concat([drawn, Buffer.alloc(3_000_000)]).toString('base64')
+  upstream = createServer(async (request, response) => {
+    for await (const _ of request);
+    const text = JSON.stringify({ data: [{ b64_json: image }, { b64_json: 'none' }, { b64_json: image }] })
+    response.writeHead(200, {
+      'Content-Type': 'application/json',
+      ...(announcedBytes === null ? {} : { 'Content-Length': announcedBytes }),
+    })
+    if (announcedBytes === null) response.end(text)
+    else response.write('{')
+  })
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
+  gateway = await openGateway({
+    settings: `
+upstreams:
+  remote: { dialect: openai, base_url: "http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1" }
+models:
+  - id: svc/i
+    modality: image
+    pricing: { per_image_cents: 1 }
+    targets: [{ upstream: remote, model: r }]
+`,
+  })
+})
+afterAll(async () => {
+  await gateway?.close()
+  upstream.closeAllConnections()
+  upstream.close()
+})
+
+async function gauge(name: string): Promise<number> {
+  const page = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  return Number(new RegExp(`^tollgate_${name} (\\d+)$`, 'm').exec(page)?.[1])
+}
+
+test('a large answer is in memory until its client has read it, or has left', async () => {
+  const key = await gateway.customer()
+  const ask = () => gateway.post(key, '/images/generations', { model: 'svc/i', prompt: 'x', n: 3 })
+  const read = await ask()
+  expect(await gauge('large_answer_bytes')).toBeGreaterThan(2 * image.length)
+  const answer = JSON.parse(await read.text())
+  expect(answer.usage).toEqual({ image_count: 2 })
+  expect(answer.data.map((each: { b64_json: string }) => each.b64_json === image)).toEqual([true, true])
+  expect(await gauge('large_answer_bytes')).toBe(0)
+  const left = await ask()
+  await left.body?.cancel()
+  expect(await gauge('large_answer_bytes')).toBe(0)
+})
+
+test('where there is no memory answers wait; where too many wait they are refused, and nothing is charged', async () => {
+  const key = await gateway.customer()
+  announcedBytes = IMAGES_MOST_BYTES
+  const leaving = new AbortController()
+  const ask = () =>
+    gateway.send('/images/generations', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key.key}` },
+      body: JSON.stringify({ model: 'svc/i', prompt: 'x' }),
+      signal: leaving.signal,
+    })
+  // One has all of the memory.
+  const open = Array.from({ length: 1 + WAITING_MOST }, ask)
+  while ((await gauge('waiting_large_answers')) < WAITING_MOST) await new Promise((resolve) => setImmediate(resolve))
+  const refused = await ask()
+  expect([refused.status, refused.headers.get('Retry-After')]).toEqual([503, '5'])
+  expect(await refused.json()).toMatchObject({ error: { code: 'upstream_unavailable' } })
+  leaving.abort()
+  await Promise.all(open)
+  expect([await gauge('large_answer_bytes'), await gauge('waiting_large_answers')]).toEqual([0, 0])
+  const charges = await gateway.database.query('select id from charges where organization_id = $1', [
+    key.organizationId,
+  ])
+  expect(charges).toEqual([])
+})
