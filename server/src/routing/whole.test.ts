@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
 import { SILENCE } from '../../test/silence.ts'
 import { DEFAULT_ROUTING, type TierRouting } from '../catalog/model.ts'
-import { type Upstream, UpstreamFailure } from '../upstream/spec.ts'
+import { NoRoom, type Upstream, UpstreamFailure } from '../upstream/spec.ts'
 import type { ChatTarget } from './attempt.ts'
 import { Health } from './health.ts'
 import { askWhole } from './whole.ts'
@@ -145,4 +145,13 @@ test('one that keeps failing is asked behind the others; the least busy is asked
   client.abort()
   await open
   expect(clock.pending).toBe(0)
+})
+
+test('that there is no memory here says nothing of the target, and nobody else is asked', async () => {
+  const targets = [target('a'), target('b')]
+  for (let call = 0; call < 3; call += 1)
+    expect(await ask({ a: new NoRoom(), b: 'b' }, { targets })).toBe('unavailable!')
+  expect(asked).toEqual(['a', 'a', 'a'])
+  expect(attempts).toEqual(['a cancelled 0', 'a cancelled 0', 'a cancelled 0'])
+  expect(await ask({ a: 'a' }, { targets })).toBe('a')
 })
