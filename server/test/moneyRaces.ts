@@ -48,7 +48,7 @@ async function call(till: Till, organizationId: string, random: Seeded, tally: T
     target: 'mock/test',
     outcome: 'completed',
   })
-  tally.spentMicrocents += cost
+  tally.spentMicrocents += cost ?? 0n
 }
 
 /** At any instant, not only at rest: one statement sees one state of the books. */

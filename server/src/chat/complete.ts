@@ -11,6 +11,7 @@ import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
 import type { Gate } from '../money/gates.ts'
+import { SUPERSEDED } from '../money/paid.ts'
 import { settle } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { Health } from '../routing/health.ts'
@@ -169,6 +170,8 @@ class Call {
   private readonly trace: CallTrace | null
   private readonly admittedMonotonicMs: number
   private readonly keep: Caller['keep']
+  /** Another process has taken the request over, and charges it. */
+  private isSuperseded = false
 
   constructor(
     dependencies: ChatDependencies,
@@ -257,6 +260,7 @@ class Call {
     })
     const settled = await this.settle(started.value, toReply)
     if (settled === null) {
+      if (this.isSuperseded) return this.failed(SUPERSEDED)
       return this.failed(generation.shortGate === null ? CLIENT_GONE : cutFromTheStart(generation.shortGate))
     }
     this.endTrace(null, generation, settled)
@@ -279,9 +283,11 @@ class Call {
       const toEnd = (all: Settled): EndPart => ({ kind: 'end', finishReason, ...all })
       const isWhole = generation.shortGate === null && generation.outcome !== 'interrupted'
       settled = await this.settle(started.value, isWhole ? toEnd : undefined)
-      error = generation.outcome
+      error = this.isSuperseded ? SUPERSEDED.code : generation.outcome
       const costMicrocents = settled?.costMicrocents ?? null
-      if (generation.shortGate !== null) {
+      if (this.isSuperseded) {
+        yield { kind: 'error', refusal: SUPERSEDED, costMicrocents }
+      } else if (generation.shortGate !== null) {
         yield { kind: 'error', refusal: cutMidCall(generation.shortGate), costMicrocents }
       } else if (generation.outcome === 'interrupted') {
         yield { kind: 'error', refusal: this.explain(generation.failure), costMicrocents }
@@ -294,8 +300,8 @@ class Call {
   }
 
   /**
-   * Charges what there is to charge; null when no token was generated and so nothing is charged. `toAnswer` makes the
-   * whole answer, or its last part, to be kept; left out, there is none.
+   * Charges what there is to charge; null when no token was generated, or another has taken the request over, and so
+   * nothing is charged. `toAnswer` makes the whole answer, or its last part, to be kept; left out, there is none.
    */
   private async settle(
     { generation, target }: Running,
@@ -310,7 +316,7 @@ class Call {
     const reported = generation.usage
     const estimated = reported === null || generation.isUsageBehind
     let usage: TokenUsage
-    let costMicrocents: bigint
+    let costMicrocents: bigint | null
     const shown = () => ({
       ...usage,
       cachedTokens: rate.cachedInputMicrocents === null ? null : usage.cachedPromptTokens,
@@ -327,6 +333,10 @@ class Call {
       // A bug in counting or pricing must not keep the customer's money for ever.
       admitted.hold.release()
       throw error
+    }
+    if (costMicrocents === null) {
+      this.isSuperseded = true
+      return null
     }
     const { metrics, clock } = dependencies
     metrics?.tokens(served.model.id, usage.promptTokens, usage.completionTokens, usage.cachedPromptTokens)

@@ -217,8 +217,14 @@ class KeptChat {
 
   record(parts: AsyncGenerator<StreamedPart, void>, toWire: (part: StreamedPart) => string) {
     this.recording = new Recording(toWire)
-    // An answer that ends with an error is not kept: its key is free before the client hears of it (C5).
-    return toItsEnd(parts, this.recording, ({ kind }) => (kind === 'error' ? this.attempt.end() : undefined))
+    return toItsEnd(parts, this.recording, ({ kind }) => (kind === 'error' ? this.giveUp() : undefined))
+  }
+
+  /** An answer that ends with an error is not kept: its key is free before the client hears of it (C5). */
+  private giveUp(): Promise<void> {
+    // Its charge may have been refused to us when its end was written already, which must not leave now.
+    this.recording?.forgetLast()
+    return this.attempt.end()
   }
 
   readonly keep = (answer: WholeReply | EndPart) => {

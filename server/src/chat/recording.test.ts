@@ -51,3 +51,10 @@ test('a source that fails is not asked again', async () => {
   expect(asked).toBe(1)
   expect((await stream.next()).done).toBe(true)
 })
+
+test('when another part comes in place of the last, that one goes out', async () => {
+  const recording = new Recording<string>((part) => `[${part}]`)
+  recording.wholeWith('end')
+  recording.forgetLast()
+  expect(recording.write('error')).toBe('[error]')
+})

@@ -22,6 +22,11 @@ export class Recording<Part> {
     this.last = this.writePart(last)
     return new TextEncoder().encode(this.pieces.join('') + this.last)
   }
+
+  /** What was asked for as the whole is none: another part comes in place of its last. */
+  forgetLast(): void {
+    this.last = null
+  }
 }
 
 /**

@@ -10,7 +10,7 @@ import type { CallTrace, Telemetry } from '../kernel/telemetry.ts'
 import type { Clock } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
-import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
+import { type PaidAnswer, type PaidCaller, SUPERSEDED } from '../money/paid.ts'
 import { settleEmbeddings } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { Health } from '../routing/health.ts'
@@ -95,6 +95,10 @@ export async function embed(
   const admittedMonotonicMs = clock.monotonicMs()
   try {
     const reply = await answer(dependencies, admitted, served, request, tokensAtMost, { signal, room, keep, trace })
+    if (reply === null) {
+      trace?.end({ ...NOTHING, error: SUPERSEDED.code })
+      return refused(SUPERSEDED)
+    }
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
@@ -127,6 +131,7 @@ interface Surroundings {
   readonly trace: CallTrace | null
 }
 
+/** Null: another process has taken the request over. */
 async function answer(
   dependencies: EmbeddingsDependencies,
   admitted: Admitted,
@@ -134,7 +139,7 @@ async function answer(
   request: EmbeddingsRequest,
   tokensAtMost: number,
   { signal, room, keep, trace }: Surroundings,
-): Promise<PaidAnswer> {
+): Promise<PaidAnswer | null> {
   const { clock, log, money, vectors, metrics } = dependencies
   const { inputs, dimensions, user, format } = request
   const { deadlines } = dependencies.catalog()
@@ -172,6 +177,7 @@ async function answer(
     { promptTokens, estimated, target: `${target.upstream.name}/${target.model}` },
     keep && (() => keep(body)),
   )
+  if (costMicrocents === null) return null
   metrics?.tokens(served.model.id, promptTokens, 0, 0)
   const usage = { promptTokens, cachedPromptTokens: 0, completionTokens: 0 }
   trace?.end({ error: null, finishReason: null, usage, costMicrocents })

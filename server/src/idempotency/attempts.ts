@@ -39,7 +39,8 @@ export interface AttemptsDependencies {
 export interface Attempt {
   /**
    * Prepares an answer to be kept. The riders join the transaction of the answer's effect; once they have committed, the
-   * answer is given again for 24 h, whatever becomes of this process. Never rejects.
+   * answer is given again for 24 h, whatever becomes of this process. They say false where another has taken the key over:
+   * the effect must not be committed then, since it is the other's to have. Never rejects.
    */
   keep(answer: KeptAnswer): Promise<readonly Rider[]>
   /** Keeps an answer whose effect needs no transaction. Rejects while the database can't be asked; it is not kept then. */

@@ -75,18 +75,19 @@ export async function replaceAttempt(db: Queryable, dead: string, attempt: NewAt
   return rows.length > 0
 }
 
-/** Keeps the answer of an attempt, if the key is still its own. Safe to repeat. A body of null is in a file. */
+/** Keeps the answer of an attempt; false where the key is no longer its own. Safe to repeat. A body of null is in a file. */
 export async function keepAnswer(
   tx: Transaction,
   { keyId, keyHash }: KeyScope,
   attempt: string,
   answer: { status: number; contentType: string | null; operationId: string | null; body: Uint8Array | null },
-): Promise<void> {
-  await tx.query(
+): Promise<boolean> {
+  const rows = await tx.query(
     `update idempotent_attempts set status = $4::integer, content_type = $5, operation_id = $6, body = $7::bytea
-     where key_id = $1::uuid and key_hash = $2::bytea and attempt = $3::uuid`,
+     where key_id = $1::uuid and key_hash = $2::bytea and attempt = $3::uuid returning 1`,
     [keyId, keyHash, attempt, answer.status, answer.contentType, answer.operationId, answer.body],
   )
+  return rows.length > 0
 }
 
 /** Frees the key of an attempt that gave no answer to keep. */

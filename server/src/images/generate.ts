@@ -10,7 +10,7 @@ import type { CallTrace, Telemetry } from '../kernel/telemetry.ts'
 import { type Clock, SECOND_MS } from '../kernel/time.ts'
 import { type Admitted, admit, type Money } from '../money/admit.ts'
 import type { Outcome } from '../money/charge.ts'
-import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
+import { type PaidAnswer, type PaidCaller, SUPERSEDED } from '../money/paid.ts'
 import { settleImages } from '../money/settle.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import type { Health } from '../routing/health.ts'
@@ -83,6 +83,10 @@ export async function generate(
   const admittedMonotonicMs = clock.monotonicMs()
   try {
     const reply = await answer(dependencies, admitted, served, price, request, { signal, room, keep, trace })
+    if (reply === null) {
+      trace?.end({ ...NOTHING, error: SUPERSEDED.code })
+      return refused(SUPERSEDED)
+    }
     metrics?.charged(model.id, 'completed', reply.costMicrocents, clock.monotonicMs() - admittedMonotonicMs)
     return ok(reply)
   } catch (error) {
@@ -127,6 +131,7 @@ interface Surroundings {
   readonly trace: CallTrace | null
 }
 
+/** Null: another process has taken the request over. */
 async function answer(
   dependencies: ImagesDependencies,
   admitted: Admitted,
@@ -134,7 +139,7 @@ async function answer(
   price: ImagePrice,
   request: ImagesRequest,
   { signal, room, keep, trace }: Surroundings,
-): Promise<PaidAnswer> {
+): Promise<PaidAnswer | null> {
   const { clock, log, money, metrics } = dependencies
   const { prompt, count, size } = request
   const { deadlines } = dependencies.catalog()
@@ -165,6 +170,7 @@ async function answer(
   const body = imagesToWire(Math.floor(admittedAtMs / SECOND_MS), images)
   const delivered = { images: { count: images.length, pixels }, target: `${target.upstream.name}/${target.model}` }
   const costMicrocents = await settleImages(money, admitted, price, delivered, keep && (() => keep(body)))
+  if (costMicrocents === null) return null
   metrics?.images(served.model.id, images.length)
   trace?.end({ error: null, finishReason: null, usage: null, costMicrocents, images: images.length })
   return { body, costMicrocents }

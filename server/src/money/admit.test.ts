@@ -40,7 +40,7 @@ async function code(asked: Promise<Result<Admitted>>): Promise<string> {
   return answer.ok ? 'admitted' : answer.refusal.code
 }
 
-function charge(till: Till, admitted: Admitted, tokens: number): Promise<bigint> {
+function charge(till: Till, admitted: Admitted, tokens: number): Promise<bigint | null> {
   return settle(till, admitted, PRICE, {
     usage: { promptTokens: tokens, cachedPromptTokens: 0, completionTokens: 0 },
     estimated: false,

@@ -1,6 +1,7 @@
 /** Who makes a paid call, and what a call that is answered in one piece comes to. */
 
 import type { Rider } from '../io/postgres/database.ts'
+import { refusal } from '../kernel/errors.ts'
 
 export interface PaidCaller {
   readonly organizationId: string
@@ -16,3 +17,14 @@ export interface PaidAnswer {
   readonly body: readonly Uint8Array<ArrayBuffer>[]
   readonly costMicrocents: bigint
 }
+
+/**
+ * For the client of a call that was made to its end here, while another process took its Idempotency-Key over: only that
+ * one's answer is charged and kept, and the client gets it by asking again.
+ */
+export const SUPERSEDED = refusal(
+  'idempotency_conflict',
+  'Another process has taken this request with its Idempotency-Key over. Nothing was charged for this answer. ' +
+    'Wait for the seconds in Retry-After and send the request again, with the same key.',
+  { retryAfterSeconds: 1 },
+)

@@ -23,7 +23,8 @@ export interface Delivered {
  * however long the database takes: an answer that waits for it must not leave before. Returns the cost in micro-cents; a
  * call that a plan covers costs nothing, and counts on the plan's meter instead.
  * Throws when the call's hold has ended before: a call is charged once. What `ridersFor` makes of the cost is committed
- * together with the charge.
+ * together with the charge. Null: a rider let it not be charged, since another does the same work; its money is free again,
+ * and its answer must not leave whole (`SUPERSEDED` in `paid.ts`).
  */
 export function settle(
   money: Money,
@@ -31,7 +32,7 @@ export function settle(
   rate: TokenRate,
   delivered: Delivered,
   ridersFor?: RidersFor,
-): Promise<bigint> {
+): Promise<bigint | null> {
   return post(money, admitted, delivered, () => priceTokens(rate, delivered.usage), ridersFor)
 }
 
@@ -42,7 +43,7 @@ export function settleEmbeddings(
   rate: TokenRate,
   { promptTokens, estimated, target }: Omit<Delivered, 'usage' | 'outcome'> & { readonly promptTokens: number },
   ridersFor?: RidersFor,
-): Promise<bigint> {
+): Promise<bigint | null> {
   const usage = { promptTokens, cachedPromptTokens: 0, completionTokens: 0 }
   const delivered = { usage, estimated, target, outcome: 'completed', modality: 'embedding' } as const
   return post(money, admitted, delivered, () => priceEmbeddings(rate, promptTokens), ridersFor)
@@ -55,7 +56,7 @@ export function settleImages(
   price: ImagePrice,
   { images, target }: { readonly images: ImageUsage; readonly target: string },
   ridersFor?: RidersFor,
-): Promise<bigint> {
+): Promise<bigint | null> {
   const delivered = {
     usage: NO_TOKENS,
     estimated: false,
@@ -75,13 +76,13 @@ async function post(
   delivered: Delivered & Pick<Charge, 'modality' | 'images'>,
   listPrice: () => bigint,
   ridersFor?: RidersFor,
-): Promise<bigint> {
+): Promise<bigint | null> {
   const charge = chargeFor(admitted, delivered, listPrice())
   admitted.hold.spend(charge.costMicrocents)
   const wallet = money.wallet(admitted.admission.organizationId)
   if (charge.metered !== undefined) wallet.plan?.add(charge.metered)
-  await money.writer.post(charge, wallet, ridersFor === undefined ? undefined : await ridersFor(charge.costMicrocents))
-  return charge.costMicrocents
+  const riders = ridersFor === undefined ? undefined : await ridersFor(charge.costMicrocents)
+  return (await money.writer.post(charge, wallet, riders)) ? charge.costMicrocents : null
 }
 
 function chargeFor({ admission }: Admitted, delivered: Delivered, listMicrocents: bigint): Charge {

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
 import { seeded } from '../../test/faults/seeded.ts'
 import { FastClock, type Fault, type House, openHouse, openTill, withFaults } from '../../test/moneyHouse.ts'
-import type { Database, Rider } from '../io/postgres/database.ts'
 import { DAY_MS, SECOND_MS } from '../kernel/time.ts'
 import { readBalance } from './balance.ts'
 
@@ -330,57 +329,4 @@ test('a charge whose day has lost its partition since the last one is posted, no
   )
   expect(buried).toEqual([])
   expect(await house.spent(organization)).toEqual({ microcents: 2n, charges: 1 })
-})
-
-/** How often a database was asked for a transaction. */
-function countingTransactions(database: Database): { database: Database; count: () => number } {
-  let transactions = 0
-  const transaction: Database['transaction'] = (work) => {
-    transactions += 1
-    return database.transaction(work)
-  }
-  return { database: { ...database, transaction }, count: () => transactions }
-}
-
-test('a batch without riders is one statement, and no transaction', async () => {
-  const organization = await house.organization(1_000n)
-  const counted = countingTransactions(house.database)
-  const { writer, wallet } = openTill(counted.database, 0, clock)
-  await Promise.all([1n, 2n].map((cost) => writer.post(house.charge(organization, cost), wallet(organization))))
-  expect(counted.count()).toBe(0)
-})
-
-test('riders commit with their charge, all of a batch in one transaction, whatever becomes of its first try', async () => {
-  const fast = new FastClock(NOON_MS)
-  const random = seeded(3)
-  const organization = await house.organization(10_000n)
-  await house.database.query('create table ridden (id uuid primary key)')
-  const faulty = withFaults(house.database, () => random.pick(['none', 'before', 'after']))
-  const { writer, wallet } = openTill(faulty, 0, fast)
-  const charges = Array.from({ length: 20 }, () => house.charge(organization, 1n))
-  const posted = charges.map((charge, index) => {
-    const ride: Rider = async (tx) => {
-      await tx.query('insert into ridden values ($1::uuid) on conflict do nothing', [charge.chargeId])
-    }
-    return writer.post(charge, wallet(organization), index % 2 === 0 ? [ride] : [])
-  })
-  await Promise.all(posted)
-  expect(await house.spent(organization)).toEqual({ microcents: 20n, charges: 20 })
-  const ridden = await house.database.query<{ id: string }>('select id from ridden')
-  const wanted = charges.filter((_, index) => index % 2 === 0).map(({ chargeId }) => chargeId)
-  expect(ridden.map(({ id }) => id).sort()).toEqual(wanted.sort())
-  expect(await readBalance(house.database, organization)).toBe(9_980n)
-})
-
-test('a rider that the database refuses takes no charge with it', async () => {
-  const organization = await house.organization(1_000n)
-  const till = openTill(house.database, 0, clock)
-  const bad: Rider = async (tx) => {
-    await tx.query('select 1 / $1::integer', [0])
-  }
-  const wallet = till.wallet(organization)
-  const riders = [[], [bad], []]
-  await Promise.all(riders.map((each) => till.writer.post(house.charge(organization, 5n), wallet, each)))
-  expect(await house.spent(organization)).toEqual({ microcents: 15n, charges: 3 })
-  expect(till.buried).toEqual([])
 })

@@ -5,7 +5,7 @@
  * allotments is exact whenever a refill reads it.
  */
 
-import type { Database, Rider } from '../io/postgres/database.ts'
+import type { Database, Rider, Transaction } from '../io/postgres/database.ts'
 import type { Log } from '../kernel/log.ts'
 import { type Clock, DAY_MS, SECOND_MS, sleep } from '../kernel/time.ts'
 import { refillAllotments, type Want } from './accounts/refill.ts'
@@ -24,6 +24,7 @@ const RETRY_FIRST_MS = 25
 const RETRY_LONGEST_MS = SECOND_MS
 
 const NO_RIDERS: readonly Rider[] = []
+const NOBODY: ReadonlySet<Pending> = new Set()
 
 /** What the writer needs to know about an error of the database. */
 export interface WriterErrors {
@@ -54,7 +55,9 @@ interface Pending {
   /** What commits together with it. */
   readonly riders: readonly Rider[]
   readonly since: number
-  readonly resolve: () => void
+  /** A rider has said that it must not be posted. */
+  isWithdrawn: boolean
+  readonly resolve: (isPosted: boolean) => void
 }
 
 export class Writer {
@@ -91,11 +94,13 @@ export class Writer {
   /**
    * Posts a charge; resolves when it is durably there (or buried in `dead_charges`). Never rejects and never gives up:
    * a commit that seems to have failed may have committed, so it is tried again by charge id until the outcome is known.
-   * `riders` commit together with it.
+   * `riders` commit together with it. Where one of them says that the charge must not be, the others of its batch are
+   * posted without it, its money is free again, and the answer is false.
    */
-  post(charge: Charge, wallet: Wallet, riders: readonly Rider[] = NO_RIDERS): Promise<void> {
+  post(charge: Charge, wallet: Wallet, riders: readonly Rider[] = NO_RIDERS): Promise<boolean> {
     return new Promise((resolve) => {
-      this.pending.push({ charge, wallet, riders, since: this.dependencies.clock.monotonicMs(), resolve })
+      const since = this.dependencies.clock.monotonicMs()
+      this.pending.push({ charge, wallet, riders, since, isWithdrawn: false, resolve })
       this.run()
     })
   }
@@ -176,7 +181,7 @@ export class Writer {
     await this.postUntilKnown(batch)
     this.underWay.length = 0
     this.dependencies.onPosted?.(batch.length, this.dependencies.clock.monotonicMs() - startedAt)
-    for (const { resolve } of batch) resolve()
+    for (const { resolve, isWithdrawn } of batch) resolve(!isWithdrawn)
   }
 
   private async postUntilKnown(batch: readonly Pending[]): Promise<void> {
@@ -199,22 +204,35 @@ export class Writer {
 
   private async postOnce(batch: readonly Pending[]): Promise<void> {
     const { database, slot, clock } = this.dependencies
-    const charges = batch.map(({ charge }) => charge)
-    await this.ensurePartitions(charges)
-    const riders = batch.flatMap((each) => each.riders)
-    // Nearly every batch has none, and is one statement; a transaction would cost two round trips more.
-    if (riders.length === 0) await postCharges(database, slot, charges, clock.now())
-    else {
-      await database.transaction(async (tx) => {
-        await postCharges(tx, slot, charges, clock.now())
-        for (const ride of riders) await ride(tx)
-      })
-    }
-    for (const { charge, wallet } of batch) {
+    await this.ensurePartitions(batch.map(({ charge }) => charge))
+    // Nearly every batch has no riders, and is one statement; a transaction would cost two round trips more.
+    const isAlone = batch.every(({ riders }) => riders.length === 0)
+    const withdrawn = isAlone ? NOBODY : await database.transaction((tx) => this.postWithRiders(tx, batch))
+    if (isAlone) await postCharges(database, slot, chargesOf(batch), clock.now())
+    for (const each of batch) {
+      const { charge, wallet } = each
+      if (withdrawn.has(each)) {
+        each.isWithdrawn = true
+        this.dependencies.log.warn({ chargeId: charge.chargeId }, 'a charge was withdrawn: its attempt was taken over')
+        freeMoney(each)
+        continue
+      }
       wallet.unpostedMicrocents -= charge.costMicrocents
       wallet.postedMicrocents += charge.costMicrocents
       if (charge.metered !== undefined) wallet.plan?.end(charge.metered, true)
     }
+  }
+
+  /** Posts those of a batch whose riders let them; the others. What a rider says stays true, so that a repeat decides the same. */
+  private async postWithRiders(tx: Transaction, batch: readonly Pending[]): Promise<ReadonlySet<Pending>> {
+    const { slot, clock } = this.dependencies
+    const withdrawn = new Set<Pending>()
+    for (const each of batch) {
+      for (const ride of each.riders) if (!(await ride(tx))) withdrawn.add(each)
+    }
+    const posted = batch.filter((each) => !withdrawn.has(each))
+    if (posted.length > 0) await postCharges(tx, slot, chargesOf(posted), clock.now())
+    return withdrawn
   }
 
   private async ensurePartitions(charges: readonly Charge[]): Promise<void> {
@@ -242,7 +260,8 @@ export class Writer {
     }
   }
 
-  private async bury({ charge, wallet }: Pending, error: unknown): Promise<void> {
+  private async bury(pending: Pending, error: unknown): Promise<void> {
+    const { charge } = pending
     const { database, clock, log, onBuried } = this.dependencies
     const reason = error instanceof Error ? error.message : String(error)
     log.error({ err: error, chargeId: charge.chargeId }, 'the database refuses a charge; it is kept in dead_charges')
@@ -255,9 +274,18 @@ export class Writer {
         await sleep(clock, delayMs)
       }
     }
-    wallet.unpostedMicrocents -= charge.costMicrocents
-    if (charge.metered !== undefined) wallet.plan?.end(charge.metered, false)
-    wallet.wakeAll()
+    freeMoney(pending)
     onBuried?.(charge)
   }
+}
+
+function chargesOf(batch: readonly Pending[]): Charge[] {
+  return batch.map(({ charge }) => charge)
+}
+
+/** Of a charge that will never be posted. */
+function freeMoney({ charge, wallet }: Pending): void {
+  wallet.unpostedMicrocents -= charge.costMicrocents
+  if (charge.metered !== undefined) wallet.plan?.end(charge.metered, false)
+  wallet.wakeAll()
 }

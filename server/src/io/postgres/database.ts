@@ -19,8 +19,11 @@ export interface Transaction extends Queryable {
   readonly isTransaction: true
 }
 
-/** Work that joins another's transaction. It may run again when the outcome of a commit is unknown, and does no harm then. */
-export type Rider = (tx: Transaction) => Promise<void>
+/**
+ * Work that joins another's transaction. It may run again when the outcome of a commit is unknown, and does no harm then.
+ * False: what it rides with is no longer its caller's to do, and must not be committed.
+ */
+export type Rider = (tx: Transaction) => Promise<boolean>
 
 export interface Database extends Queryable {
   /** Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. */
