@@ -35,7 +35,8 @@ let fresh: FreshDatabase
 const servers: TestServer[] = []
 const agent = new Agent({ keepAlive: true, maxSockets: CALLS })
 
-const start = () => startServer({ settings: SETTINGS, environment: { DATABASE_URL: fresh.url } })
+const start = () =>
+  startServer({ settings: SETTINGS, environment: { DATABASE_URL: fresh.url, TOLLGATE_DATA_KEY: 'ab'.repeat(32) } })
 
 beforeAll(async () => {
   fresh = await freshDatabase()

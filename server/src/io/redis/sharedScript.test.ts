@@ -82,15 +82,59 @@ test('what comes while two calls are under way goes together in the next, so man
   expect(sent[3]?.words.slice(0, 3)).toEqual(['hash', '100', '202'])
 })
 
-test('no answer within 50 ms: all that wait go on without, nobody waits after them, and it is asked in the background', async () => {
+test('a late answer: who waits goes on without it, nobody waits after them, and all that was asked is done in its turn', async () => {
+  const { clock, sent, store, state } = open()
+  await clock.turn(0)
+  // Until it has answered nothing is known of how quick it is.
+  const first = store.run(operation('first'))
+  sent[0]?.answer([[1]])
+  await first
+  const waiting = ['a', 'b', 'c'].map((name) => store.run(operation(name)))
+  await clock.turn(2)
+  // One more look, in case that it was this process that was late.
+  await clock.turn(1)
+  expect(await Promise.all(waiting)).toEqual([null, null, null])
+  expect([store.isAway, store.run(operation('d'))]).toEqual([false, null])
+  await clock.turn(100)
+  expect(store.run(operation('e'))).toBeNull()
+  sent[1]?.answer([[2]])
+  await clock.turn(0)
+  expect(sent.map(({ words }) => words.slice(2, 5))).toEqual([
+    ['first', 'first'],
+    ['a', 'a'],
+    ['b', 'b'],
+    ['c', 'd', 'e'],
+  ])
+  // It has answered: the next is waited for again.
+  const next = store.run(operation('f'))
+  for (const each of sent.slice(2)) each.answer(each.words[1] === '3' ? [[3], [4], [5]] : [[3]])
+  await clock.turn(0)
+  sent.at(-1)?.answer([[6]])
+  expect(await next).toEqual([6])
+  expect([state.connections, clock.pending]).toEqual([1, 0])
+})
+
+test('an answer that came while this process was held up is no late one', async () => {
+  const { clock, sent, store } = open()
+  await clock.turn(0)
+  const first = store.run(operation('first'))
+  sent[0]?.answer([[1]])
+  await first
+  const asked = store.run(operation('a'))
+  await clock.turn(2)
+  sent[1]?.answer([[2]])
+  await clock.turn(1)
+  expect(await asked).toEqual([2])
+})
+
+test('no answer within 250 ms: its connection is given up, and it is asked in the background', async () => {
   const { clock, sent, store, state, logged } = open()
   await clock.turn(0)
   const waiting = [1, 2, 3].map((number) => store.run(operation(`${number}`)))
-  await clock.turn(49)
-  expect(store.isAway).toBe(false)
+  await clock.turn(249)
+  expect([await Promise.all(waiting), store.isAway]).toEqual([[null, null, null], false])
   state.isUp = false
   await clock.turn(1)
-  expect(await Promise.all(waiting)).toEqual([null, null, null])
   expect([store.isAway, store.run(operation('x')), state.closed]).toEqual([true, null, 1])
   await clock.turn(10_000)
   expect(logged).toHaveLength(1)

@@ -1,6 +1,7 @@
 import type { Log } from '../../kernel/log.ts'
 import type { Clock } from '../../kernel/time.ts'
 import type { ConnectRedis, RedisConnection } from './connection.ts'
+import { Lateness } from './lateness.ts'
 
 /** One operation of the script: the key that it is about, and its words. */
 interface Operation {
@@ -12,7 +13,11 @@ type Answer = readonly number[]
 
 /** A script in Redis or Valkey that many processes run. Never rejects: who asks does without while the store is away. */
 export interface SharedScript {
-  /** What the script answers to an operation; null while the store is away, at once but for the first to find out. */
+  /**
+   * What the script answers to an operation. Null while the store is away or late: those who are the first to find out have
+   * waited as long as its answers usually take, at most 20 ms, and nobody after them waits at all. What is asked of a late
+   * store is done when it comes to it.
+   */
   run(operation: Operation): Promise<Answer | null> | null
   readonly isAway: boolean
   close(): void
@@ -31,11 +36,9 @@ export interface SharedScriptOptions {
   readonly onReady: () => void
 }
 
-/** Who finds out that the store is away has waited this long, and nobody after them. A healthy one answers in 0.1 to 2 ms. */
-const ANSWER_TIMEOUT_MS = 50
 /** While it is away it is asked so often, in the background, so that limits hold again within a second. */
 const PROBE_INTERVAL_MS = 250
-const CONNECT_TIMEOUT_MS = 1_000
+const CONNECT_TIMEOUT_MS = 500
 /** Calls of the script that wait for their answer; what comes meanwhile goes with the next one, together. */
 const CALLS_UNDER_WAY = 2
 /** Operations of one call: about a millisecond of Redis's time. */
@@ -53,21 +56,34 @@ export function openSharedScript(options: SharedScriptOptions): SharedScript {
   const { clock, log } = options
   let store: { readonly connection: RedisConnection; readonly hash: string } | null = null
   const waiting: Waiting[] = []
-  let underWay = 0
+  /** Batches that were sent and not answered, oldest first. */
+  const underWay: (readonly Waiting[])[] = []
   let isClosed = false
   let cancelProbe = () => {}
   let wasReported = false
 
+  /** Lets everybody go on without an answer. */
+  const excuseAll = () => {
+    for (const batch of underWay) for (const { answer } of batch) answer(null)
+    for (const { answer } of waiting) answer(null)
+  }
+
   const lose = (lost: RedisConnection, error: unknown) => {
     if (store?.connection !== lost) return
     store = null
-    underWay = 0
+    excuseAll()
+    underWay.length = 0
+    waiting.length = 0
+    lateness.end()
     lost.close()
-    for (const { answer } of waiting.splice(0)) answer(null)
     if (isClosed) return
     report(error)
     cancelProbe = clock.after(PROBE_INTERVAL_MS, () => void open())
   }
+
+  const lateness = new Lateness(clock, excuseAll, (error) => {
+    if (store !== null) lose(store.connection, error)
+  })
 
   const report = (error: unknown) => {
     if (wasReported) return
@@ -97,27 +113,28 @@ export function openSharedScript(options: SharedScriptOptions): SharedScript {
   }
 
   const send = () => {
-    while (store !== null && underWay < CALLS_UNDER_WAY && waiting.length > 0) {
+    while (store !== null && underWay.length < CALLS_UNDER_WAY && waiting.length > 0) {
       const batch = waiting.splice(0, OPERATIONS_A_CALL)
+      if (underWay.length === 0) lateness.begin()
+      underWay.push(batch)
       void call(store.connection, store.hash, batch)
     }
+    if (underWay.length === 0) lateness.end()
   }
 
   const call = async (connection: RedisConnection, hash: string, batch: readonly Waiting[]) => {
-    underWay += 1
+    const sentAtMs = clock.monotonicMs()
+    const operations = batch.map(({ operation }) => operation)
     try {
-      const words = wordsOf(
-        hash,
-        batch.map(({ operation }) => operation),
-      )
-      const answers = await withDeadline(clock, ANSWER_TIMEOUT_MS, connection.send('EVALSHA', words))
+      const answers = await connection.send('EVALSHA', wordsOf(hash, operations))
+      // What a connection that was given up answers by now is nobody's.
+      if (store?.connection !== connection) return
       if (!isListOf(answers, batch.length)) throw new Error('the script answered something else')
       for (const [index, { answer }] of batch.entries()) answer(answers[index] ?? null)
-      if (store?.connection !== connection) return
-      underWay -= 1
+      lateness.note(clock.monotonicMs() - sentAtMs)
+      underWay.splice(underWay.indexOf(batch), 1)
       send()
     } catch (error) {
-      for (const { answer } of batch) answer(null)
       lose(connection, error)
     }
   }
@@ -126,6 +143,11 @@ export function openSharedScript(options: SharedScriptOptions): SharedScript {
   return {
     run(operation) {
       if (store === null || waiting.length >= WAITING_MAX) return null
+      if (lateness.isLate) {
+        waiting.push({ operation, answer: () => {} })
+        send()
+        return null
+      }
       const answered = new Promise<Answer | null>((answer) => waiting.push({ operation, answer }))
       send()
       return answered
