@@ -81,7 +81,8 @@ const bomb = gzipSync(Buffer.alloc(1 << 20))
 
 test.each<[string, (socket: Socket) => void, repeatable: string, once: string]>([
   ['closes without a word', closing, 'unavailable, go on', 'unavailable'],
-  ['breaks off', half, 'unavailable, go on', 'unavailable'],
+  ['breaks off', half, 'faulty, go on', 'faulty'],
+  ['breaks off after its head', (socket) => socket.end(head('200 OK', JSON_TYPE)), 'unavailable, go on', 'unavailable'],
   ['says 503', saying('HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n'), 'unavailable, go on', 'unavailable, go on'],
   ['says 504', saying('HTTP/1.1 504 No\r\nContent-Length: 0\r\n\r\n'), 'unavailable, go on', 'unavailable'],
   ['says 502', saying('HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n'), 'unavailable, go on', 'unavailable'],

@@ -47,6 +47,7 @@ const UNKNOWN_STATUS = new Set([502, 504])
  */
 export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>[]> {
   const { url, failureOfStatus, isRepeatable, room, ...request } = post
+  let hasBegun = false
   try {
     const answer = await http.post(url, request)
     if (answer.status !== 200) {
@@ -59,20 +60,23 @@ export async function postForWhole(http: Http, clock: Clock, post: WholePost): P
       throw isRepeatable || !UNKNOWN_STATUS.has(answer.status) ? failure : withoutFailover(failure)
     }
     refuseOther(answer, post.maxBytes)
-    return await readPieces(answer, post)
+    return await readPieces(answer, post, () => {
+      hasBegun = true
+    })
   } catch (error) {
-    throw toFailure(error, isRepeatable)
+    throw toFailure(error, isRepeatable, hasBegun)
   }
 }
 
-function toFailure(error: unknown, isRepeatable: boolean): unknown {
+function toFailure(error: unknown, isRepeatable: boolean, hasBegun: boolean): unknown {
   if (error instanceof HttpBodyTooLarge) return tooLarge()
   if (error instanceof BudgetFull) return new NoRoom()
   if (!(error instanceof HttpFailure)) return error
   // Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away.
   if (error.code === 'MALFORMED') return new UpstreamFailure('faulty', 'the answer is not HTTP', false)
   return new UpstreamFailure(
-    'unavailable',
+    // Broken off before anything had come, it is a failed connection; later it is half an answer.
+    hasBegun ? 'faulty' : 'unavailable',
     error.message,
     isRepeatable || !error.outcomeUnknown,
     null,
@@ -126,6 +130,7 @@ async function readSome(answer: HttpAnswer, mostBytes: number): Promise<Uint8Arr
 async function readPieces(
   answer: HttpAnswer,
   { maxBytes, room, signal }: Pick<WholePost, 'maxBytes' | 'room' | 'signal'>,
+  onBegun: () => void,
 ): Promise<Uint8Array<ArrayBuffer>[]> {
   const pieces: Uint8Array<ArrayBuffer>[] = []
   const announced = announcedBytes(answer)
@@ -134,6 +139,7 @@ async function readPieces(
   try {
     for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
       length += bytes.byteLength
+      onBegun()
       if (length > maxBytes) throw new HttpBodyTooLarge(maxBytes)
       // What is read may share its memory with other things; a piece has its own.
       pieces.push(bytes.slice())

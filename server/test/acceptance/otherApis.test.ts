@@ -42,6 +42,7 @@ for (const api of OTHER_APIS) {
       output_per_1m_tokens_microcents: ${PRICE.output}
       cached_input_per_1m_tokens_microcents: ${PRICE.cached}
     targets: [${targets.map((name) => `{ upstream: ${name}, model: theirs }`).join(', ')}]`
+      // Who is asked first must not follow from the rows before: see upstreamFailures.test.ts.
       const settings = `
 breaker_failures: 1000000
 upstreams:

@@ -47,7 +47,9 @@ beforeAll(async () => {
     max_output_tokens: 64
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
     targets: [${targets.map((name) => `{ upstream: ${name}, model: ${CANARY} }`).join(', ')}]`
-  // Each row is about one failure, and not about what comes of many.
+  // Each row is about one failure. With the breaker as it comes, targets that failed in the rows before would be asked last,
+  // and who is asked first would follow from the order of the rows; it has its own tests (routing.test.ts), and
+  // upstreamLies.test.ts shows that a target alone is refused in the same words with the breaker as it comes.
   const settings = `
 breaker_failures: 1000000
 upstreams:
