@@ -1,10 +1,13 @@
 /**
  * An upstream of the dialect `openai` that does what each call's message says, and counts what it was asked and what it
  * gave. Its usage is a running total in every chunk, and reports the call's number as the size of the prompt: so every
- * charge says which call it is for.
+ * charge says which call it is for. It makes embeddings and images too, in one piece, more than 256 KiB of it where more
+ * than 30 tokens are asked for.
  */
 
-/** Its models: one that answers, one that breaks off before the end, and two that never generate a token. */
+import { drawText } from '../../src/upstream/sandbox/picture.ts'
+
+/** Its chat models: one that answers, one that breaks off before the end, and two that never generate a token. */
 export const UPSTREAM_MODELS = ['answers', 'breaks', 'refuses', 'silent'] as const
 export type UpstreamModel = (typeof UPSTREAM_MODELS)[number]
 
@@ -38,13 +41,14 @@ export function startCountingUpstream(): CountingUpstream {
     port: 0,
     idleTimeout: 0,
     async fetch(request) {
-      const body = (await request.json()) as { model: UpstreamModel; messages: { content: string }[] }
-      const asked = /^call (\d+) tokens (\d+)$/.exec(body.messages.at(-1)?.content ?? '')
+      const body = (await request.json()) as Body
+      const asked = /^call (\d+) tokens (\d+)$/.exec(wordsOf(body))
       const number = Number(asked?.[1])
       const record: Served = { model: body.model, tokens: 0, cancelled: false }
       served.set(number, [...(served.get(number) ?? []), record])
       if (body.model === 'refuses') return Response.json({ error: { message: 'no' } }, { status: 500 })
       if (body.model === 'silent') return silence(request, record)
+      if (body.messages === undefined) return whole(body, Number(asked?.[2]), record)
       return new Response(chunks(number, Number(asked?.[2]), record), {
         headers: { 'Content-Type': 'text/event-stream' },
       })
@@ -57,6 +61,35 @@ export function startCountingUpstream(): CountingUpstream {
     stop: () => server.stop(true),
   }
 }
+
+interface Body {
+  readonly model: UpstreamModel
+  readonly messages?: readonly { readonly content: string }[]
+  readonly input?: readonly string[]
+  readonly prompt?: string
+}
+
+function wordsOf({ messages, input, prompt }: Body): string {
+  return messages?.at(-1)?.content ?? input?.[0] ?? prompt ?? ''
+}
+
+/** Half a turn of the event loop for each token, and then all at once. */
+async function whole({ input }: Body, wanted: number, record: Served): Promise<Response> {
+  while (record.tokens < wanted) {
+    if (record.tokens % 2 === 0) await new Promise((resolve) => setImmediate(resolve))
+    record.tokens += 1
+  }
+  const isLarge = wanted > LARGE_ABOVE_TOKENS
+  if (input !== undefined) {
+    const embedding = Array.from({ length: isLarge ? 60_000 : 8 }, (_, index) => Math.fround(index / 7))
+    return Response.json({ data: [{ index: 0, embedding }], usage: { prompt_tokens: 1, total_tokens: 1 } })
+  }
+  const picture = await drawText(['x'], { width: 64, height: 64 }, 1)
+  const image = isLarge ? Buffer.concat([picture, crypto.getRandomValues(new Uint8Array(300_000))]) : picture
+  return Response.json({ created: 1, data: [{ b64_json: image.toString('base64') }] })
+}
+
+const LARGE_ABOVE_TOKENS = 30
 
 /** Sends nothing until the gateway gives up. */
 function silence(request: Request, record: Served): Promise<Response> {

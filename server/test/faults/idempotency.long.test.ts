@@ -7,12 +7,15 @@ const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '60')
 /** Beyond the time for seeds: the last of them, start and stop. */
 const SLACK_MS = 180_000
 
-test(
-  'keyed requests through a kill, seed after seed',
-  async () => {
+test.each([
+  ['one process that dies', false],
+  ['two processes of which one dies', true],
+])(
+  'keyed requests through a kill, seed after seed: %s',
+  async (name, paired) => {
     const firstSeed = 100 + Math.floor(Date.now() / 86_400_000)
-    const untilMs = performance.now() + SECONDS * 1_000
-    const runner = await startKeyedRunner()
+    const runner = await startKeyedRunner({ paired })
+    const untilMs = performance.now() + (SECONDS * 1_000) / 2
     const failures: string[] = []
     let [seeds, whole, cut] = [0, 0, 0]
     while (performance.now() < untilMs) {
@@ -24,7 +27,7 @@ test(
     }
     await runner.close()
     console.log(
-      `seeds: ${seeds} of the keyed kill test, from ${firstSeed}; ${whole} whole answers, ${cut} cut off, ${failures.length} problems`,
+      `seeds: ${seeds} of the keyed kill test, ${name}, from ${firstSeed}; ${whole} whole answers, ${cut} cut off, ${failures.length} problems`,
     )
     expect(failures).toEqual([])
   },

@@ -1,16 +1,19 @@
 /**
- * Seeds of the kill test for requests with an Idempotency-Key: several clients send each of them at once, the gateway
- * dies, comes back, and all ask again. Whatever had left whole must come again, and each key is charged once.
+ * Seeds of the kill test for requests with an Idempotency-Key, of every kind of paid call: several clients send each of
+ * them at once, a gateway dies, and all ask again. Whatever had left whole must come again, and each key is charged once.
  */
 
-import { killPostgres, openDirectory } from '../dataDirectory.ts'
-import { startServer } from '../server.ts'
-import { askFor, startCountingUpstream } from './countingUpstream.ts'
+import type { Database } from '../../src/io/postgres/database.ts'
+import { makeCustomer, makeKey } from '../customer.ts'
+import { askFor, type CountingUpstream, startCountingUpstream } from './countingUpstream.ts'
+import { openKeyedHouse, openPairedHouse } from './idempotencyHouse.ts'
 import { settingsFor } from './killRun.ts'
 import { seeded } from './seeded.ts'
 
 const KEYS = 16
 const CLIENTS_PER_KEY = 4
+/** More than any run charges. */
+const CREDIT_CENTS = 10_000_000
 
 export interface KeyedResult {
   readonly problems: readonly string[]
@@ -28,6 +31,10 @@ export interface KeyedRunner {
 interface Asked {
   readonly number: number
   readonly idempotencyKey: string
+  /** The API key, by which its charges are known: each has its own. */
+  readonly keyId: string
+  readonly key: string
+  readonly path: string
   readonly body: string
 }
 
@@ -38,20 +45,18 @@ interface Got {
   readonly text: string
 }
 
-export async function startKeyedRunner(): Promise<KeyedRunner> {
+/** `paired`: two processes on one database, of which one dies and the other lives on. */
+export async function startKeyedRunner({ paired = false } = {}): Promise<KeyedRunner> {
   const upstream = startCountingUpstream()
-  const settings = settingsFor(upstream)
-  let server = await startServer({ settings })
-  const key = server.firstKey
-  const { dataDir } = server
+  const house = await (paired ? openPairedHouse : openKeyedHouse)(settingsWithAll(upstream))
   // Prompts of so many tokens, which the model's context bounds: enough for 2,000 seeds.
   let made = 0
 
   const send = async (asked: Asked): Promise<Got | null> => {
     try {
-      const response = await fetch(`${server.url}/chat/completions`, {
+      const response = await fetch(`${house.url()}${asked.path}`, {
         method: 'POST',
-        headers: { Authorization: `Bearer ${key}`, 'Idempotency-Key': asked.idempotencyKey },
+        headers: { Authorization: `Bearer ${asked.key}`, 'Idempotency-Key': asked.idempotencyKey },
         body: asked.body,
       })
       const text = await response.text()
@@ -74,22 +79,17 @@ export async function startKeyedRunner(): Promise<KeyedRunner> {
     async run(seed) {
       const chooses = seeded(seed)
       upstream.forget()
-      const asked = Array.from({ length: KEYS }, (_, index): Asked => {
-        made += 1
-        const number = made
-        const content = askFor(number, chooses.between(1, 60))
-        const stream = index % 2 === 0
-        const body = JSON.stringify({ model: 'svc/answers', stream, messages: [{ role: 'user', content }] })
-        return { number, idempotencyKey: `seed ${seed} key ${index}`, body }
-      })
+      const asked = await house.inDatabase((database) =>
+        makeAsked(database, seed, () => {
+          made += 1
+          return { number: made, tokens: chooses.between(1, 60) }
+        }),
+      )
       const afterAnswers = chooses.between(0, KEYS * 3)
       const withDatabase = chooses.percent(30)
       let answers = 0
       let dying: Promise<void> | null = null
-      const die = async () => {
-        await server.kill()
-        if (withDatabase) await killPostgres(dataDir)
-      }
+      const die = () => house.die(withDatabase, seed)
       if (afterAnswers === 0) dying = die()
       const before = await Promise.all(
         asked.flatMap((each) =>
@@ -104,7 +104,7 @@ export async function startKeyedRunner(): Promise<KeyedRunner> {
       )
       dying ??= die()
       await dying
-      server = await startServer({ settings, dataDir })
+      await house.restart()
       const after = await Promise.all(asked.map(insist))
       const again = await Promise.all(asked.map(insist))
       const problems = [...compare([...before, ...after, ...again])]
@@ -112,7 +112,7 @@ export async function startKeyedRunner(): Promise<KeyedRunner> {
         const times = upstream.served.get(number)?.length ?? 0
         if (times > 2) problems.push(`call ${number}: made ${times} times, at most once on either side of the kill`)
       }
-      problems.push(...(await wrongCharges(dataDir, asked)))
+      problems.push(...(await house.inDatabase((database) => wrongCharges(database, asked))))
       return {
         problems,
         whole: before.filter((got) => got?.status === 200).length,
@@ -120,10 +120,47 @@ export async function startKeyedRunner(): Promise<KeyedRunner> {
       }
     },
     async close() {
-      await server.remove()
+      await house.close()
       await upstream.stop()
     },
   }
+}
+
+function settingsWithAll(upstream: CountingUpstream): string {
+  const targets = 'targets: [{ upstream: counting, model: answers }]'
+  const more = [
+    `  - { id: svc/vectors, modality: embedding, context_length: 512, pricing: { input_per_1m_tokens_cents: 1 }, ${targets} }`,
+    `  - { id: svc/pictures, modality: image, pricing: { per_image_cents: 1 }, ${targets} }`,
+    'plans:',
+  ].join('\n')
+  return settingsFor(upstream).replace('plans:', more)
+}
+
+/** Of every four a stream, a whole answer, embeddings and an image. */
+async function makeAsked(
+  database: Database,
+  seed: number,
+  next: () => { number: number; tokens: number },
+): Promise<Asked[]> {
+  const { organizationId } = await makeCustomer(database, { cents: CREDIT_CENTS })
+  const asked: Asked[] = []
+  for (let index = 0; index < KEYS; index += 1) {
+    const { number, tokens } = next()
+    const { id: keyId, key } = await makeKey(database, organizationId)
+    const words = askFor(number, tokens)
+    const [path, body] = requestOf(index % 4, words)
+    asked.push({ number, keyId, key, idempotencyKey: `seed ${seed} key ${index}`, path, body: JSON.stringify(body) })
+  }
+  return asked
+}
+
+function requestOf(kind: number, words: string): [path: string, body: object] {
+  if (kind === 2) return ['/embeddings', { model: 'svc/vectors', input: words }]
+  if (kind === 3) return ['/images/generations', { model: 'svc/pictures', prompt: words }]
+  return [
+    '/chat/completions',
+    { model: 'svc/answers', stream: kind === 0, messages: [{ role: 'user', content: words }] },
+  ]
 }
 
 /** Every whole answer to a key must be the same bytes; everything else 409. */
@@ -139,15 +176,12 @@ function* compare(all: readonly (Got | null)[]): Generator<string> {
   }
 }
 
-/** The upstream reports the call's number as its prompt's tokens. */
-async function wrongCharges(dataDir: string, asked: readonly Asked[]): Promise<string[]> {
-  const database = await openDirectory(dataDir)
-  const rows = await database.query<{ number: bigint; count: bigint }>(
-    'select prompt_tokens as number, count(*) as count from charges group by 1',
+async function wrongCharges(database: Database, asked: readonly Asked[]): Promise<string[]> {
+  const rows = await database.query<{ key_id: string; count: bigint }>(
+    'select key_id, count(*) as count from charges group by 1',
   )
-  await database.close()
-  const counts = new Map(rows.map(({ number, count }) => [Number(number), Number(count)]))
+  const counts = new Map(rows.map(({ key_id, count }) => [key_id, Number(count)]))
   return asked
-    .filter(({ number }) => counts.get(number) !== 1)
-    .map(({ idempotencyKey, number }) => `${idempotencyKey}: ${counts.get(number) ?? 0} charges`)
+    .filter(({ keyId }) => counts.get(keyId) !== 1)
+    .map(({ idempotencyKey, keyId, path }) => `${idempotencyKey} ${path}: ${counts.get(keyId) ?? 0} charges`)
 }
