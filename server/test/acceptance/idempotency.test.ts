@@ -7,7 +7,7 @@ import { DAY_MS } from '../../src/kernel/time.ts'
 import type { TestKey } from '../gateway.ts'
 import { SetClock } from '../setClock.ts'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
-import { chat, directed, SETTINGS } from './catalog.ts'
+import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
 import type { Answer } from './description.ts'
 import { expectRefusal } from './refusals.ts'
 
@@ -136,6 +136,35 @@ describe.each([
       expectRefusal(answer, 'B', { status: 409, code: 'idempotency_conflict', retryAfter: 1 })
     }
     expect((await send(key, body)).text).toBe(good[0]?.text ?? '')
+  })
+})
+
+describe.each<[string, string, object, object]>([
+  ['embeddings', '/embeddings', words(), words({ input: 'Something else.' })],
+  ['images', '/images/generations', picture(), picture({ prompt: 'Something else.' })],
+])('%s', (_name, at, body, other) => {
+  test('200 at once are one call, one charge, and the same bytes or 409; then replays, a mismatch, and a new call after 24 hours', async () => {
+    const key = newKey()
+    let answers: Answer[] = []
+    const charged = await chargesOf(async () => {
+      answers = await Promise.all(Array.from({ length: 200 }, () => send(key, body, { path: at })))
+      answers.push(await send(key, body, { path: at }))
+    })
+    expect(charged).toBe(1)
+    const good = answers.filter(({ status }) => status === 200)
+    expect(new Set(good.map(({ text }) => text)).size).toBe(1)
+    for (const answer of answers.filter(({ status }) => status !== 200)) {
+      expectRefusal(answer, 'B', { status: 409, code: 'idempotency_conflict', retryAfter: 1 })
+    }
+    expect(answers.at(-1)?.headers.get('Idempotency-Replayed')).toBe('true')
+    expect(answers.at(-1)?.headers.get(COST)).toBeNull()
+    const mismatch = await send(key, other, { path: at })
+    expectRefusal(mismatch, 'B', { status: 422, code: 'idempotency_mismatch', says: /another request/ })
+    clock.set(clock.now() + DAY_MS)
+    const again = await chargesOf(async () => {
+      expect((await send(key, body, { path: at })).headers.get('Idempotency-Replayed')).toBeNull()
+    })
+    expect(again).toBe(1)
   })
 })
 
