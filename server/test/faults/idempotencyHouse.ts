@@ -77,7 +77,8 @@ export async function openPairedHouse(settings: string): Promise<KeyedHouse> {
   }
 }
 
-async function untilOld(database: Database): Promise<void> {
+/** Until what dead processes leave behind in a database may be taken over. */
+export async function untilOld(database: Database): Promise<void> {
   const [row] = await database.query<{ started: Date }>('select pg_postmaster_start_time() as started')
   while (systemClock.now() - (row?.started.getTime() ?? 0) < OLD_ENOUGH_MS) {
     await new Promise((resolve) => setTimeout(resolve, 200))
