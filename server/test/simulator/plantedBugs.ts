@@ -83,8 +83,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a charge is posted and its commit not waited for',
     file: 'money/settle.ts',
-    search: '  await money.writer.post(',
-    replace: '  void money.writer.post(',
+    search: 'return (await money.writer.post(charge, wallet, riders)) ?',
+    replace: 'return money.writer.post(charge, wallet, riders) ?',
     shownBy: 'model',
   },
   {
@@ -99,16 +99,17 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a batch is tried again by new charge ids',
     file: 'money/writer.ts',
-    search: '    const charges = batch.map(({ charge }) => charge)\n',
-    replace: '    const charges = batch.map(({ charge }) => ({ ...charge, chargeId: crypto.randomUUID() }))\n',
+    search: '  return batch.map(({ charge }) => charge)\n',
+    replace: '  return batch.map(({ charge }) => ({ ...charge, chargeId: crypto.randomUUID() }))\n',
     shownBy: 'model',
     trouble: 'losses',
   },
   {
     name: 'a batch is tried again with the instant of the try',
     file: 'money/writer.ts',
-    search: '    const charges = batch.map(({ charge }) => charge)\n',
-    replace: '    const charges = batch.map(({ charge }) => ({ ...charge, admittedAtMs: clock.now() }))\n',
+    search: 'postCharges(database, slot, chargesOf(batch), clock.now())\n',
+    replace:
+      'postCharges(database, slot, chargesOf(batch).map((each) => ({ ...each, admittedAtMs: clock.now() })), clock.now())\n',
     shownBy: 'model',
     trouble: 'losses',
   },
