@@ -49,17 +49,20 @@ const FAULTS: readonly Fault[] = [
 
 const postgres = await startTestPostgres()
 process.env[TEST_POSTGRES_VARIABLE] = postgres.url
-const fleet = await startLimitedFleet(processCount)
 let isGood = false
 try {
-  isGood = await measure()
+  const fleet = await startLimitedFleet(processCount)
+  try {
+    isGood = await measure(fleet)
+  } finally {
+    await fleet.close()
+  }
 } finally {
-  await fleet.close()
   await postgres.stop()
 }
 process.exit(isGood ? 0 : 1)
 
-async function measure(): Promise<boolean> {
+async function measure(fleet: LimitedFleet): Promise<boolean> {
   console.log(describeMachine())
   console.log(describeConditions(tmpdir()))
   const keys: TestKey[] = []

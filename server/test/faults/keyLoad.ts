@@ -29,9 +29,20 @@ export async function startLimitedFleet(processes: number): Promise<LimitedFleet
   const fresh = await freshDatabase()
   const environment = { DATABASE_URL: fresh.url, REDIS_URL: redis.url, TOLLGATE_DATA_KEY: 'ab'.repeat(32) }
   const servers: TestServer[] = []
-  // The first applies the migrations.
-  for (let number = 0; number < processes; number += 1) servers.push(await startServer({ environment }))
   const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+  const close = async () => {
+    agent.destroy()
+    for (const server of servers) await server.remove()
+    await fresh.drop()
+    await redis.kill()
+  }
+  try {
+    // The first applies the migrations.
+    for (let number = 0; number < processes; number += 1) servers.push(await startServer({ environment }))
+  } catch (error) {
+    await close()
+    throw error
+  }
   return {
     fresh,
     redis,
@@ -50,12 +61,7 @@ export async function startLimitedFleet(processes: number): Promise<LimitedFleet
       }
       return Promise.all(asked)
     },
-    async close() {
-      agent.destroy()
-      for (const server of servers) await server.remove()
-      await fresh.drop()
-      await redis.kill()
-    },
+    close,
   }
 }
 
