@@ -1,6 +1,5 @@
 /** The composition root: builds every client and domain once, and passes them down. */
 
-import { join } from 'node:path'
 import type { Discovered } from './catalog/discovered.ts'
 import { type Catalog, type Served, tiersOf } from './catalog/model.ts'
 import { priceToJson } from './catalog/price.ts'
@@ -15,7 +14,7 @@ import { createTurns } from './edge/turns.ts'
 import { createAttempts } from './idempotency/attempts.ts'
 import { openDataKey } from './idempotency/openDataKey.ts'
 import { freeAbandoned } from './idempotency/store.ts'
-import { openFolder } from './io/folder.ts'
+import { openArtifacts } from './io/artifacts/open.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
 import { openOtlp } from './io/otlp.ts'
@@ -184,9 +183,18 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
   })
 
-  const folder = openFolder(join(dataDirectory, 'answers'))
+  const answers = openArtifacts(fixed.artifacts, 'answers', dataDirectory, { clock, random })
   const { isAbandoned } = slot
-  const attempts = createAttempts({ database, clock, random, log, slot: slot.number, isAbandoned, dataKey, folder })
+  const attempts = createAttempts({
+    database,
+    clock,
+    random,
+    log,
+    slot: slot.number,
+    isAbandoned,
+    dataKey,
+    artifacts: answers,
+  })
   const { redisUrl } = config
   const limits = openLimits(
     { clock, openRequestsPerKey: fixed.openRequestsPerKey },
@@ -258,7 +266,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     money,
     courier,
     attempts,
-    folder,
+    answers,
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })

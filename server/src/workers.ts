@@ -3,7 +3,7 @@
 import type { LiveCatalog } from './catalog/watch.ts'
 import type { Attempts } from './idempotency/attempts.ts'
 import { sweepAttempts } from './idempotency/sweep.ts'
-import type { Folder } from './io/folder.ts'
+import type { Artifacts } from './io/artifacts.ts'
 import type { Database } from './io/postgres/database.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
@@ -30,7 +30,7 @@ export interface WorkerDependencies {
   readonly courier: Courier
   readonly attempts: Attempts
   /** Where the larger of the kept answers are. */
-  readonly folder: Folder
+  readonly answers: Artifacts
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -48,7 +48,7 @@ type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<
 /** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
   const { database, clock, log, slot, catalog, clients, money, courier, retentionDays, onDisagreements } = dependencies
-  const { attempts, folder } = dependencies
+  const { attempts, answers: artifacts } = dependencies
   const stopHousekeeping = startRound(clock, log, [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
@@ -59,7 +59,7 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
   const stopAnswers = startRound(clock, log, [
     [
       'kept answers',
-      (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, folder }, isStopping),
+      (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, artifacts }, isStopping),
     ],
   ])
   const retention: Step[] =

@@ -15,6 +15,7 @@ interface Program {
 const PROGRAMS: readonly Program[] = [
   { name: 'strace', debianPackage: 'strace', purpose: 'ends the server at a chosen system call', long: false },
   { name: 'redis-server', debianPackage: 'redis-server', purpose: 'what processes share limits by', long: false },
+  { name: 'ffmpeg', debianPackage: 'ffmpeg', purpose: 'makes clips and turns them into mp4', long: false },
   { name: 'pgbouncer', debianPackage: 'pgbouncer', purpose: 'a pooler in front of PostgreSQL', long: true },
   {
     name: 'python3',

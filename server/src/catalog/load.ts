@@ -1,6 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 import { type Path, type Report, readDocument, type SettingsDocument } from './document.ts'
+import { ArtifactsShape, loadArtifacts } from './loadArtifacts.ts'
 import { loadModel } from './loadModel.ts'
 import { loadPlans } from './loadPlan.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
@@ -65,6 +66,7 @@ const FileShape = closed(
       neutral_parameters: z.boolean().optional(),
       embeddings_base64: z.boolean().optional(),
     }).optional(),
+    artifacts: ArtifactsShape.optional(),
     otlp: closed({
       endpoint: z
         .string()
@@ -214,6 +216,10 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
       embeddingsBase64: read.compat?.embeddings_base64 ?? defaults.compat.embeddingsBase64,
     },
+    artifacts:
+      read.artifacts === undefined
+        ? defaults.artifacts
+        : (loadArtifacts(read.artifacts, ['artifacts'], around, report) ?? defaults.artifacts),
     otlp: read.otlp ? { endpoint: read.otlp.endpoint.replace(/\/+$/, ''), traceRatio: read.otlp.trace_ratio } : null,
   }
 }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { ArtifactPlace } from '../io/artifacts/open.ts'
 import { BRAND } from '../kernel/brand.ts'
 import type { SmtpServer } from '../kernel/mail.ts'
 import type { Model } from './model.ts'
@@ -60,6 +61,8 @@ export interface FixedSettings {
   /** What notices are mailed by; null: they are only logged. */
   readonly smtp: SmtpServer | null
   readonly compat: CompatSettings
+  /** Where clips, and large answers that are kept, are. */
+  readonly artifacts: ArtifactPlace
   /** Null: nothing is sent. */
   readonly otlp: OtlpSettings | null
 }
@@ -79,6 +82,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   lowBalanceMicrocents: 'low_balance_cents',
   smtp: 'smtp',
   compat: 'compat',
+  artifacts: 'artifacts',
   otlp: 'otlp',
 }
 
@@ -121,6 +125,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
   compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false },
+  artifacts: { kind: 'folder', path: null },
   otlp: null,
 }
 

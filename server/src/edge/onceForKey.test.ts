@@ -56,11 +56,12 @@ beforeAll(async () => {
     slot: 0,
     isAbandoned: () => Promise.resolve(false),
     dataKey: dependencies.random(32),
-    folder: {
+    artifacts: {
       write: () => Promise.reject(new Error('no file is asked for')),
+      size: () => Promise.resolve(null),
       read: () => Promise.resolve(null),
       remove: () => Promise.resolve(),
-      list: () => Promise.resolve([]),
+      async *list() {},
     },
   })
 })

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TurnedClock } from '../../test/clock.ts'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
 import { SILENCE } from '../../test/silence.ts'
-import { type Folder, openFolder } from '../io/folder.ts'
+import { openFolderArtifacts } from '../io/artifacts/folder.ts'
+import type { Artifacts } from '../io/artifacts.ts'
 import { systemRandom } from '../io/random.ts'
 import { DAY_MS } from '../kernel/time.ts'
 import type { KeptAnswer } from './answer.ts'
@@ -26,20 +27,20 @@ const answer = (text: string): KeptAnswer => ({
 
 let fresh: FreshDatabase
 let path: string
-let folder: Folder
+let artifacts: Artifacts
 /** Slots that nobody owns. */
 const dead = new Set<number>()
 beforeAll(async () => {
   fresh = await freshDatabase()
   path = await mkdtemp(join(tmpdir(), 'attempts-'))
-  folder = openFolder(path)
+  artifacts = openFolderArtifacts(path, { clock, random })
 })
 afterAll(async () => {
   await fresh.drop()
   await rm(path, { recursive: true })
 })
 
-const openProcess = (slot: number, more: { folder?: Folder } = {}): Attempts =>
+const openProcess = (slot: number, more: { artifacts?: Artifacts } = {}): Attempts =>
   createAttempts({
     database: fresh.database,
     clock,
@@ -48,7 +49,7 @@ const openProcess = (slot: number, more: { folder?: Folder } = {}): Attempts =>
     slot,
     isAbandoned: (_tx, other) => Promise.resolve(dead.has(other)),
     dataKey,
-    folder,
+    artifacts,
     ...more,
   })
 
@@ -59,7 +60,7 @@ async function begin(attempts: Attempts, key: string): Promise<Attempt> {
 }
 
 const sweep = (attempts: Attempts, slot: number) =>
-  sweepAttempts({ database: fresh.database, clock, slot, attempts, folder })
+  sweepAttempts({ database: fresh.database, clock, slot, attempts, artifacts })
 
 async function rows(): Promise<number> {
   const [row] = await fresh.database.query<{ count: bigint }>('select count(*) as count from idempotent_attempts')
@@ -117,8 +118,8 @@ test('an answer is kept with the transaction that it rides on, or not at all', a
 })
 
 test('a disk that takes no file leaves a large answer to the database', async () => {
-  const full: Folder = { ...folder, write: () => Promise.reject(new Error('ENOSPC')) }
-  const attempts = openProcess(8, { folder: full })
+  const full: Artifacts = { ...artifacts, write: () => Promise.reject(new Error('ENOSPC')) }
+  const attempts = openProcess(8, { artifacts: full })
   const large = answer('x'.repeat(300_000))
   await (await begin(attempts, 'large')).keepNow(large)
   expect(await attempts.begin(KEY, 'large', request)).toEqual({ kind: 'replay', answer: large })
@@ -133,17 +134,15 @@ test('the sweep forgets what has expired with its files, and orphans, and nothin
   await old.end()
   const running = await begin(attempts, 'running')
   const orphan = '01900000-0000-7000-8000-000000000000'
-  await folder.write(orphan, new Uint8Array(3))
-  await folder.write(`${orphan}.unfinished`, new Uint8Array(3))
-  await folder.write('somebody-elses.txt', new Uint8Array(3))
+  for (const name of [orphan, `${orphan}.0.unfinished`, 'somebody-elses.txt']) await writeFile(join(path, name), 'abc')
   await sweep(attempts, 9)
   expect(await rows()).toBe(2)
-  expect((await folder.list()).sort().at(-1)).toBe('somebody-elses.txt')
-  expect(await folder.list()).toHaveLength(2)
+  expect((await readdir(path)).sort().at(-1)).toBe('somebody-elses.txt')
+  expect(await readdir(path)).toHaveLength(2)
 
   await clock.turn(DAY_MS)
   await sweep(attempts, 9)
-  expect(await folder.list()).toEqual(['somebody-elses.txt'])
+  expect(await readdir(path)).toEqual(['somebody-elses.txt'])
   expect(await rows()).toBe(1)
   await running.end()
   expect(await rows()).toBe(0)

@@ -1,7 +1,7 @@
 /** Requests that must be carried out once: who works on a key, and what was answered. */
 
 import { createHash } from 'node:crypto'
-import type { Folder } from '../io/folder.ts'
+import { type Artifacts, readWholeArtifact } from '../io/artifacts.ts'
 import type { Database, Rider, Transaction } from '../io/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
@@ -32,7 +32,7 @@ export interface AttemptsDependencies {
   readonly isAbandoned: (tx: Transaction, slot: number) => Promise<boolean>
   readonly dataKey: Uint8Array
   /** Bodies that are too large for a row, encrypted too. */
-  readonly folder: Folder
+  readonly artifacts: Artifacts
 }
 
 /** An attempt under way, of this process. */
@@ -115,7 +115,7 @@ export function createAttempts(dependencies: AttemptsDependencies): Attempts {
 }
 
 function openAttempt(
-  { database, random, log, dataKey, folder }: AttemptsDependencies,
+  { database, random, log, dataKey, artifacts }: AttemptsDependencies,
   { attempt, keyId, keyHash }: NewAttempt,
   onEnded: () => void,
 ): Attempt {
@@ -133,11 +133,11 @@ function openAttempt(
       onEnded()
     }
   }
-  /** Whether the body is in a file now. A disk that takes none leaves it to the database. */
+  /** Whether the body is in a file now. A disk or store that takes none leaves it to the database. */
   const file = async (sealed: Uint8Array): Promise<boolean> => {
     if (sealed.byteLength <= IN_ROW_BYTES) return false
     try {
-      await folder.write(attempt, sealed)
+      await artifacts.write(attempt, inOnePiece(sealed), sealed.byteLength)
       return true
     } catch (error) {
       log.warn({ err: error }, 'an answer could not be kept as a file; the database keeps it')
@@ -174,14 +174,20 @@ function openAttempt(
 }
 
 async function readAnswer(
-  { dataKey, folder }: AttemptsDependencies,
+  { dataKey, artifacts }: AttemptsDependencies,
   row: AttemptRow,
   status: number,
 ): Promise<KeptAnswer> {
-  const sealed = row.body ?? (await folder.read(row.attempt))
+  const sealed = row.body ?? (await readWholeArtifact(artifacts, row.attempt))
   if (sealed === null) {
-    throw new Error(`the kept answer ${row.attempt} is not in the data directory: do all machines share one?`)
+    throw new Error(
+      `the kept answer ${row.attempt} is not among the artifacts: do all machines keep them in one place?`,
+    )
   }
   const body = unseal(dataKey, row.attempt, sealed)
   return { status, contentType: row.content_type, operationId: row.operation_id, body }
+}
+
+async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
 }

@@ -1,4 +1,4 @@
-import type { Folder } from '../io/folder.ts'
+import type { Artifacts } from '../io/artifacts.ts'
 import type { Database } from '../io/postgres/database.ts'
 import { isUuid } from '../kernel/ids.ts'
 import type { Clock } from '../kernel/time.ts'
@@ -16,12 +16,12 @@ export interface SweepDependencies {
   readonly clock: Clock
   readonly slot: number
   readonly attempts: Attempts
-  readonly folder: Folder
+  readonly artifacts: Artifacts
 }
 
 /** Forgets what has expired, frees keys that nobody works on, and removes files that belong to no attempt. */
 export async function sweepAttempts(
-  { database, clock, slot, attempts, folder }: SweepDependencies,
+  { database, clock, slot, attempts, artifacts }: SweepDependencies,
   isStopping: () => boolean = () => false,
 ): Promise<void> {
   await freeAbandoned(database, slot, attempts.living())
@@ -29,14 +29,20 @@ export async function sweepAttempts(
     if ((await dropExpired(database, clock.now(), attempts.living(), BATCH_ROWS)) < BATCH_ROWS) break
   }
   // An attempt's row is there before its file: a file without a row never gets one.
-  const files = (await folder.list()).map((name) => ({ name, attempt: name.split('.')[0] ?? '' }))
-  const ours = files.filter(({ attempt }) => isUuid(attempt)).slice(0, BATCH_ROWS * BATCHES)
-  for (let start = 0; start < ours.length && !isStopping(); start += BATCH_ROWS) {
-    const part = ours.slice(start, start + BATCH_ROWS)
+  let part: { readonly name: string; readonly attempt: string }[] = []
+  const removeOrphans = async () => {
     const there = await findAttempts(
       database,
       part.map(({ attempt }) => attempt),
     )
-    for (const { name, attempt } of part) if (!there.has(attempt)) await folder.remove(name)
+    for (const { name, attempt } of part) if (!there.has(attempt)) await artifacts.remove(name)
+    part = []
   }
+  for await (const name of artifacts.list(Number.POSITIVE_INFINITY)) {
+    if (isStopping()) return
+    const attempt = name.split('.')[0] ?? ''
+    if (isUuid(attempt)) part.push({ name, attempt })
+    if (part.length === BATCH_ROWS) await removeOrphans()
+  }
+  await removeOrphans()
 }

@@ -3,15 +3,46 @@
 export interface Artifacts {
   /**
    * Writes a file from what comes; resolves when it is there for good. Rejects, and leaves nothing, when the pieces break
-   * off or come to more than `bytesMost`.
+   * off or come to more than `bytesMost` ({@link ArtifactTooLarge}). The pieces' iterator is ended in every case.
    */
   write(name: string, pieces: AsyncIterable<Uint8Array>, bytesMost: number): Promise<{ readonly bytes: number }>
   /** Null when there is none of this name. */
   size(name: string): Promise<number | null>
-  /** The bytes from `first` to `last`, both included, in pieces; null when there is none of this name. */
+  /**
+   * The bytes from `first` to `last`, both included and both of the file, in pieces; null when there is none of this name.
+   * Read it to its end, or cancel it.
+   */
   read(name: string, first: number, last: number): Promise<ReadableStream<Uint8Array> | null>
   /** Does nothing when there is none. */
   remove(name: string): Promise<void>
   /** Names of files that were last written before `untilMs` (milliseconds since the epoch), unfinished ones among them. */
   list(untilMs: number): AsyncIterable<string>
+}
+
+/** More pieces came than the caller allowed. */
+export class ArtifactTooLarge extends Error {
+  constructor(bytesMost: number) {
+    super(`the file is larger than ${bytesMost} bytes`)
+    this.name = 'ArtifactTooLarge'
+  }
+}
+
+/** Names that are a file's name everywhere, and lead out of no folder. */
+const NAME = /^[a-z0-9][a-z0-9._-]{0,239}$/
+
+/** Throws for a name that no artifact may have: names are made by the gateway, so it is a mistake of ours. */
+export function checkArtifactName(name: string): string {
+  if (!NAME.test(name)) throw new Error('an artifact is named by a-z, 0-9, ".", "_" and "-"')
+  return name
+}
+
+/** A file of few bytes, whole; null when there is none of this name. */
+export async function readWholeArtifact(artifacts: Artifacts, name: string): Promise<Uint8Array | null> {
+  const size = await artifacts.size(name)
+  if (size === null || size === 0) return size === null ? null : new Uint8Array()
+  const stream = await artifacts.read(name, 0, size - 1)
+  if (stream === null) return null
+  const pieces: Uint8Array[] = []
+  for await (const piece of stream) pieces.push(piece)
+  return new Uint8Array(Buffer.concat(pieces))
 }

@@ -25,18 +25,22 @@ export class HttpBodyTooLarge extends Error {
   }
 }
 
-export interface HttpPost {
+/** A request without a body. */
+export interface HttpRequest {
   /**
    * The whole set of headers but `host` and `content-length`: nothing of an incoming request is ever passed on. Names in
    * lower case. An object that is used again is written out once.
    */
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
   readonly signal: AbortSignal
   /** How long a new connection, with its TLS handshake, may take; then the call fails as not reached (`ETIMEDOUT`). */
   readonly connectMs: number
   /** Bytes of the answer's body after which reading it throws {@link HttpBodyTooLarge}. */
   readonly maxBytes: number
+}
+
+export interface HttpPost extends HttpRequest {
+  readonly body: string
 }
 
 export interface HttpAnswer {
@@ -60,6 +64,8 @@ export interface HttpAnswer {
 export interface Http {
   /** Sends a POST; resolves when the headers of the answer are here. Throws {@link HttpFailure} or the signal's reason. */
   post(url: string, request: HttpPost): Promise<HttpAnswer>
+  /** The same without a body. */
+  send(method: 'GET' | 'DELETE', url: string, request: HttpRequest): Promise<HttpAnswer>
   /** Closes the connections that nobody uses. Calls under way go on. */
   close(): void
 }

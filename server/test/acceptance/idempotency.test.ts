@@ -213,7 +213,7 @@ test.each([
   const body = directed('tokens=80000', { model: 'svc/wide', ...more })
   const first = await send(key, body)
   expect(first.text.length).toBeGreaterThan(256 * 1024)
-  const folder = join(gateway.dataDirectory, 'answers')
+  const folder = join(gateway.dataDirectory, 'artifacts/answers')
   const files = await readdir(folder)
   expect(files.length).toBeGreaterThan(0)
   for (const file of files) {

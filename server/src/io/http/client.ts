@@ -1,5 +1,5 @@
 import type { Clock } from '../../kernel/time.ts'
-import { type Http, type HttpAnswer, HttpFailure, type HttpPost } from '../http.ts'
+import { type Http, type HttpAnswer, HttpFailure, type HttpRequest } from '../http.ts'
 import { Connection } from './connection.ts'
 import { type Destination, destinationOf, type Origin } from './origin.ts'
 
@@ -71,7 +71,7 @@ export function createHttp(clock: Clock): Http {
     }
     return null
   }
-  const connect = async (origin: Origin, { signal, connectMs }: HttpPost): Promise<Connection> => {
+  const connect = async (origin: Origin, { signal, connectMs }: HttpRequest): Promise<Connection> => {
     if (openCount >= MAX_CONNECTIONS) throw new HttpFailure('TOO_MANY_CONNECTIONS', false)
     openCount += 1
     const connection = new Connection(origin, owner)
@@ -92,7 +92,7 @@ export function createHttp(clock: Clock): Http {
       signal.removeEventListener('abort', giveUp)
     }
   }
-  const headOf = (headers: HttpPost['headers']): string => {
+  const headOf = (headers: HttpRequest['headers']): string => {
     let head = heads.get(headers)
     if (head === undefined) {
       head = headerLines(headers)
@@ -110,28 +110,36 @@ export function createHttp(clock: Clock): Http {
     return destination
   }
 
-  return {
-    async post(url, request): Promise<HttpAnswer> {
-      const { origin, path } = find(url)
-      const lines = headOf(request.headers)
-      request.signal.throwIfAborted()
-      const length = Buffer.byteLength(request.body)
-      const head = `POST ${path} HTTP/1.1\r\nhost: ${origin.host}\r\n${lines}content-length: ${length}\r\n\r\n`
-      for (;;) {
-        const kept = takeIdle(origin)
-        const connection = kept ?? (await connect(origin, request))
-        if (request.signal.aborted) {
-          owner.idle(connection)
-          throw request.signal.reason
-        }
-        try {
-          return await connection.send(head, request).begun
-        } catch (error) {
-          // Closed by the server before a byte was written: this was no try. Each kept connection serves here once.
-          if (kept === null || !(error instanceof HttpFailure) || error.outcomeUnknown) throw error
-        }
+  const exchange = async (
+    method: string,
+    url: string,
+    request: HttpRequest,
+    body: string | null,
+  ): Promise<HttpAnswer> => {
+    const { origin, path } = find(url)
+    const lines = headOf(request.headers)
+    request.signal.throwIfAborted()
+    const length = body === null ? '' : `content-length: ${Buffer.byteLength(body)}\r\n`
+    const head = `${method} ${path} HTTP/1.1\r\nhost: ${origin.host}\r\n${lines}${length}\r\n`
+    for (;;) {
+      const kept = takeIdle(origin)
+      const connection = kept ?? (await connect(origin, request))
+      if (request.signal.aborted) {
+        owner.idle(connection)
+        throw request.signal.reason
       }
-    },
+      try {
+        return await connection.send(body === null ? head : head + body, request).begun
+      } catch (error) {
+        // Closed by the server before a byte was written: this was no try. Each kept connection serves here once.
+        if (kept === null || !(error instanceof HttpFailure) || error.outcomeUnknown) throw error
+      }
+    }
+  }
+
+  return {
+    post: (url, request) => exchange('POST', url, request, request.body),
+    send: (method, url, request) => exchange(method, url, request, null),
     close() {
       for (const connection of [...idle.values()].flat()) connection.close()
     },
@@ -144,7 +152,7 @@ function idleLimitMs({ keepAliveSeconds }: Connection): number {
 }
 
 /** Throws TypeError for a value that could end its line. */
-function headerLines(headers: HttpPost['headers']): string {
+function headerLines(headers: HttpRequest['headers']): string {
   let lines = ''
   for (const [name, value] of Object.entries(headers)) {
     // The value may be a credential: it is not named.

@@ -1,5 +1,5 @@
 import type { Socket } from 'bun'
-import { HttpFailure, type HttpPost } from '../http.ts'
+import { HttpFailure, type HttpRequest } from '../http.ts'
 import { Exchange, type Line } from './exchange.ts'
 import type { Origin } from './origin.ts'
 
@@ -47,15 +47,15 @@ export class Connection implements Line {
     })
   }
 
-  /** Sends a request; only on an open connection that carries none. */
-  send(head: string, request: HttpPost): Exchange {
+  /** Sends a request, head and body; only on an open connection that carries none. */
+  send(text: string, request: HttpRequest): Exchange {
     const exchange = new Exchange(this, request)
     this.exchange = exchange
     // All requests of a turn leave together: written one by one, each would wake the process at the other end anew.
     this.owner.soon(() => {
       if (this.exchange !== exchange) return
       exchange.sent()
-      this.write(Buffer.from(head + request.body))
+      this.write(Buffer.from(text))
     })
     return exchange
   }

@@ -1,4 +1,4 @@
-import { type HttpAnswer, HttpBodyTooLarge, HttpFailure, type HttpPost } from '../http.ts'
+import { type HttpAnswer, HttpBodyTooLarge, HttpFailure, type HttpRequest } from '../http.ts'
 import { MalformedResponse, type ResponseHead, type ResponseParts, ResponseReader } from './responseReader.ts'
 
 /** Bytes that wait for a slow reader; beyond them the socket is not read. */
@@ -35,7 +35,7 @@ export class Exchange implements HttpAnswer, ResponseParts {
   private opening: { resolve(answer: HttpAnswer): void; reject(reason: unknown): void } | null = null
   private reading: { resolve(piece: Uint8Array | null): void; reject(reason: unknown): void } | null = null
 
-  constructor(line: Line, { signal, maxBytes }: HttpPost) {
+  constructor(line: Line, { signal, maxBytes }: HttpRequest) {
     this.line = line
     this.signal = signal
     this.maxBytes = maxBytes

@@ -34,7 +34,7 @@ export class MalformedResponse extends Error {
 }
 
 /**
- * Takes the bytes of one response to a POST as they come (RFC 9112), strictly: what two readers could understand in two
+ * Takes the bytes of one response to a GET, POST or DELETE as they come (RFC 9112), strictly: what two readers could understand in two
  * ways is refused. Interim responses (1xx) are passed over.
  */
 export class ResponseReader {
