@@ -54,5 +54,22 @@ export function sandboxOffer(ownedBy: string): Offer {
     ],
     serverless: tierOf('serverless', { kind: 'image', perImageMicrocents: 2n * MICROCENTS_PER_CENT }, targets),
   }
-  return { models: [chat, embedding, image], upstreams: [SANDBOX] }
+  const video: Model = {
+    ...other,
+    modality: 'video',
+    id: `${BRAND}/sandbox-video`,
+    aliases: ['sandbox-video'],
+    author: `${AUTHOR}, the clip shows its prompt`,
+    contextTokens: 0,
+    parameters: [
+      { name: 'seconds', type: 'int', default: 4, min: 1, max: 20 },
+      { name: 'size', type: 'enum', default: '640x360', enum: ['320x180', '640x360', '1280x720'] },
+    ],
+    serverless: tierOf(
+      'serverless',
+      { kind: 'video_second', perSecondMicrocents: 5n * MICROCENTS_PER_CENT, perVideoMicrocents: null },
+      targets,
+    ),
+  }
+  return { models: [chat, embedding, image, video], upstreams: [SANDBOX] }
 }

@@ -157,8 +157,14 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
   }
   if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
-  if (read.status === 'active' && modality === 'video') {
-    reject('modality', "no endpoint charges video models yet: set 'status: coming_soon' to list it")
+  const length = read.parameters.find(({ name }) => name === 'seconds')
+  const isBounded = length?.default !== undefined && length.max !== undefined
+  if (read.status === 'active' && modality === 'video' && !isBounded) {
+    // What a job may cost at most follows from it, also of one that names no length.
+    reject(
+      'parameters',
+      "must have 'seconds' with 'default' and 'max': '{ name: seconds, type: int, min: 1, max: 8, default: 4 }'",
+    )
   }
   return sound
 }

@@ -282,7 +282,7 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   [
     'an active video model',
     fileWith('{ per_video_second_cents: 1 }', 'video').replace('coming_soon', 'active'),
-    /modality: no endpoint charges video models yet/,
+    /parameters: must have 'seconds' with 'default' and 'max'/,
   ],
   [
     'an economy tier of images',

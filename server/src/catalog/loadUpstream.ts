@@ -26,6 +26,12 @@ const DIALECTS = {
       )
       .default(SANDBOX_DEFAULTS.tokensPerSecond),
     reply_tokens: whole(1, 1_000_000).optional(),
+    video_seconds_per_second: z
+      .union(
+        [z.literal('unlimited'), z.number().min(0.01).max(1_000_000)],
+        "must be a number from 0.01 to 1000000, or 'unlimited'",
+      )
+      .default(SANDBOX_DEFAULTS.videoSecondsPerSecond),
     failure: closed({ kind: z.enum(FAILURE_KINDS), after_tokens: whole(0, 1_000_000).default(0) }).optional(),
   }),
 } as const
@@ -65,6 +71,7 @@ export function loadUpstream(
     firstTokenMs: read.first_token_ms,
     tokensPerSecond: read.tokens_per_second === 'unlimited' ? null : read.tokens_per_second,
     replyTokens: read.reply_tokens ?? SANDBOX_DEFAULTS.replyTokens,
+    videoSecondsPerSecond: read.video_seconds_per_second === 'unlimited' ? null : read.video_seconds_per_second,
     ...(failure !== undefined && { failure: { kind: failure.kind, afterTokens: failure.after_tokens } }),
   }
 }

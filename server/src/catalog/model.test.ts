@@ -65,6 +65,7 @@ test('without a settings file simulated models are served, in whole cents, the o
     ['svc/sandbox', 'chat'],
     ['svc/sandbox-embedding', 'embedding'],
     ['svc/sandbox-image', 'image'],
+    ['svc/sandbox-video', 'video'],
   ])
   const [model] = catalog.models
   expect(model?.author).toMatch(/simulated/i)

@@ -36,6 +36,8 @@ export interface SandboxUpstreamSettings {
   readonly tokensPerSecond: number | null
   /** Length of every answer that the call does not cut; null: as long as its sentences are. */
   readonly replyTokens: number | null
+  /** Seconds of a clip that are made in a second. Null: all at once. */
+  readonly videoSecondsPerSecond: number | null
   /** Every call fails so. */
   readonly failure?: SandboxFailureSettings
 }
@@ -61,12 +63,12 @@ export type UpstreamSettings = RemoteUpstreamSettings | GgufUpstreamSettings | S
 
 /** What each dialect can be asked for; whether a server of it does that is for the operator to know. */
 export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], readonly string[]>> = {
-  openai: ['chat', 'embedding', 'image'],
+  openai: ['chat', 'embedding', 'image', 'video'],
   anthropic: ['chat'],
   gemini: ['chat'],
   sdcpp: ['image'],
   gguf: ['chat', 'embedding'],
-  sandbox: ['chat', 'embedding', 'image'],
+  sandbox: ['chat', 'embedding', 'image', 'video'],
 }
 
 /** Deadlines of one attempt at one target, in milliseconds. */
@@ -97,7 +99,12 @@ export const ENGINES_REFUSED =
 export const GGUF_DEFAULTS = { sequences: 4, contextTokens: 4_096 } as const
 
 /** The pace of a sandbox where nothing else is said: quick, and slow enough to be seen to stream. */
-export const SANDBOX_DEFAULTS = { firstTokenMs: 50, tokensPerSecond: 200, replyTokens: null } as const
+export const SANDBOX_DEFAULTS = {
+  firstTokenMs: 50,
+  tokensPerSecond: 200,
+  replyTokens: null,
+  videoSecondsPerSecond: 2,
+} as const
 
 /** Whether two settings reach the same upstream in the same way, so that what runs for one can go on for the other. */
 export function isSameUpstream(one: UpstreamSettings, other: UpstreamSettings): boolean {

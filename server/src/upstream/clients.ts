@@ -6,7 +6,9 @@ import { anthropicUpstream } from './anthropic/anthropic.ts'
 import { geminiUpstream } from './gemini/gemini.ts'
 import { type GgufEngine, startGguf } from './gguf/supervise.ts'
 import { openaiUpstream } from './openai/openai.ts'
+import { openaiVideo } from './openai/video.ts'
 import { openaiWhole } from './openai/whole.ts'
+import { createFilmWork, type FilmWork } from './sandbox/filmWork.ts'
 import { sandboxUpstream } from './sandbox/sandbox.ts'
 import { sdcppUpstream } from './sdcpp/sdcpp.ts'
 import type { Upstream } from './spec.ts'
@@ -37,6 +39,7 @@ interface Running {
 
 export function createUpstreamClients(options: UpstreamClientsOptions): UpstreamClients {
   const running = new Map<UpstreamSettings, Running>()
+  const films = createFilmWork(options.log)
   const keepOnly = async (settings: Iterable<UpstreamSettings>) => {
     const kept = new Set(settings)
     const ending: Promise<void>[] = []
@@ -51,22 +54,25 @@ export function createUpstreamClients(options: UpstreamClientsOptions): Upstream
     clientFor(settings) {
       const found = running.get(settings)
       if (found) return found.upstream
-      const made = start(settings, options)
+      const made = start(settings, options, films)
       running.set(settings, made)
       return made.upstream
     },
     keepOnly,
-    close: () => keepOnly([]),
+    close: async () => {
+      await Promise.all([keepOnly([]), films.close()])
+    },
   }
 }
 
 function start(
   settings: UpstreamSettings,
   { http, clock, log, vectors, environment }: UpstreamClientsOptions,
+  films: FilmWork,
 ): Running {
   if (settings.dialect === 'sandbox') {
     const { name, ...pace } = settings
-    return { upstream: sandboxUpstream({ name, settings: pace, clock }), engine: null }
+    return { upstream: sandboxUpstream({ name, settings: pace, clock, films }), engine: null }
   }
   const means = { http, clock, vectors }
   if (settings.dialect !== 'gguf') return { upstream: remoteUpstream(settings, means), engine: null }
@@ -84,7 +90,11 @@ function remoteUpstream(settings: RemoteUpstreamSettings, means: Means): Upstrea
   switch (dialect) {
     case 'openai': {
       const server = { name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, ...means }
-      return { ...openaiUpstream(server), ...openaiWhole(server) }
+      return {
+        ...openaiUpstream(server),
+        ...openaiWhole(server),
+        video: openaiVideo({ baseUrl, apiKey, extraHeaders, ...means }),
+      }
     }
     case 'sdcpp':
       return sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })

@@ -11,7 +11,7 @@ import { NoRoom, UpstreamFailure } from './spec.ts'
 const WORK_FACTOR = 2
 
 /** Bytes of an error's body that are read to find out what is wrong. */
-const ERROR_MOST_BYTES = 64 << 10
+export const ERROR_MOST_BYTES = 64 << 10
 
 export interface WholePost {
   readonly url: string
@@ -40,7 +40,7 @@ export function wholeHeaders(
 }
 
 /** Statuses of proxies that stand for "nobody knows what became of it". */
-const UNKNOWN_STATUS = new Set([502, 504])
+export const UNKNOWN_STATUS = new Set([502, 504])
 
 /**
  * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link UpstreamFailure}, or the signal's reason after an abort.
@@ -68,7 +68,8 @@ export async function postForWhole(http: Http, clock: Clock, post: WholePost): P
   }
 }
 
-function toFailure(error: unknown, isRepeatable: boolean, hasBegun: boolean): unknown {
+/** What a call threw, as a failure; the reason of an abort stays what it is. `hasBegun`: some of the answer had come. */
+export function toFailure(error: unknown, isRepeatable: boolean, hasBegun: boolean): unknown {
   if (error instanceof HttpBodyTooLarge) return tooLarge()
   if (error instanceof BudgetFull) return new NoRoom()
   if (!(error instanceof HttpFailure)) return error
@@ -85,7 +86,8 @@ function toFailure(error: unknown, isRepeatable: boolean, hasBegun: boolean): un
   )
 }
 
-function withoutFailover(failure: UpstreamFailure): UpstreamFailure {
+/** The same failure, after which nobody else is asked. */
+export function withoutFailover(failure: UpstreamFailure): UpstreamFailure {
   return new UpstreamFailure(failure.kind, failure.message, false, failure.retryAfterSeconds, failure.publicMessage)
 }
 
@@ -109,7 +111,7 @@ function tooLarge(): UpstreamFailure {
 }
 
 /** The body as it comes; what is beyond `mostBytes` is cut off. */
-async function readSome(answer: HttpAnswer, mostBytes: number): Promise<Uint8Array[]> {
+export async function readSome(answer: HttpAnswer, mostBytes: number): Promise<Uint8Array[]> {
   const pieces: Uint8Array[] = []
   let length = 0
   for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {

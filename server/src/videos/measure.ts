@@ -5,10 +5,11 @@ import { InvalidOutput, type ReadRange } from './clip.ts'
 
 /** No model makes clips of an hour; what says so is wrong, or means to be. */
 const SECONDS_MOST = 3_600
-// What it has to say of a broken file is said by the error; it would say it on the console.
-Logging.level = LogLevel.None
-
 const CACHE_BYTES = 4 << 20
+
+// It would tell the console what is odd about a file; what matters of that is in the error.
+Logging.level = LogLevel.Silent
+
 /**
  * The seconds that an mp4 plays, from its packets: from the first one shown to the end of the last. Reads ranges of the file,
  * in bounded memory. Throws {@link InvalidOutput} where it is no playable mp4: another kind of file, cut off, without a

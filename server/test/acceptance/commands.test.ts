@@ -41,6 +41,7 @@ async function everyCommand(name: string): Promise<string> {
     { id: 'svc/sandbox' },
     { id: 'svc/sandbox-embedding' },
     { id: 'svc/sandbox-image' },
+    { id: 'svc/sandbox-video' },
   ])
   const doomed = (await json('keys', 'create', '--org', name, '--scope', 'read_only')) as { id: string }
   expect(await json('keys', 'revoke', doomed.id)).toMatchObject({ id: doomed.id })

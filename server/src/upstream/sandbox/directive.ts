@@ -13,7 +13,20 @@ export interface Directive {
   readonly silent_after?: number
   readonly finish?: FinishReason
   readonly no_usage?: true
+  /** Of videos: what becomes of the job, what is wrong with its clip, its length, and its pace. */
+  readonly job?: 'failed' | 'content_policy' | 'lost' | 'stuck'
+  readonly clip?: 'truncated' | 'html' | 'empty'
+  readonly clip_seconds?: number
+  readonly video_seconds_per_second?: number
 }
+
+/** The parts that mean something for videos only. */
+export const VIDEO_PARTS: readonly string[] = [
+  'job',
+  'clip',
+  'clip_seconds',
+  'video_seconds_per_second',
+] satisfies (keyof Directive)[]
 
 interface NumberRule {
   readonly maximum: number
@@ -30,10 +43,14 @@ const NUMBERS: Readonly<Record<string, NumberRule>> = {
   tokens_per_second: { maximum: 1_000_000, decimals: true },
   fail_after: { maximum: 200_000 },
   silent_after: { maximum: 200_000 },
+  clip_seconds: { maximum: 60, decimals: true },
+  video_seconds_per_second: { maximum: 1_000_000, decimals: true },
 }
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   fail: ['unavailable', 'timeout', 'faulty', 'misconfigured', 'rejected', 'context_length'],
   finish: ['stop', 'length', 'content_filter'],
+  job: ['failed', 'content_policy', 'lost', 'stuck'],
+  clip: ['truncated', 'html', 'empty'],
 }
 const FLAGS: readonly string[] = ['no_usage']
 const NAMES = [...Object.keys(NUMBERS), ...Object.keys(WORDS), ...FLAGS].join(', ')

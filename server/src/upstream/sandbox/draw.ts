@@ -1,6 +1,7 @@
 import type { Clock } from '../../kernel/time.ts'
 import { type DrawCall, type Drawn, type ImageSize, UpstreamFailure } from '../spec.ts'
 import { drawText } from './picture.ts'
+import { seedOf } from './seed.ts'
 import type { SandboxSettings } from './settings.ts'
 import { simulate } from './simulate.ts'
 
@@ -37,11 +38,4 @@ export async function sandboxDraw(
     images.push(new TextEncoder().encode(image.toString('base64')))
   }
   return images
-}
-
-/** FNV-1a, 31 bits. */
-function seedOf(model: string, prompt: string): number {
-  let hash = 0x811c9dc5
-  for (const character of `${model}\n${prompt}`) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193)
-  return hash >>> 1
 }

@@ -1,19 +1,7 @@
-import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { crc32, deflate } from 'node:zlib'
 import type { ImageSize } from '../spec.ts'
-
-/** A font of 5 by 7 points: for each character `width` bytes, one a column, the lowest bit at the top. */
-interface Font {
-  readonly width: number
-  readonly height: number
-  readonly fontData: readonly number[]
-  readonly lookup: readonly string[]
-}
-
-// It brings no types.
-const require = createRequire(import.meta.url)
-const font: Font = require('oled-font-5x7')
+import { writeLines } from './lettering.ts'
 
 const compress = promisify(deflate)
 
@@ -21,12 +9,6 @@ const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 const BITS_PER_SAMPLE = 8
 const PALETTE_COLOURS = 3
 
-/** A character and the gap after it; a line and the gap below it. In points of the font. */
-const ADVANCE = font.width + 1
-const LINE_HEIGHT = font.height + 3
-/** Characters that a line should hold where the picture is large enough for it. */
-const COLUMNS = 28
-const MARGIN = 8
 /** The height of the stripes behind the text, in pixels. */
 const STRIPE = 16
 
@@ -46,7 +28,7 @@ export async function drawText(lines: readonly string[], size: ImageSize, seed: 
     if (Math.floor(y / STRIPE) % 2 === seed % 2) rows.fill(STRIPES, start + 1, start + rowBytes)
     rows[start] = 0
   }
-  write(rows, size, lines)
+  writeLines({ bytes: rows, stride: rowBytes, left: 1, width, height }, lines, INK)
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
@@ -82,48 +64,4 @@ function paletteOf(seed: number): Buffer {
     palette[INK * 3 + part] = tint
   }
   return palette
-}
-
-/** Writes the lines, as large as the picture's width allows, until its height is used up. */
-function write(rows: Buffer, { width, height }: ImageSize, lines: readonly string[]): void {
-  const scale = Math.max(1, Math.floor((width - 2 * MARGIN) / (COLUMNS * ADVANCE)))
-  const columns = Math.max(1, Math.floor((width - 2 * MARGIN) / (ADVANCE * scale)))
-  let top = MARGIN
-  for (const line of lines.flatMap((each) => broken(each, columns))) {
-    if (top + font.height * scale > height) return
-    for (let place = 0; place < line.length; place += 1) {
-      stamp(rows, { width, height }, line.charAt(place), MARGIN + place * ADVANCE * scale, top, scale)
-    }
-    top += LINE_HEIGHT * scale
-  }
-}
-
-function broken(line: string, columns: number): string[] {
-  const parts: string[] = []
-  for (let at = 0; at === 0 || at < line.length; at += columns) parts.push(line.slice(at, at + columns))
-  return parts
-}
-
-/** One character; what the font does not have is a question mark. */
-function stamp(
-  rows: Buffer,
-  { width, height }: ImageSize,
-  character: string,
-  left: number,
-  top: number,
-  scale: number,
-): void {
-  const found = font.lookup.indexOf(character)
-  const first = (found === -1 ? font.lookup.indexOf('?') : found) * font.width
-  for (let column = 0; column < font.width; column += 1) {
-    const bits = font.fontData[first + column] ?? 0
-    for (let row = 0; row < font.height; row += 1) {
-      if (((bits >> row) & 1) === 0) continue
-      const x = left + column * scale
-      for (let y = top + row * scale; y < Math.min(top + (row + 1) * scale, height); y += 1) {
-        const start = y * (width + 1) + 1
-        rows.fill(INK, start + Math.min(x, width), start + Math.min(x + scale, width))
-      }
-    }
-  }
 }

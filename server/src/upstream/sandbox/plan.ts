@@ -1,5 +1,5 @@
 import type { ChatCall, ChatEvent, FinishReason, TokenUsage } from '../spec.ts'
-import { takeDirective, wrong } from './directive.ts'
+import { takeDirective, VIDEO_PARTS, wrong } from './directive.ts'
 import { countPromptTokens, lastUserIndex, replyTokens } from './reply.ts'
 import type { SandboxFailure, SandboxSettings } from './settings.ts'
 
@@ -21,6 +21,8 @@ export interface SandboxPlan {
 export function planOf(call: ChatCall, settings: SandboxSettings): SandboxPlan {
   const last = lastUserIndex(call.messages)
   const { directive, rest } = takeDirective(call.messages[last]?.content ?? '')
+  const other = VIDEO_PARTS.find((name) => Object.hasOwn(directive, name))
+  if (other !== undefined) throw wrong(`${other} is for videos`)
   const limit = call.maxTokens ?? Number.MAX_SAFE_INTEGER
 
   const reasoningWanted = directive.reasoning_tokens ?? 0

@@ -1,14 +1,22 @@
 import { beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { TurnedClock } from '../../../test/clock.ts'
+import { SILENCE } from '../../../test/silence.ts'
 import type { ChatCall, ChatEvent, UpstreamFailure } from '../spec.ts'
+import { createFilmWork } from './filmWork.ts'
 import { planOf } from './plan.ts'
 import { sandboxUpstream } from './sandbox.ts'
 import type { SandboxSettings } from './settings.ts'
 import { countTokens } from './tokens.ts'
 
-const AT_ONCE: SandboxSettings = { firstTokenMs: 0, tokensPerSecond: null, replyTokens: null }
+const AT_ONCE: SandboxSettings = {
+  firstTokenMs: 0,
+  tokensPerSecond: null,
+  replyTokens: null,
+  videoSecondsPerSecond: null,
+}
 
+const films = createFilmWork(SILENCE)
 let clock: TurnedClock
 beforeEach(() => {
   clock = new TurnedClock()
@@ -29,7 +37,7 @@ function start(call: ChatCall, settings = AT_ONCE, signal = new AbortController(
   const seen: Seen = { text: '', events: [], failure: null }
   const over = (async () => {
     try {
-      for await (const event of await sandboxUpstream({ name: 's', settings, clock }).chat(call, signal, 0)) {
+      for await (const event of await sandboxUpstream({ name: 's', settings, clock, films }).chat(call, signal, 0)) {
         seen.events.push(event)
         if (event.kind === 'text') seen.text += event.text
       }
@@ -90,7 +98,12 @@ test('every token is one event, counted exactly, and never more than max_tokens'
 })
 
 test('tokens come at the pace that is set', async () => {
-  const { seen, over } = start(ask('Hi'), { firstTokenMs: 200, tokensPerSecond: 10, replyTokens: 3 })
+  const { seen, over } = start(ask('Hi'), {
+    firstTokenMs: 200,
+    tokensPerSecond: 10,
+    replyTokens: 3,
+    videoSecondsPerSecond: null,
+  })
   await clock.turn(199)
   expect(seen.events).toHaveLength(0)
   await clock.turn(1)
@@ -106,7 +119,12 @@ test('tokens come at the pace that is set', async () => {
 test('a directive goes before the settings', async () => {
   const asked =
     '[[sandbox tokens=2 first_token_ms=0 tokens_per_second=0 prompt_tokens=1000 cached_tokens=200 finish=content_filter]]'
-  const { events } = await run(ask(asked), { firstTokenMs: 60_000, tokensPerSecond: 1, replyTokens: 50 })
+  const { events } = await run(ask(asked), {
+    firstTokenMs: 60_000,
+    tokensPerSecond: 1,
+    replyTokens: 50,
+    videoSecondsPerSecond: null,
+  })
   expect(events.map((event) => event.kind)).toEqual(['text', 'text', 'finish', 'usage'])
   expect(events.slice(2)).toEqual([
     { kind: 'finish', reason: 'content_filter' },

@@ -8,6 +8,8 @@ export interface SandboxSettings {
   readonly tokensPerSecond: number | null
   /** Tokens of every reply; null lets the reply be as long as its sentences are. */
   readonly replyTokens: number | null
+  /** Seconds of a clip that are made in a second; null: all at once. */
+  readonly videoSecondsPerSecond: number | null
   /** Every call fails so. */
   readonly failure?: SandboxFailure
 }

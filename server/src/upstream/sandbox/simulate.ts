@@ -1,6 +1,6 @@
 import type { Clock } from '../../kernel/time.ts'
 import { UpstreamFailure } from '../spec.ts'
-import { type Directive, takeDirective, wrong } from './directive.ts'
+import { type Directive, takeDirective, VIDEO_PARTS, wrong } from './directive.ts'
 import type { SandboxSettings } from './settings.ts'
 
 /** The parts of a directive that mean something where no tokens are generated. */
@@ -23,7 +23,7 @@ export async function simulate(
 ): Promise<{ readonly directive: Directive; readonly rest: string }> {
   const { directive, rest } = takeDirective(text)
   const other = Object.keys(directive).find((name) => !PARTS_WITHOUT_TOKENS.has(name))
-  if (other !== undefined) throw wrong(`${other} is for chat`)
+  if (other !== undefined) throw wrong(`${other} is for ${VIDEO_PARTS.includes(other) ? 'videos' : 'chat'}`)
   await wait(directive.first_token_ms ?? settings.firstTokenMs, clock, signal)
   const kind = directive.fail ?? settings.failure?.kind ?? null
   if (kind !== null) {
