@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 import { type Path, type Report, readDocument, type SettingsDocument } from './document.ts'
 import { ArtifactsShape, loadArtifacts } from './loadArtifacts.ts'
-import { loadModel } from './loadModel.ts'
+import { loadModel, type ModelContext } from './loadModel.ts'
 import { loadPlans } from './loadPlan.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
 import type { Surroundings } from './loadRemote.ts'
@@ -114,7 +114,8 @@ function loadFile(document: SettingsDocument, around: Surroundings): Settings | 
   const sections = isSection(top) ? top : {}
   const upstreams = loadUpstreams(sections['upstreams'], around, report)
   const ownedBy = read?.owned_by ?? DEFAULT_SETTINGS.ownedBy
-  const models = loadModels(sections['models'], { ownedBy, upstreams }, document)
+  const hasFfmpeg = around.programExists?.('ffmpeg') ?? false
+  const models = loadModels(sections['models'], { ownedBy, upstreams, hasFfmpeg }, document)
   const plans = loadPlans(sections['plans'], report, document.lineOf)
   if (read === null) return null
   const fixed = loadFixed(read, around, report)
@@ -148,11 +149,7 @@ function loadUpstreams(value: unknown, around: Surroundings, report: Report): Na
   return upstreams
 }
 
-function loadModels(
-  value: unknown,
-  context: { readonly ownedBy: string; readonly upstreams: NamedUpstreams },
-  document: SettingsDocument,
-): readonly Model[] | null {
+function loadModels(value: unknown, context: ModelContext, document: SettingsDocument): readonly Model[] | null {
   const { report } = document
   if (value === undefined) return null
   if (!Array.isArray(value)) {

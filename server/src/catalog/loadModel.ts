@@ -56,6 +56,8 @@ type ModelInput = z.infer<typeof ModelShape>
 export interface ModelContext {
   readonly ownedBy: string
   readonly upstreams: NamedUpstreams
+  /** Whether clips of other forms can be turned into mp4. */
+  readonly hasFfmpeg: boolean
 }
 
 /** Reads one entry of `models`, names of other models aside. Null where something was reported. */
@@ -108,6 +110,7 @@ function loadTier(
     active: model.status === 'active',
     contextTokens: model.context_length ?? 0,
     modality: model.modality,
+    hasFfmpeg: context.hasFfmpeg,
     maxOutputTokens: model.max_output_tokens,
   }
   const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)

@@ -11,6 +11,8 @@ export interface Surroundings {
   /** What relative paths in the file start from: the file's own folder. */
   readonly directory: string
   fileExists(path: string): boolean
+  /** Whether a program of the machine is installed; left out: none is. */
+  programExists?(name: string): boolean
   /** Several processes serve: none may run a model itself. */
   readonly isShared?: boolean
 }

@@ -57,6 +57,7 @@ interface Needs {
   readonly active: boolean
   readonly contextTokens: number
   readonly modality: Modality
+  readonly hasFfmpeg: boolean
   /** As the file has it. */
   readonly maxOutputTokens: number | undefined
 }
@@ -98,6 +99,11 @@ export function loadTargets(
         'upstream',
         `the dialect '${upstream.dialect}' serves no ${needs.modality} models: name another upstream`,
       )
+    }
+    if (upstream?.dialect === 'sdcpp' && needs.modality === 'video' && !needs.hasFfmpeg) {
+      const reason =
+        "makes webm and avi, which ffmpeg turns into mp4: install it where the gateway runs ('apt-get install ffmpeg'), in its PATH"
+      reject(index, 'upstream', reason)
     }
     if (upstream && 'apiKey' in upstream && model === undefined) {
       reject(index, 'model', 'is missing: it must be the name that the upstream knows the model by')

@@ -66,7 +66,7 @@ export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], rea
   openai: ['chat', 'embedding', 'image', 'video'],
   anthropic: ['chat'],
   gemini: ['chat'],
-  sdcpp: ['image'],
+  sdcpp: ['image', 'video'],
   gguf: ['chat', 'embedding'],
   sandbox: ['chat', 'embedding', 'image', 'video'],
 }

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { type LoadedSettings, loadSettings } from '../catalog/load.ts'
 import type { Settings } from '../catalog/settings.ts'
 import type { SettingsSource } from '../catalog/watch.ts'
+import { findProgram } from '../io/program.ts'
 
 /** Variables by name, as `process.env` has them. */
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -31,7 +32,9 @@ export function settingsSource(
     },
     load: async (): Promise<LoadedSettings> => {
       const text = await readFile(path, 'utf8')
-      const loaded = loadSettings(text, { environment, directory: dirname(path), fileExists: existsSync, isShared })
+      const programExists = (name: string) => findProgram(name, environment['PATH']) !== null
+      const around = { environment, directory: dirname(path), fileExists: existsSync, programExists, isShared }
+      const loaded = loadSettings(text, around)
       return loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
     },
   }

@@ -1,5 +1,6 @@
 import type { RemoteUpstreamSettings, UpstreamSettings } from '../catalog/upstream.ts'
 import type { Http } from '../io/http.ts'
+import { findProgram } from '../io/program.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Clock } from '../kernel/time.ts'
 import { anthropicUpstream } from './anthropic/anthropic.ts'
@@ -74,14 +75,14 @@ function start(
     const { name, ...pace } = settings
     return { upstream: sandboxUpstream({ name, settings: pace, clock, films }), engine: null }
   }
-  const means = { http, clock, vectors }
+  const means = { http, clock, vectors, ffmpeg: findProgram('ffmpeg', environment['PATH']) }
   if (settings.dialect !== 'gguf') return { upstream: remoteUpstream(settings, means), engine: null }
   const { name, file, sequences, contextTokens } = settings
   const engine = startGguf({ file, sequences, contextTokens, environment, clock, log })
   return { upstream: engineUpstream(name, engine, means), engine }
 }
 
-type Means = Pick<UpstreamClientsOptions, 'http' | 'clock' | 'vectors'>
+type Means = Pick<UpstreamClientsOptions, 'http' | 'clock' | 'vectors'> & { readonly ffmpeg: string | null }
 
 function remoteUpstream(settings: RemoteUpstreamSettings, means: Means): Upstream {
   const { name, dialect, baseUrl, headers } = settings

@@ -8,10 +8,7 @@ const SETTINGS_TAG = 'sd_cpp_extra_args'
  * another is within the prompt. Throws a `rejected` UpstreamFailure for a prompt that tries to do so itself.
  */
 export function drawToSdcpp({ model, prompt, count, size }: DrawCall): string {
-  if (prompt.includes(SETTINGS_TAG)) {
-    const message = `The prompt must not hold '${SETTINGS_TAG}': say in words what is to be seen.`
-    throw new UpstreamFailure('rejected', 'the prompt holds settings of the server', false, null, message)
-  }
+  refuseSettings(prompt)
   return JSON.stringify({
     model,
     prompt: `${prompt}<${SETTINGS_TAG}>{"seed":-1}</${SETTINGS_TAG}>`,
@@ -19,4 +16,11 @@ export function drawToSdcpp({ model, prompt, count, size }: DrawCall): string {
     size: size === null ? undefined : `${size.width}x${size.height}`,
     output_format: 'png',
   })
+}
+
+/** Throws a `rejected` UpstreamFailure for a prompt that holds settings of the server. */
+export function refuseSettings(prompt: string): void {
+  if (!prompt.includes(SETTINGS_TAG)) return
+  const message = `The prompt must not hold '${SETTINGS_TAG}': say in words what is to be seen.`
+  throw new UpstreamFailure('rejected', 'the prompt holds settings of the server', false, null, message)
 }

@@ -6,6 +6,7 @@ import { type Upstream, UpstreamFailure } from '../spec.ts'
 import type { VectorWork } from '../vectors/work.ts'
 import { postForWhole, wholeHeaders } from '../whole.ts'
 import { drawToSdcpp } from './request.ts'
+import { sdcppVideo } from './video.ts'
 
 export interface SdcppUpstreamOptions {
   /** Its name in the settings file. */
@@ -15,26 +16,21 @@ export interface SdcppUpstreamOptions {
   /** For a proxy in front of it; null: nothing is sent. */
   readonly apiKey: string | null
   readonly extraHeaders: Readonly<Record<string, string>>
+  /** The path of ffmpeg; null where there is none. */
+  readonly ffmpeg: string | null
   readonly http: Http
   readonly clock: Clock
   readonly vectors: VectorWork
 }
 
-/** stable-diffusion.cpp's server: one model, one image at a time. */
-export function sdcppUpstream({
-  name,
-  baseUrl,
-  apiKey,
-  extraHeaders,
-  http,
-  clock,
-  vectors,
-}: SdcppUpstreamOptions): Upstream {
+/** stable-diffusion.cpp's server: one model, one image or video at a time. */
+export function sdcppUpstream(options: SdcppUpstreamOptions): Upstream {
+  const { name, baseUrl, apiKey, extraHeaders, http, clock, vectors } = options
   const headers = wholeHeaders(extraHeaders, apiKey)
   return {
     name,
     // The settings give it no chat models.
-    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images only', false)),
+    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images and videos only', false)),
     async draw(call, signal, connectMs, room) {
       const pieces = await postForWhole(http, clock, {
         url: `${baseUrl}/images/generations`,
@@ -49,5 +45,6 @@ export function sdcppUpstream({
       })
       return drawnFromWire(pieces, vectors)
     },
+    video: sdcppVideo(options),
   }
 }
