@@ -13,7 +13,8 @@ const ENVIRONMENT = {
 
 function load(text: string): LoadedSettings {
   const fileExists = (path: string) => path.endsWith('.gguf')
-  return loadSettings(text, { environment: ENVIRONMENT, directory: '/etc/tollgate', fileExists })
+  const readText = (path: string) => (path.endsWith('wan.json') ? '{"1":{"class_type":"T","text":"{{prompt}}"}}' : null)
+  return loadSettings(text, { environment: ENVIRONMENT, directory: '/etc/tollgate', fileExists, readText })
 }
 
 function problemsOf(text: string): string[] {

@@ -11,6 +11,8 @@ export interface Surroundings {
   /** What relative paths in the file start from: the file's own folder. */
   readonly directory: string
   fileExists(path: string): boolean
+  /** The text of a file of at most 1 MiB; null where there is none. Left out: there are none. */
+  readText?(path: string): string | null
   /** Whether a program of the machine is installed; left out: none is. */
   programExists?(name: string): boolean
   /** Several processes serve: none may run a model itself. */
@@ -73,6 +75,12 @@ const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
     pathShown: '/models',
     keyHeader: 'x-goog-api-key',
   },
+  comfyui: {
+    baseUrl: null,
+    path: /\/prompt\/*$/,
+    pathShown: '/prompt',
+    keyHeader: 'authorization',
+  },
   sdcpp: {
     baseUrl: null,
     path: /\/images\/generations\/*$/,
@@ -84,7 +92,7 @@ const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
 /** An upstream of a dialect over HTTP as it stands in the file. */
 export const RemoteShape = closed(
   {
-    dialect: z.enum(['openai', 'anthropic', 'gemini', 'sdcpp']),
+    dialect: z.enum(['openai', 'anthropic', 'gemini', 'sdcpp', 'comfyui']),
     base_url: z.string().optional(),
     api_key_env: variableName.optional(),
     headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })], HEADER_FORM)).optional(),

@@ -108,6 +108,9 @@ export function loadTargets(
     if (upstream && 'apiKey' in upstream && model === undefined) {
       reject(index, 'model', 'is missing: it must be the name that the upstream knows the model by')
     }
+    if (upstream && 'workflows' in upstream && model !== undefined && !Object.hasOwn(upstream.workflows, model)) {
+      reject(index, 'model', "has no workflow: add it under the upstream's 'workflows'")
+    }
     if (upstream?.dialect === 'gguf' && upstream.contextTokens < needs.contextTokens) {
       const reason = `gives each call ${upstream.contextTokens} tokens, and the model's context_length is ${needs.contextTokens}: lower that, or raise the upstream's context_tokens`
       reject(index, 'upstream', reason)

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import type { Path, Report } from './document.ts'
+import { ComfyuiShape, loadComfyui } from './loadComfyui.ts'
 import { loadRemote, RemoteShape, type Surroundings } from './loadRemote.ts'
 import { closed, nearest, readShape, whole } from './shape.ts'
 import { ENGINES_REFUSED, FAILURE_KINDS, GGUF_DEFAULTS, SANDBOX_DEFAULTS, type UpstreamSettings } from './upstream.ts'
@@ -10,6 +11,7 @@ const DIALECTS = {
   anthropic: RemoteShape,
   gemini: RemoteShape,
   sdcpp: RemoteShape,
+  comfyui: ComfyuiShape,
   gguf: closed({
     dialect: z.literal('gguf'),
     file: z.string().min(1),
@@ -61,6 +63,7 @@ export function loadUpstream(
     report([...path, 'file'], 'there is no such file: relative paths start from the folder of this settings file')
     return null
   }
+  if (dialect === 'comfyui') return loadComfyui(name, value, path, around, report)
   if (dialect !== 'sandbox') return loadRemote(name, value, path, around, report)
   const read = readShape(DIALECTS.sandbox, value, path, report)
   if (read === null) return null

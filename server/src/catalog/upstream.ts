@@ -1,7 +1,8 @@
 import type { Secret } from '../kernel/secret.ts'
+import type { Workflow } from './workflow.ts'
 
-/** The dialects that are spoken over HTTP: OpenAI's, Anthropic's Messages, Google's generateContent, stable-diffusion.cpp's. */
-export type RemoteDialect = 'openai' | 'anthropic' | 'gemini' | 'sdcpp'
+/** The dialects that are spoken over HTTP: OpenAI's, Anthropic's Messages, Google's generateContent, stable-diffusion.cpp's, ComfyUI's. */
+export type RemoteDialect = 'openai' | 'anthropic' | 'gemini' | 'sdcpp' | 'comfyui'
 
 /** A server that speaks one of them. */
 export interface RemoteUpstreamSettings {
@@ -13,6 +14,13 @@ export interface RemoteUpstreamSettings {
   readonly apiKey: Secret | null
   /** Additional headers, names in lower case. */
   readonly headers: Readonly<Record<string, Secret>>
+}
+
+/** A ComfyUI server. */
+export interface ComfyuiUpstreamSettings extends RemoteUpstreamSettings {
+  readonly dialect: 'comfyui'
+  /** By the names that targets have: what is run, with places for what a job asks for. */
+  readonly workflows: Readonly<Record<string, Workflow>>
 }
 
 /** A GGUF file run by a child process of ours. */
@@ -59,7 +67,11 @@ interface SandboxFailureSettings {
 }
 
 /** How an upstream is reached, as the settings say; its `name` is what targets refer to. */
-export type UpstreamSettings = RemoteUpstreamSettings | GgufUpstreamSettings | SandboxUpstreamSettings
+export type UpstreamSettings =
+  | RemoteUpstreamSettings
+  | ComfyuiUpstreamSettings
+  | GgufUpstreamSettings
+  | SandboxUpstreamSettings
 
 /** What each dialect can be asked for; whether a server of it does that is for the operator to know. */
 export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], readonly string[]>> = {
@@ -67,6 +79,7 @@ export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], rea
   anthropic: ['chat'],
   gemini: ['chat'],
   sdcpp: ['image', 'video'],
+  comfyui: ['video'],
   gguf: ['chat', 'embedding'],
   sandbox: ['chat', 'embedding', 'image', 'video'],
 }
@@ -116,5 +129,10 @@ function contentOf(upstream: UpstreamSettings): string {
   if (!('apiKey' in upstream)) return JSON.stringify(Object.entries(upstream).toSorted())
   const { name, dialect, baseUrl, apiKey } = upstream
   const headers = Object.entries(upstream.headers).map(([header, value]) => [header, value.reveal()])
-  return JSON.stringify([name, dialect, baseUrl, apiKey?.reveal() ?? null, headers.toSorted()])
+  return JSON.stringify([name, dialect, baseUrl, apiKey?.reveal() ?? null, headers.toSorted(), workflowsOf(upstream)])
+}
+
+/** Null for an upstream that has none. */
+function workflowsOf(upstream: UpstreamSettings): ComfyuiUpstreamSettings['workflows'] | null {
+  return 'workflows' in upstream ? upstream.workflows : null
 }

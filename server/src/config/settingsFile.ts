@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { type LoadedSettings, loadSettings } from '../catalog/load.ts'
@@ -33,9 +33,26 @@ export function settingsSource(
     load: async (): Promise<LoadedSettings> => {
       const text = await readFile(path, 'utf8')
       const programExists = (name: string) => findProgram(name, environment['PATH']) !== null
-      const around = { environment, directory: dirname(path), fileExists: existsSync, programExists, isShared }
+      const around = {
+        environment,
+        directory: dirname(path),
+        fileExists: existsSync,
+        readText,
+        programExists,
+        isShared,
+      }
       const loaded = loadSettings(text, around)
       return loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
     },
+  }
+}
+
+const TEXT_MOST_BYTES = 1 << 20
+
+function readText(path: string): string | null {
+  try {
+    return statSync(path).size <= TEXT_MOST_BYTES ? readFileSync(path, 'utf8') : null
+  } catch {
+    return null
   }
 }

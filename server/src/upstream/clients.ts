@@ -1,9 +1,10 @@
-import type { RemoteUpstreamSettings, UpstreamSettings } from '../catalog/upstream.ts'
+import type { ComfyuiUpstreamSettings, RemoteUpstreamSettings, UpstreamSettings } from '../catalog/upstream.ts'
 import type { Http } from '../io/http.ts'
 import { findProgram } from '../io/program.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Clock } from '../kernel/time.ts'
 import { anthropicUpstream } from './anthropic/anthropic.ts'
+import { comfyuiUpstream } from './comfyui/comfyui.ts'
 import { geminiUpstream } from './gemini/gemini.ts'
 import { type GgufEngine, startGguf } from './gguf/supervise.ts'
 import { openaiUpstream } from './openai/openai.ts'
@@ -84,7 +85,7 @@ function start(
 
 type Means = Pick<UpstreamClientsOptions, 'http' | 'clock' | 'vectors'> & { readonly ffmpeg: string | null }
 
-function remoteUpstream(settings: RemoteUpstreamSettings, means: Means): Upstream {
+function remoteUpstream(settings: RemoteUpstreamSettings | ComfyuiUpstreamSettings, means: Means): Upstream {
   const { name, dialect, baseUrl, headers } = settings
   const extraHeaders = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.reveal()]))
   const apiKey = settings.apiKey?.reveal() ?? null
@@ -99,6 +100,10 @@ function remoteUpstream(settings: RemoteUpstreamSettings, means: Means): Upstrea
     }
     case 'sdcpp':
       return sdcppUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
+    case 'comfyui': {
+      const workflows = 'workflows' in settings ? settings.workflows : {}
+      return comfyuiUpstream({ name, baseUrl, apiKey, extraHeaders, workflows, ...means })
+    }
     case 'anthropic':
       return anthropicUpstream({ name, baseUrl, apiKey, extraHeaders, ...means })
     case 'gemini':
