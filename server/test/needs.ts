@@ -17,6 +17,7 @@ const PROGRAMS: readonly Program[] = [
   { name: 'redis-server', debianPackage: 'redis-server', purpose: 'what processes share limits by', long: false },
   { name: 'ffmpeg', debianPackage: 'ffmpeg', purpose: 'makes clips and turns them into mp4', long: false },
   { name: 'pgbouncer', debianPackage: 'pgbouncer', purpose: 'a pooler in front of PostgreSQL', long: true },
+  { name: 'chromium', debianPackage: 'chromium', purpose: 'plays the clips', long: true },
   {
     name: 'python3',
     debianPackage: 'python3-venv',
