@@ -1,7 +1,7 @@
 import { InvalidOutput, type ReadRange } from './clip.ts'
 
-/** An hour at 60 frames a second has 216,000 frames; the parser keeps some 100 bytes for each. */
-const FRAMES_MOST = 250_000
+/** An hour at 60 frames a second has 216,000 frames, and 170,000 of sound; the parser keeps some 100 bytes for each. */
+const FRAMES_MOST = 500_000
 /** All tables of so many frames, at the 32 bytes that each may take. They are in memory while they are looked at. */
 const TABLES_MOST_BYTES = 8 << 20
 /** Boxes at the top of a file: a fragmented one of an hour has two for each of its fragments. */
