@@ -76,6 +76,7 @@ test('the example file is good, as it is and with everything in comments taken i
     'anthropic',
     'gemini',
     'painter',
+    'comfy',
     'local',
   ])
 })
