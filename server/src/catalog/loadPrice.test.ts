@@ -280,9 +280,9 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
     /targets: must name at least one target/,
   ],
   [
-    'an active video model',
+    'an active video model that says nothing of its length',
     fileWith('{ per_video_second_cents: 1 }', 'video').replace('coming_soon', 'active'),
-    /parameters: must have 'seconds' with 'default' and 'max'/,
+    /parameters: must have 'seconds' with 'type: int' and its 'default'/,
   ],
   [
     'an economy tier of images',

@@ -7,6 +7,7 @@ import { TurnedClock } from '../../test/clock.ts'
 import { openFolderArtifacts } from '../io/artifacts/folder.ts'
 import type { Artifacts } from '../io/artifacts.ts'
 import { systemRandom } from '../io/random.ts'
+import { FRAMES_PER_SECOND, makeFilm } from '../upstream/sandbox/film.ts'
 import { InvalidOutput } from './clip.ts'
 import { measureSeconds } from './measure.ts'
 
@@ -88,6 +89,12 @@ function withoutPictures(bytes: Buffer): Buffer {
   const at = bytes.indexOf('mdat') - 4
   return Buffer.concat([bytes.subarray(0, at), Buffer.from([0, 0, 0, 8]), Buffer.from('mdat')])
 }
+
+test('of a clip of the sandbox it is what was asked for, of half of it nothing', async () => {
+  const bytes = await makeFilm({ lines: ['a toll gate'], size: { width: 160, height: 90 }, frames: 60, seed: 7 })
+  expect(await measure(bytes)).toBeCloseTo(60 / FRAMES_PER_SECOND, 3)
+  await expect(measure(bytes.subarray(0, bytes.byteLength >>> 1))).rejects.toBeInstanceOf(InvalidOutput)
+})
 
 test('what can not be read is no fault of the clip', async () => {
   const failing: Artifacts = { ...artifacts, read: () => Promise.reject(new Error('the disk is gone')) }
