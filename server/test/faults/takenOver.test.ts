@@ -16,9 +16,10 @@ const COST_MICROCENTS = 10n
 const KEY = '00000000-0000-4000-8000-00000000000c'
 const NO_FILES = {
   write: () => Promise.reject(new Error('no file is asked for')),
+  size: () => Promise.resolve(null),
   read: () => Promise.resolve(null),
   remove: () => Promise.resolve(),
-  list: () => Promise.resolve([]),
+  async *list() {},
 }
 
 const clock = new FastClock(Date.UTC(2030, 0, 15, 12))
@@ -41,7 +42,7 @@ function openProcess(slot: number, till: Till): { attempts: Attempts; till: Till
     slot,
     isAbandoned: () => Promise.resolve(true),
     dataKey,
-    folder: NO_FILES,
+    artifacts: NO_FILES,
   })
   return { attempts, till }
 }
