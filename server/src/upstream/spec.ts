@@ -165,6 +165,41 @@ export interface ImageSize {
  */
 export type Drawn = readonly Uint8Array<ArrayBuffer>[]
 
+/** A video to be made, validated, with the target's own model name. */
+export interface VideoCall {
+  readonly model: string
+  readonly prompt: string
+  /** Whole seconds, at least 1. */
+  readonly seconds: number
+  /** In pixels; null: the model's own. */
+  readonly size: ImageSize | null
+  /** Ours, one for each attempt: where an upstream lets clients name its jobs, the job is found again by it. */
+  readonly attemptId: string
+}
+
+/** What an upstream says of one of its jobs. `unknown`: it does not know it, or not any more. */
+export type VideoState =
+  | { readonly kind: 'waiting' }
+  /** `progress` from 0 to 100; null: it does not say. */
+  | { readonly kind: 'working'; readonly progress: number | null }
+  | { readonly kind: 'done' }
+  /** `detail` is for the operator's log. */
+  | { readonly kind: 'failed'; readonly code: 'upstream_error' | 'content_policy'; readonly detail: string }
+  | { readonly kind: 'unknown' }
+
+/** Jobs of an upstream that makes videos. All reject as `chat` does. */
+export interface VideoWork {
+  /** Resolves with the upstream's id of the job. */
+  submit(call: VideoCall, signal: AbortSignal, connectMs: number): Promise<string>
+  /** The id of the job of an attempt whose answer was lost; null: there is none. Absent: the upstream can't be asked that. */
+  find?(attemptId: string, signal: AbortSignal, connectMs: number): Promise<string | null>
+  look(jobId: string, signal: AbortSignal, connectMs: number): Promise<VideoState>
+  /** The mp4 of a job that is done, in pieces; throws UpstreamFailure where it breaks off. */
+  download(jobId: string, signal: AbortSignal, connectMs: number): Promise<AsyncIterable<Uint8Array>>
+  /** Ends the work as far as the upstream can; harmless when it is over. */
+  cancel(jobId: string, signal: AbortSignal, connectMs: number): Promise<void>
+}
+
 /** One server (or in-process engine) of one dialect. */
 export interface Upstream {
   /** Its name in the settings file. */
@@ -187,4 +222,6 @@ export interface Upstream {
    * itself refused the call.
    */
   draw?(call: DrawCall, signal: AbortSignal, connectMs: number, room: Room): Promise<Drawn>
+  /** Absent where the dialect makes no videos. */
+  readonly video?: VideoWork
 }
