@@ -43,6 +43,7 @@ export function parameterFaults(
     }
   }
   if (modality === 'image') faults.push(...imageFaults(descriptors))
+  if (modality === 'video') faults.push(...videoFaults(descriptors))
   const names = new Set<string>()
   for (const [index, descriptor] of descriptors.entries()) {
     const reason = names.has(descriptor.name) ? 'is declared twice: remove one' : descriptorFault(descriptor)
@@ -71,6 +72,27 @@ function imageFaults(descriptors: readonly DescriptorInput[]): Fault[] {
     if (reason !== null) faults.push({ at: ['parameters', index], reason })
   }
   return faults
+}
+
+function videoFaults(descriptors: readonly DescriptorInput[]): Fault[] {
+  const faults: Fault[] = []
+  for (const [index, descriptor] of descriptors.entries()) {
+    const reason = videoFault(descriptor)
+    if (reason !== null) faults.push({ at: ['parameters', index], reason })
+  }
+  return faults
+}
+
+function videoFault({ name, type, min, max, default: preset, enum: sizes }: DescriptorInput): string | null {
+  if (name === 'size') {
+    if (type === 'enum' && sizes?.every((size) => SIZE.test(size)) === true) return null
+    return "must have 'type: enum', and 'enum' must list sizes such as '1280x720'"
+  }
+  if (name !== 'seconds') return 'videos take seconds and size: remove this one'
+  if (type !== 'int') return "must have 'type: int'"
+  if (preset === undefined) return "must have a 'default': the length of a video that is asked for without one"
+  if (min !== undefined && min < 1) return "'min' must be at least 1"
+  return max === undefined ? "must have a 'max': the longest video that is taken on" : null
 }
 
 function descriptorFault({ type, default: preset, enum: choices, min, max }: DescriptorInput): string | null {

@@ -1,0 +1,43 @@
+import type { ChatTarget } from '../../routing/attempt.ts'
+import type { VideoDependencies } from '../dependencies.ts'
+import { LEASE_MS } from '../lease.ts'
+import { submissionAt, targetsOf } from '../submit.ts'
+import type { Video } from '../video.ts'
+import { lockQueue, noteTurn, takeNext } from './store.ts'
+
+const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
+
+/** A job whose turn has come, and the targets that are asked for it, the one that is written down first. */
+export interface Started {
+  readonly video: Video
+  readonly targets: readonly ChatTarget[]
+}
+
+/**
+ * Takes up jobs of a model whose turn it is: one of each organization that waits, in turn, as many as may be under way
+ * beside the others and at most `most`. What it gives is written down, and nobody else's.
+ */
+export async function startNext(dependencies: VideoDependencies, model: string, most: number): Promise<Started[]> {
+  const { database, clock, catalog } = dependencies
+  const found = catalog().find(model)
+  const running = found.kind === 'found' ? found.model.video : undefined
+  const targets = targetsOf(dependencies, model)
+  const [first] = targets
+  if (running === undefined || first === undefined) return []
+  return database.transaction(async (tx) => {
+    const queue = await lockQueue(tx, model, clock.now())
+    if (queue === null) return []
+    const started: Started[] = []
+    const room = Math.min(running.concurrency - queue.underWay, most)
+    let last = queue.lastOrganizationId
+    while (started.length < room) {
+      const taking = { submission: submissionAt(dependencies, first), leasedUntilMs: clock.now() + LEASE_MS }
+      const video = (await takeNext(tx, model, last, taking)) ?? (await takeNext(tx, model, LOWEST_UUID, taking))
+      if (video === null) break
+      started.push({ video, targets })
+      last = video.organizationId
+    }
+    if (started.length > 0) await noteTurn(tx, model, last)
+    return started
+  })
+}
