@@ -46,7 +46,10 @@ import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
 import { Health } from './routing/health.ts'
 import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
+import type { Upstream } from './upstream/spec.ts'
 import { createVectorWork } from './upstream/vectors/work.ts'
+import type { VideoDependencies } from './videos/dependencies.ts'
+import { runVideos } from './videos/run.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
 
 export interface AppOptions {
@@ -60,8 +63,15 @@ export interface AppOptions {
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
+  readonly videos: VideoParts
   /** Serving can't go on. */
   readonly onFatal: (reason: string) => void
+}
+
+/** What videos need of others. */
+export type VideoParts = Pick<VideoDependencies, 'artifacts' | 'measureSeconds' | 'publish'> & {
+  /** In tests: upstreams that make videos as a script tells them. */
+  readonly dress?: (upstream: Upstream) => Upstream
 }
 
 export interface App {
@@ -111,6 +121,8 @@ export async function createApp(options: AppOptions): Promise<App> {
   const memory = new ByteBudget(LARGE_ANSWERS_BYTES, LARGE_ANSWERS_WAITING)
   const vectors = createVectorWork(log)
   const clients = createUpstreamClients({ http, clock, log, vectors, environment: config.environment() })
+  const { dress = (upstream: Upstream) => upstream, ...videoParts } = options.videos
+  const clientFor: ClientFor = (settings) => dress(clients.clientFor(settings))
   const catalog = await startLiveCatalog({
     clock,
     log,
@@ -136,7 +148,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
     waitingRefills: () => writer.waitingRefills,
     waitingTokenCounts: () => tokenCounter.waiting,
-    targets: () => healthOf(catalog.current(), clients.clientFor, health),
+    targets: () => healthOf(catalog.current(), clientFor, health),
     largeAnswerBytes: () => memory.takenBytes,
     waitingLargeAnswers: () => memory.waiting,
     isLimitStoreAway: () => limits.isStoreAway(),
@@ -215,10 +227,28 @@ export async function createApp(options: AppOptions): Promise<App> {
     catalog: () => catalog.current(),
     health,
     random: () => fractionOf(random(4)),
-    targets: (served: Served) => targetsOf(served, catalog.current(), clients.clientFor),
+    targets: (served: Served) => targetsOf(served, catalog.current(), clientFor),
     metrics,
     ...(telemetry === null ? {} : { telemetry }),
   }
+  const videos: VideoDependencies = {
+    ...videoParts,
+    database,
+    clock,
+    random,
+    log,
+    money,
+    catalog: () => catalog.current(),
+    targets: paid.targets,
+    upstream(name) {
+      const settings = catalog.current().upstreams.get(name)
+      return settings === undefined ? null : clientFor(settings)
+    },
+    health,
+    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
+    onNoticed: courier.wake,
+  }
+  const videoRunner = runVideos(videos)
   const handle = createRouter({
     edge: {
       clock,
@@ -244,6 +274,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     chat: { ...paid, tokenCounter },
     images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
+    videos: { ...videos, wake: videoRunner.wake },
     database,
   })
 
@@ -259,6 +290,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     courier,
     attempts,
     folder,
+    videos,
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })
@@ -288,6 +320,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
     async close() {
       stopWorkers()
+      await videoRunner.stop()
       limits.close()
       catalog.close()
       await Promise.all([

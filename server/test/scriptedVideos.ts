@@ -1,3 +1,4 @@
+import type { Artifacts } from '../src/io/artifacts.ts'
 import { UpstreamFailure, type VideoCall, type VideoState, type VideoWork } from '../src/upstream/spec.ts'
 
 /** A job of the scripted upstream. */
@@ -92,6 +93,14 @@ async function* pieces(bytes: Uint8Array | null) {
 }
 
 /** What stands for a file of so many seconds in tests that are not about files. */
-export function testVideo(seconds: number): Uint8Array {
+export function testVideo(seconds: number): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(`mp4 of ${seconds} seconds`)
+}
+
+/** The seconds that a test's file says it has. */
+export async function measureTestVideo(artifacts: Artifacts, name: string, bytes: number): Promise<number> {
+  const stream = await artifacts.read(name, 0, bytes - 1)
+  const seconds = /^mp4 of ([\d.]+) seconds$/.exec(await new Response(stream).text())?.[1]
+  if (seconds === undefined) throw new Error('this is no mp4')
+  return Number(seconds)
 }

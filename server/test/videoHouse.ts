@@ -18,7 +18,7 @@ import type { VideoDependencies } from '../src/videos/dependencies.ts'
 import { findVideo } from '../src/videos/store.ts'
 import type { Video } from '../src/videos/video.ts'
 import { type House, openHouse, openTill, type Till } from './moneyHouse.ts'
-import { type ScriptedVideos, scriptVideos } from './scriptedVideos.ts'
+import { measureTestVideo, type ScriptedVideos, scriptVideos } from './scriptedVideos.ts'
 import { SILENCE } from './silence.ts'
 import { openTestArtifacts } from './testArtifacts.ts'
 
@@ -146,12 +146,4 @@ function videoModel({ concurrency = 4, deadlineMs = 600_000 }: VideoHouseOptions
     serverless: tierOf('serverless', VIDEO_PRICE, [{ upstream: 'scripted', model: 'film' }]),
     economy: null,
   }
-}
-
-/** The seconds that a test's file says it has. */
-export async function measureTestVideo(artifacts: Artifacts, name: string, bytes: number): Promise<number> {
-  const stream = await artifacts.read(name, 0, bytes - 1)
-  const seconds = /^mp4 of ([\d.]+) seconds$/.exec(await new Response(stream).text())?.[1]
-  if (seconds === undefined) throw new Error('this is no mp4')
-  return Number(seconds)
 }

@@ -66,7 +66,7 @@ export const SERVED_MODALITIES: Readonly<Record<UpstreamSettings['dialect'], rea
   gemini: ['chat'],
   sdcpp: ['image'],
   gguf: ['chat', 'embedding'],
-  sandbox: ['chat', 'embedding', 'image'],
+  sandbox: ['chat', 'embedding', 'image', 'video'],
 }
 
 /** Deadlines of one attempt at one target, in milliseconds. */

@@ -1,5 +1,7 @@
 /** A job that makes a video: its states, and what leads from one to the next. */
 
+import { refusal } from '../kernel/errors.ts'
+
 export const STATUSES = ['queued', 'submitting', 'in_progress', 'completed', 'failed', 'cancelled', 'expired'] as const
 
 /**
@@ -111,3 +113,6 @@ export function ofArtifact(name: string): { readonly id: string; readonly attemp
   const [, id, attempt] = /^video-([0-9a-f-]{36})-(\d{1,9})\.mp4/.exec(name) ?? []
   return id === undefined ? null : { id, attempt: Number(attempt) }
 }
+
+/** Another organization's are no different from none. */
+export const NO_SUCH_VIDEO = refusal('not_found', 'There is no video of this id: GET /v1/videos lists yours.')

@@ -1,6 +1,6 @@
 import { MICROCENTS_PER_CENT } from '../kernel/money.ts'
 import { SECOND_MS } from '../kernel/time.ts'
-import type { Video, VideoStatus } from './video.ts'
+import type { Video, VideoError, VideoStatus } from './video.ts'
 
 export type WireStatus = Exclude<VideoStatus, 'submitting'>
 
@@ -17,7 +17,7 @@ export interface VideoJob {
   readonly completed_at: number | null
   readonly expires_at: number | null
   readonly cost_cents: number | null
-  readonly error: string | null
+  readonly error: VideoError | null
 }
 
 /** What a job's state is called outside. A file whose time is over is gone, whether or not somebody has removed it yet. */

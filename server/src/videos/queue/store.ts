@@ -91,3 +91,37 @@ export async function readFailures(db: Queryable, model: string): Promise<number
   const rows = await db.query<{ failures: number }>('select failures from video_queues where model = $1', [model])
   return rows[0]?.failures ?? 0
 }
+
+/** Jobs of the same organization and model before one, and organizations that wait for the model; neither beyond its most. */
+export async function readAhead(
+  db: Queryable,
+  { id, organizationId, model }: Video,
+  aheadMost: number,
+  organizationsMost: number,
+): Promise<{ readonly ahead: number; readonly organizations: number }> {
+  const rows = await db.query<{ ahead: bigint; organizations: bigint }>(
+    `with recursive waiting as (
+       (select organization_id from videos where model = $1 and status = 'queued' order by organization_id limit 1)
+       union all
+       select (select v.organization_id from videos v where v.model = $1 and v.status = 'queued'
+           and v.organization_id > w.organization_id order by v.organization_id limit 1)
+       from waiting w where w.organization_id is not null
+     )
+     select (select count(*) from (select from videos where model = $1 and organization_id = $2::uuid
+         and status = 'queued' and id < $3::uuid limit $4::integer) a) as ahead,
+       (select count(*) from (select organization_id from waiting limit $5::integer) w
+         where organization_id is not null) as organizations`,
+    [model, organizationId, id, aheadMost, organizationsMost],
+  )
+  return { ahead: Number(rows[0]?.ahead ?? 0n), organizations: Math.max(Number(rows[0]?.organizations ?? 0n), 1) }
+}
+
+/** How long the last jobs of a model took from their start to their completion, in seconds. */
+export async function readRecentSeconds(db: Queryable, model: string, most: number): Promise<number[]> {
+  const rows = await db.query<{ seconds: number }>(
+    `select extract(epoch from completed_at - started_at)::float8 as seconds from videos
+     where model = $1 and completed_at is not null order by completed_at desc limit $2::integer`,
+    [model, most],
+  )
+  return rows.map(({ seconds }) => seconds)
+}
