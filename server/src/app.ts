@@ -63,7 +63,8 @@ export interface AppOptions {
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
-  readonly videos: VideoParts
+  /** Left out, videos are not enabled on this server. */
+  readonly videos?: VideoParts
   /** Serving can't go on. */
   readonly onFatal: (reason: string) => void
 }
@@ -121,7 +122,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const memory = new ByteBudget(LARGE_ANSWERS_BYTES, LARGE_ANSWERS_WAITING)
   const vectors = createVectorWork(log)
   const clients = createUpstreamClients({ http, clock, log, vectors, environment: config.environment() })
-  const { dress = (upstream: Upstream) => upstream, ...videoParts } = options.videos
+  const dress = options.videos?.dress ?? ((upstream: Upstream) => upstream)
   const clientFor: ClientFor = (settings) => dress(clients.clientFor(settings))
   const catalog = await startLiveCatalog({
     clock,
@@ -231,24 +232,27 @@ export async function createApp(options: AppOptions): Promise<App> {
     metrics,
     ...(telemetry === null ? {} : { telemetry }),
   }
-  const videos: VideoDependencies = {
-    ...videoParts,
-    database,
-    clock,
-    random,
-    log,
-    money,
-    catalog: () => catalog.current(),
-    targets: paid.targets,
-    upstream(name) {
-      const settings = catalog.current().upstreams.get(name)
-      return settings === undefined ? null : clientFor(settings)
-    },
-    health,
-    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
-    onNoticed: courier.wake,
-  }
-  const videoRunner = runVideos(videos)
+  const videos: VideoDependencies | null =
+    options.videos === undefined
+      ? null
+      : {
+          ...options.videos,
+          database,
+          clock,
+          random,
+          log,
+          money,
+          catalog: () => catalog.current(),
+          targets: paid.targets,
+          upstream(name) {
+            const settings = catalog.current().upstreams.get(name)
+            return settings === undefined ? null : clientFor(settings)
+          },
+          health,
+          lowBalanceMicrocents: fixed.lowBalanceMicrocents,
+          onNoticed: courier.wake,
+        }
+  const videoRunner = videos === null ? null : runVideos(videos)
   const handle = createRouter({
     edge: {
       clock,
@@ -274,7 +278,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     chat: { ...paid, tokenCounter },
     images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
-    videos: { ...videos, wake: videoRunner.wake },
+    videos: videos === null || videoRunner === null ? null : { ...videos, wake: videoRunner.wake },
     database,
   })
 
@@ -320,7 +324,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
     async close() {
       stopWorkers()
-      await videoRunner.stop()
+      await videoRunner?.stop()
       limits.close()
       catalog.close()
       await Promise.all([

@@ -33,7 +33,8 @@ export interface WorkerDependencies {
   readonly attempts: Attempts
   /** Where the larger of the kept answers are. */
   readonly folder: Folder
-  readonly videos: VideoDependencies
+  /** Null: videos are not enabled. */
+  readonly videos: VideoDependencies | null
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -65,7 +66,10 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
       (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, folder }, isStopping),
     ],
   ])
-  const stopFiles = startRound(clock, log, [['files of videos', (isStopping) => sweepFiles(videos, isStopping)]])
+  const stopFiles =
+    videos === null
+      ? () => {}
+      : startRound(clock, log, [['files of videos', (isStopping) => sweepFiles(videos, isStopping)]])
   const retention: Step[] =
     retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
   const stopBooks = startRound(clock, log, [

@@ -33,8 +33,8 @@ export interface VideoHouse extends House {
   /** What one process works with. */
   process(more?: Partial<VideoDependencies>): VideoDependencies & { readonly money: Till }
   /** A job that must be accepted. */
-  create(organizationId: string, seconds?: number): Promise<Video>
-  find(video: Video): Promise<Video>
+  create(organizationId: string, seconds?: number, prompt?: string): Promise<Video>
+  find(video: Pick<Video, 'id' | 'organizationId'>): Promise<Video>
   files(): Promise<string[]>
   events(id: string): Promise<string[]>
   /** All that the verification of the books finds, and what does not balance. */
@@ -99,8 +99,8 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
     artifacts,
     served,
     process: processOf,
-    async create(organizationId, seconds = 4) {
-      const request = { prompt: 'a cat on a mat', seconds, size: null }
+    async create(organizationId, seconds = 4, prompt = 'a cat on a mat') {
+      const request = { prompt, seconds, size: null }
       const made = await createVideo(front, { organizationId, keyId: KEY }, served, request)
       if (!made.ok) throw new Error(made.refusal.message)
       return made.value

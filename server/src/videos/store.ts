@@ -180,10 +180,13 @@ export async function noteLooked(
   )
 }
 
-/** An upstream took a job that was over meanwhile: notes which, to be cancelled there. */
+/**
+ * An upstream took a job that was over meanwhile: notes which, to be cancelled there. A new attempt, so that who has looked
+ * for it in vain at that moment does not write that nothing is left to do.
+ */
 export async function noteStray(db: Queryable, id: string, submission: string, job: string, nowMs: number) {
   await db.query(
-    `update videos set upstream_job = $3, due_at = $4::timestamptz
+    `update videos set upstream_job = $3, attempt = attempt + 1, due_at = $4::timestamptz
      where id = $1::uuid and submission = $2::uuid and status in ('cancelled', 'failed') and upstream_job is null`,
     [id, submission, job, toTimestamp(nowMs)],
   )
