@@ -3,33 +3,29 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CHAT_DEFAULTS, createCatalog, type Model, type Served, tierOf } from '../src/catalog/model.ts'
+import type { Served } from '../src/catalog/model.ts'
 import { priceToJson } from '../src/catalog/price.ts'
-import { DEFAULT_DEADLINES } from '../src/catalog/upstream.ts'
 import type { Artifacts } from '../src/io/artifacts.ts'
-import { systemRandom } from '../src/io/random.ts'
 import type { Clock } from '../src/kernel/time.ts'
 import { verifyAll } from '../src/money/ledger/verifyAll.ts'
 import { storePriceVersion } from '../src/money/store.ts'
-import { Health } from '../src/routing/health.ts'
-import type { Upstream } from '../src/upstream/spec.ts'
 import { createVideo } from '../src/videos/create.ts'
 import type { VideoDependencies } from '../src/videos/dependencies.ts'
 import { findVideo } from '../src/videos/store.ts'
 import type { Video } from '../src/videos/video.ts'
-import { type House, openHouse, openTill, type Till } from './moneyHouse.ts'
-import { measureTestVideo, type ScriptedVideos, scriptVideos } from './scriptedVideos.ts'
-import { SILENCE } from './silence.ts'
+import { type House, openHouse, type Till } from './moneyHouse.ts'
+import { type ScriptedVideos, scriptVideos } from './scriptedVideos.ts'
 import { openTestArtifacts } from './testArtifacts.ts'
+import { VIDEO_PRICE, type VideoModelOptions, videoModel, videoProcess } from './videoProcess.ts'
 
-/** 7 cents and a bit a second, so that rounding shows. */
-export const VIDEO_PRICE = { kind: 'video_second', perSecondMicrocents: 7_300_000n, perVideoMicrocents: null } as const
 const KEY = '00000000-0000-4000-8000-000000000001'
 
 export interface VideoHouse extends House {
   readonly upstream: ScriptedVideos
   readonly artifacts: Artifacts & { failing: boolean }
   readonly served: Served
+  /** Where its files are. */
+  readonly folder: string
   /** What one process works with. */
   process(more?: Partial<VideoDependencies>): VideoDependencies & { readonly money: Till }
   /** A job that must be accepted. */
@@ -42,9 +38,7 @@ export interface VideoHouse extends House {
   close(): Promise<void>
 }
 
-export interface VideoHouseOptions {
-  readonly concurrency?: number
-  readonly deadlineMs?: number
+export interface VideoHouseOptions extends VideoModelOptions {
   readonly finds?: boolean
 }
 
@@ -58,39 +52,10 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
   const model = videoModel(options)
   const served = { model, tier: model.serverless }
   await storePriceVersion(database, served.tier.priceHash, priceToJson(VIDEO_PRICE), clock.now())
-  const catalog = createCatalog([model], [], DEFAULT_DEADLINES)
-  const client: Upstream = {
-    name: 'scripted',
-    chat: () => Promise.reject(new Error('it makes videos only')),
-    video: upstream,
-  }
   let slots = 0
   const processOf: VideoHouse['process'] = (more = {}) => {
     slots += 1
-    return {
-      database,
-      clock,
-      random: systemRandom(),
-      log: SILENCE,
-      catalog: () => catalog,
-      targets: () => [{ upstream: client, model: 'film' }],
-      upstream: (name) => (name === 'scripted' ? client : null),
-      health: new Health(clock, 5),
-      artifacts,
-      measureSeconds: measureTestVideo,
-      async publish(tx, event) {
-        await tx.query('insert into test_events values ($1::uuid, $2, $3::uuid, $4::text::jsonb)', [
-          event.id,
-          event.type,
-          event.organizationId,
-          JSON.stringify(event.data),
-        ])
-      },
-      lowBalanceMicrocents: 0n,
-      onNoticed: () => {},
-      ...more,
-      money: openTill(database, slots, clock),
-    }
+    return videoProcess({ database, clock, artifacts, work: upstream, model, slot: slots }, more)
   }
   const front = processOf()
   return {
@@ -98,6 +63,7 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
     upstream,
     artifacts,
     served,
+    folder,
     process: processOf,
     async create(organizationId, seconds = 4, prompt = 'a cat on a mat') {
       const request = { prompt, seconds, size: null }
@@ -127,23 +93,5 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
       await house.drop()
       await rm(folder, { recursive: true, force: true })
     },
-  }
-}
-
-function videoModel({ concurrency = 4, deadlineMs = 600_000 }: VideoHouseOptions): Model {
-  return {
-    ...CHAT_DEFAULTS,
-    id: 'svc/film',
-    modality: 'video',
-    aliases: [],
-    ownedBy: 'svc',
-    author: null,
-    contextTokens: 0,
-    maxOutputTokens: 0,
-    supportedParameters: [],
-    parameters: [{ name: 'seconds', type: 'int', default: 4, min: 1, max: 60 }],
-    video: { concurrency, deadlineMs },
-    serverless: tierOf('serverless', VIDEO_PRICE, [{ upstream: 'scripted', model: 'film' }]),
-    economy: null,
   }
 }
