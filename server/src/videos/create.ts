@@ -10,7 +10,7 @@ import { readBalance } from '../money/balance.ts'
 import { setAside } from '../money/holds/hold.ts'
 import { priceVideo } from '../money/pricing.ts'
 import type { VideoDependencies } from './dependencies.ts'
-import { openQueue } from './queue/store.ts'
+import { enterQueue } from './queue/pace.ts'
 import type { VideoRequest } from './request.ts'
 import { insertVideo, type NewVideo } from './store.ts'
 import { LAPSE_MS, type Video } from './video.ts'
@@ -86,7 +86,7 @@ function tryCreate(
   return database.transaction(async (tx) => {
     const { id, organizationId } = job
     if (!(await setAside(tx, { id, organizationId, microcents: heldMicrocents }))) return null
-    await openQueue(tx, job.model)
+    await enterQueue(tx, job.model)
     const video = await insertVideo(tx, job)
     for (const ride of (await keep?.(video)) ?? []) await ride(tx)
     return video

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { FastClock } from '../../test/moneyHouse.ts'
-import { testVideo } from '../../test/scriptedVideos.ts'
+import { type Taking, testVideo } from '../../test/scriptedVideos.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { systemRandom } from '../io/random.ts'
 import { readFigures } from '../money/accounts/figures.ts'
@@ -86,7 +86,7 @@ describe('a job', () => {
   test('that nobody takes waits for its turn, and has it as soon as somebody does', async () => {
     const organization = await house.organization(100n * CENT)
     const asked = house.upstream.asked
-    house.upstream.taking = () => (house.upstream.asked < asked + 4 ? 'busy' : 'taken')
+    house.upstream.taking = (): Taking => (house.upstream.asked < asked + 4 ? 'busy' : 'taken')
     const created = await house.create(organization, 4)
     await until(created, 'completed')
     expect(house.upstream.asked).toBe(asked + 4)
@@ -110,8 +110,8 @@ describe('a job', () => {
   })
 
   test.each([
-    ['no video', () => new Uint8Array(30), 'invalid_output'],
-    ['broken off each time', () => null, 'upstream_error'],
+    ['no video', (): Uint8Array | null => new Uint8Array(30), 'invalid_output'],
+    ['broken off each time', (): Uint8Array | null => null, 'upstream_error'],
   ] as const)('whose file is %s has failed, and leaves none', async (_, sending, error) => {
     const organization = await house.organization(100n * CENT)
     house.upstream.sending = sending
@@ -179,10 +179,10 @@ test('each organization has its turn, however many jobs another has waiting; no 
   for (let count = 0; count < 20; count += 1) made.push(await house.create(crowd, 1, 'crowd'))
   made.push(await house.create(few, 1, 'few'))
   for (const video of made) {
-    const [row] = await house.database.query<{ count: bigint }>(
+    const rows = await house.database.query<{ count: bigint }>(
       `select count(*) from videos where status in ('submitting', 'in_progress')`,
     )
-    most = Math.max(most, Number(row?.count))
+    most = Math.max(most, Number(rows[0]?.count))
     await until(video, 'completed')
   }
   expect(most).toBeLessThanOrEqual(4)

@@ -17,7 +17,7 @@ const LOOK_LATEST_MS = 10 * SECOND_MS
 const MISSES_MOST = 3
 
 /** When a job is to be looked at again. */
-export function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, misses }: Video): number {
+function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, misses }: Video): number {
   const nowMs = clock.now()
   const tenthMs = (nowMs - (startedAtMs ?? nowMs)) / 10
   const waitMs = Math.max(tenthMs, LOOK_SOONEST_MS * 2 ** Math.min(misses, 5))

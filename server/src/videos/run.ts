@@ -5,8 +5,7 @@ import { removeFile, tellUpstream } from './clean.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { LEASE_MS, leased } from './lease.ts'
 import { look } from './look.ts'
-import { startNext } from './queue/start.ts'
-import { listWaiting } from './queue/store.ts'
+import { startNext, waitingModels } from './queue/start.ts'
 import { noteLooked, takeDue } from './store.ts'
 import { recover, submit } from './submit.ts'
 import { fail, lapse, retire } from './transitions.ts'
@@ -61,7 +60,7 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
     for (const video of await takeDueNow(dependencies, room())) {
       begin(video, (signal) => takeUp(dependencies, video, signal))
     }
-    for (const model of await listWaiting(dependencies.database, clock.now())) {
+    for (const model of await waitingModels(dependencies)) {
       if (room() <= 0) return
       for (const { video, targets } of await startNext(dependencies, model, room())) {
         begin(video, (signal) => submit(dependencies, video, targets, signal))

@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 /** Characters of a prompt: more than any model reads. */
 const PROMPT_MOST = 32_000
-export const LIMIT_MOST = 200
+const LIMIT_MOST = 200
 export const LIMIT_DEFAULT = 50
 
 const NOT_SECONDS = 'must be a whole number, at least 1'

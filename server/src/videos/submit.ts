@@ -1,5 +1,4 @@
 import { uuidV7 } from '../kernel/ids.ts'
-import { SECOND_MS } from '../kernel/time.ts'
 import type { ChatTarget } from '../routing/attempt.ts'
 import { asFailure } from '../routing/failure.ts'
 import { orderOf } from '../routing/order.ts'
@@ -7,14 +6,10 @@ import { UpstreamFailure } from '../upstream/spec.ts'
 import { findJob, parseSize, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { LEASE_MS } from './lease.ts'
-import { noteRefused, noteTaken, readFailures } from './queue/store.ts'
+import { slowDown, speedUp } from './queue/pace.ts'
 import { noteStray } from './store.ts'
 import { accept, fail, putBack, retarget } from './transitions.ts'
 import type { Submission, Video, VideoError } from './video.ts'
-
-/** After nobody would take a job; doubled each time. */
-const REFUSED_FIRST_MS = SECOND_MS
-const REFUSED_LONGEST_MS = 30 * SECOND_MS
 
 /** Targets of a model in the order in which they are asked now. */
 export function targetsOf(dependencies: VideoDependencies, model: string): readonly ChatTarget[] {
@@ -116,7 +111,7 @@ async function note(dependencies: VideoDependencies, video: Video, job: string):
   const { database, clock, reached } = dependencies
   const accepted = await accept(dependencies, video, job, clock.now())
   await reached?.('accepted')
-  if (accepted !== null) return noteTaken(database, video.model)
+  if (accepted !== null) return speedUp(dependencies, video.model)
   if (video.submission !== null) await noteStray(database, video.id, video.submission.id, job, clock.now())
 }
 
@@ -152,9 +147,5 @@ export async function recover(
 
 /** Nobody would take it: it waits for another turn, and so does everybody else who wants this model. */
 async function refuse(dependencies: VideoDependencies, video: Video): Promise<void> {
-  const { database, clock } = dependencies
-  if ((await putBack(dependencies, video)) === null) return
-  const failures = await readFailures(database, video.model)
-  const waitMs = Math.min(REFUSED_FIRST_MS * 2 ** Math.min(failures, 10), REFUSED_LONGEST_MS)
-  await noteRefused(database, video.model, clock.now() + waitMs)
+  if ((await putBack(dependencies, video)) !== null) await slowDown(dependencies, video.model)
 }

@@ -3,7 +3,7 @@ import type { VideoDependencies } from '../dependencies.ts'
 import { LEASE_MS } from '../lease.ts'
 import { submissionAt, targetsOf } from '../submit.ts'
 import type { Video } from '../video.ts'
-import { lockQueue, noteTurn, takeNext } from './store.ts'
+import { listWaiting, lockQueue, noteTurn, takeNext } from './store.ts'
 
 const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
 
@@ -11,6 +11,11 @@ const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
 export interface Started {
   readonly video: Video
   readonly targets: readonly ChatTarget[]
+}
+
+/** Models for which jobs wait and may be started. */
+export function waitingModels({ database, clock }: VideoDependencies): Promise<string[]> {
+  return listWaiting(database, clock.now())
 }
 
 /**

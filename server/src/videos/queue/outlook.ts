@@ -1,11 +1,11 @@
-import { DEFAULT_VIDEO_RUNNING } from '../catalog/model.ts'
-import { SECOND_MS } from '../kernel/time.ts'
-import type { VideoDependencies } from './dependencies.ts'
-import { readAhead, readRecentSeconds } from './queue/store.ts'
-import type { Video } from './video.ts'
+import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
+import { SECOND_MS } from '../../kernel/time.ts'
+import type { VideoDependencies } from '../dependencies.ts'
+import type { Video } from '../video.ts'
+import { readAhead, readRecentSeconds } from './store.ts'
 
 /** Jobs and organizations beyond these are not counted: the answer would be of no use, and the count not free. */
-export const AHEAD_MOST = 1_000
+const AHEAD_MOST = 1_000
 const OTHERS_MOST = 50
 /** Jobs of the model that the range is made of, and the least that say anything. */
 const RECENT_MOST = 20
