@@ -181,13 +181,17 @@ export async function noteLooked(
 }
 
 /**
- * An upstream took a job that was over meanwhile: notes which, to be cancelled there. A new attempt, so that who has looked
- * for it in vain at that moment does not write that nothing is left to do.
+ * An upstream has taken what was sent to it as `submission`, and whoever sent it has lost the job meanwhile. What it says is
+ * true all the same: a job that is still being looked for is in progress by it, one that is over is to be cancelled there.
+ * A new attempt, so that who has looked for it in vain at that moment does not write what follows from that.
  */
-export async function noteStray(db: Queryable, id: string, submission: string, job: string, nowMs: number) {
+export async function noteKnown(db: Queryable, id: string, submission: string, job: string, nowMs: number) {
   await db.query(
-    `update videos set upstream_job = $3, attempt = attempt + 1, due_at = $4::timestamptz
-     where id = $1::uuid and submission = $2::uuid and status in ('cancelled', 'failed') and upstream_job is null`,
+    `update videos set upstream_job = $3, attempt = attempt + 1, due_at = $4::timestamptz,
+       started_at = case when status = 'submitting' then $4::timestamptz else started_at end,
+       status = case when status = 'submitting' then 'in_progress' else status end
+     where id = $1::uuid and submission = $2::uuid and status in ('submitting', 'cancelled', 'failed')
+       and upstream_job is null`,
     [id, submission, job, toTimestamp(nowMs)],
   )
 }

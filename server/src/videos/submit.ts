@@ -7,7 +7,7 @@ import { findJob, parseSize, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { LEASE_MS } from './lease.ts'
 import { slowDown, speedUp } from './queue/pace.ts'
-import { noteStray } from './store.ts'
+import { noteKnown } from './store.ts'
 import { accept, fail, putBack, retarget } from './transitions.ts'
 import type { Submission, Video, VideoError } from './video.ts'
 
@@ -106,13 +106,13 @@ function isSurelyNotTaken({ kind, mayFailOver, mayAskAgain }: UpstreamFailure): 
   return mayFailOver || mayAskAgain || kind === 'misconfigured'
 }
 
-/** The upstream has it: that is written down at once. A job that was over meanwhile is to be cancelled there. */
+/** The upstream has it: that is written down at once, also where the job is another's or over by now. */
 async function note(dependencies: VideoDependencies, video: Video, job: string): Promise<void> {
   const { database, clock, reached } = dependencies
   const accepted = await accept(dependencies, video, job, clock.now())
   await reached?.('accepted')
   if (accepted !== null) return speedUp(dependencies, video.model)
-  if (video.submission !== null) await noteStray(database, video.id, video.submission.id, job, clock.now())
+  if (video.submission !== null) await noteKnown(database, video.id, video.submission.id, job, clock.now())
 }
 
 const ERROR_OF: Partial<Record<UpstreamFailure['kind'], VideoError>> = { timeout: 'upstream_timeout' }
