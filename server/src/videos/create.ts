@@ -6,6 +6,7 @@ import { uuidV7 } from '../kernel/ids.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { SECOND_MS, sleep } from '../kernel/time.ts'
 import { readFigures } from '../money/accounts/figures.ts'
+import { WAITING_LIMIT } from '../money/admit.ts'
 import { readBalance } from '../money/balance.ts'
 import { setAside } from '../money/holds/hold.ts'
 import { priceVideo } from '../money/pricing.ts'
@@ -43,7 +44,7 @@ export async function createVideo(
   { model, tier }: Served,
   request: VideoRequest,
 ): Promise<Result<Video>> {
-  const { clock, random } = dependencies
+  const { clock, random, money } = dependencies
   const price = videoPriceOf(tier.price)
   const createdAtMs = clock.now()
   const job: NewVideo = {
@@ -63,10 +64,11 @@ export async function createVideo(
   for (;;) {
     const video = await tryCreate(dependencies, job, heldMicrocents, keep)
     if (video !== null) return ok(video)
-    if (clock.monotonicMs() >= deadlineMs || !(await mayComeBack(dependencies, organizationId, heldMicrocents))) {
-      return refused(SHORT)
-    }
+    const isWorthIt = clock.monotonicMs() < deadlineMs && money.waitingCalls < WAITING_LIMIT
+    if (!isWorthIt || !(await mayComeBack(dependencies, organizationId, heldMicrocents))) return refused(SHORT)
+    money.waitingCalls += 1
     await sleep(clock, POLL_MS)
+    money.waitingCalls -= 1
   }
 }
 

@@ -92,18 +92,20 @@ async function* watched(
   const { silenceMs } = dependencies.catalog().deadlines
   const iterator = pieces[Symbol.asyncIterator]()
   let bytes = 0
-  for (;;) {
-    let next: IteratorResult<Uint8Array>
-    try {
-      next = await within(dependencies, silenceMs, signal, () => iterator.next())
-    } catch (error) {
-      watch.failure = asFailure(error)
-      throw error
+  try {
+    for (;;) {
+      const next = await within(dependencies, silenceMs, signal, () => iterator.next()).catch((error: unknown) => {
+        watch.failure = asFailure(error)
+        throw error
+      })
+      if (next.done === true) return
+      bytes += next.value.byteLength
+      watch.isTooLarge = bytes > BYTES_MOST
+      yield next.value
     }
-    if (next.done === true) return
-    bytes += next.value.byteLength
-    watch.isTooLarge = bytes > BYTES_MOST
-    yield next.value
+  } finally {
+    // Not waited for: an upstream that is silent may be so here too.
+    iterator.return?.().catch(() => {})
   }
 }
 
