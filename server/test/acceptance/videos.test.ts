@@ -100,6 +100,8 @@ describe('the official client', () => {
     expect(rows).toEqual([{ cost: 59_000_000n, seconds: 8 }])
     const balance = await (await gateway.get(customer, '/billing/balance')).json()
     expect(balance.balance_cents).toBe(1_000 - 59)
+    const usage = await (await gateway.get(customer, '/usage')).json()
+    expect(usage.data.map(({ cost_cents: cents }: { cost_cents: number }) => cents)).toEqual([59])
   })
 
   test('lists through several pages, in both orders', async () => {
