@@ -175,6 +175,15 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
   }
   if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
+  const length = read.parameters.find(({ name }) => name === 'seconds')
+  const isBounded = length?.default !== undefined && length.max !== undefined
+  if (read.status === 'active' && modality === 'video' && !isBounded) {
+    // What a job may cost at most follows from it, also of one that names no length.
+    reject(
+      'parameters',
+      "must have 'seconds' with 'default' and 'max': '{ name: seconds, type: int, min: 1, max: 8, default: 4 }'",
+    )
+  }
   return sound
 }
 
@@ -203,15 +212,6 @@ function checkFigures(read: ModelInput, path: Path, report: Report): boolean {
 
 function checkParameters(read: ModelInput, path: Path, report: Report): boolean {
   const faults = parameterFaults(read.modality, read.parameters, read.supported_parameters ?? [])
-  if (
-    read.modality === 'video' &&
-    read.status === 'active' &&
-    !read.parameters.some(({ name }) => name === 'seconds')
-  ) {
-    // A job that asks for no length has the default one; what it may cost follows from that.
-    report([...path, 'parameters'], "must have 'seconds' with 'type: int' and its 'default'")
-    return false
-  }
   for (const { at, reason } of faults) report([...path, ...at], reason)
   return faults.length === 0
 }

@@ -280,32 +280,9 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
     /targets: must name at least one target/,
   ],
   [
-    'an active video model that says nothing of its length',
+    'an active video model',
     fileWith('{ per_video_second_cents: 1 }', 'video').replace('coming_soon', 'active'),
-    /parameters: must have 'seconds' with 'type: int' and its 'default'/,
-  ],
-  ...(
-    [
-      ['type: string, default: "4"', /parameters\[0\]: must have 'type: int'/],
-      ['type: int, max: 9', /must have a 'default'/],
-      ['type: int, default: 4', /must have a 'max'/],
-      ['type: int, min: 0, max: 9, default: 4', /'min' must be at least 1/],
-      ['type: int, max: 3, default: 4', /'default' is not a value that the parameter takes/],
-    ] as const
-  ).map(([said, wanted]): [string, string, RegExp] => [
-    `a video's seconds with ${said}`,
-    fileWith('{ per_video_second_cents: 1 }', 'video', `    parameters: [{ name: seconds, ${said} }]\n`),
-    wanted,
-  ]),
-  [
-    "a video's size that is free text",
-    fileWith('{ per_video_second_cents: 1 }', 'video', '    parameters: [{ name: size, type: string }]\n'),
-    /must have 'type: enum'/,
-  ],
-  [
-    'a parameter that videos do not take',
-    fileWith('{ per_video_second_cents: 1 }', 'video', '    parameters: [{ name: n, type: int }]\n'),
-    /videos take seconds and size: remove this one/,
+    /parameters: must have 'seconds' with 'default' and 'max'/,
   ],
   [
     'how jobs are run, on an image model',

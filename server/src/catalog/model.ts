@@ -119,7 +119,7 @@ export interface Model {
   readonly supportedParameters: readonly string[]
   /** Thousandths of a plan token that one token spends: 2000 where the settings say `usage_factor: 2`. */
   readonly usageFactorThousandths: number
-  /** Of video models alone. */
+  /** Of video models alone; left out: `DEFAULT_VIDEO_RUNNING`. */
   readonly video?: VideoRunning
   readonly serverless: Tier
   readonly economy: Tier | null

@@ -1,3 +1,4 @@
+import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
 import type { ChatTarget } from '../../routing/attempt.ts'
 import type { VideoDependencies } from '../dependencies.ts'
 import { LEASE_MS } from '../lease.ts'
@@ -25,15 +26,15 @@ export function waitingModels({ database, clock }: VideoDependencies): Promise<s
 export async function startNext(dependencies: VideoDependencies, model: string, most: number): Promise<Started[]> {
   const { database, clock, catalog } = dependencies
   const found = catalog().find(model)
-  const running = found.kind === 'found' ? found.model.video : undefined
   const targets = targetsOf(dependencies, model)
   const [first] = targets
-  if (running === undefined || first === undefined) return []
+  if (found.kind !== 'found' || first === undefined) return []
+  const { concurrency } = found.model.video ?? DEFAULT_VIDEO_RUNNING
   return database.transaction(async (tx) => {
     const queue = await lockQueue(tx, model, clock.now())
     if (queue === null) return []
     const started: Started[] = []
-    const room = Math.min(running.concurrency - queue.underWay, most)
+    const room = Math.min(concurrency - queue.underWay, most)
     let last = queue.lastOrganizationId
     while (started.length < room) {
       const taking = { submission: submissionAt(dependencies, first), leasedUntilMs: clock.now() + LEASE_MS }
