@@ -1,7 +1,7 @@
 import type { Served } from '../catalog/model.ts'
 import type { PriceTable, VideoPrice } from '../catalog/price.ts'
 import type { Rider } from '../io/postgres/database.ts'
-import { refusal } from '../kernel/errors.ts'
+import { Refused, refusal } from '../kernel/errors.ts'
 import { uuidV7 } from '../kernel/ids.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { SECOND_MS, sleep } from '../kernel/time.ts'
@@ -9,6 +9,7 @@ import { readFigures } from '../money/accounts/figures.ts'
 import { WAITING_LIMIT } from '../money/admit.ts'
 import { readBalance } from '../money/balance.ts'
 import { setAside } from '../money/holds/hold.ts'
+import { SUPERSEDED } from '../money/paid.ts'
 import { priceVideo } from '../money/pricing.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { enterQueue } from './queue/pace.ts'
@@ -36,7 +37,8 @@ type CreateDependencies = Pick<VideoDependencies, 'database' | 'clock' | 'random
 
 /**
  * Accepts a job: its row, the money for all of its seconds and the kept answer in one transaction. What processes hold
- * idle of the balance is called back first, for up to two seconds; then it is refused.
+ * idle of the balance is called back first, for up to two seconds; then it is refused. Throws `Refused` where another process
+ * has taken the Idempotency-Key over.
  */
 export async function createVideo(
   dependencies: CreateDependencies,
@@ -90,7 +92,10 @@ function tryCreate(
     if (!(await setAside(tx, { id, organizationId, microcents: heldMicrocents }))) return null
     await enterQueue(tx, job.model)
     const video = await insertVideo(tx, job)
-    for (const ride of (await keep?.(video)) ?? []) await ride(tx)
+    for (const ride of (await keep?.(video)) ?? []) {
+      // The job is the other's to make, who has the key now: nothing of this one stays.
+      if (!(await ride(tx))) throw new Refused(SUPERSEDED)
+    }
     return video
   })
 }

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { FastClock, type Till } from '../../../test/moneyHouse.ts'
 import { openVideoHouse, type VideoHouse } from '../../../test/videoHouse.ts'
+import { Refused } from '../../kernel/errors.ts'
 import { createVideo } from '../../videos/create.ts'
 import { cancel } from '../../videos/transitions.ts'
 import { readFigures } from '../accounts/figures.ts'
@@ -86,6 +87,17 @@ describe('a balance of 100 cents', () => {
     expect(made.length).toBe(4)
     expect(await house.disagreements()).toEqual([])
   })
+})
+
+test('whose Idempotency-Key was taken over leaves no job and no hold', async () => {
+  const organization = await house.organization(100n * CENT)
+  const caller = { organizationId: organization, keyId: KEY, keep: async () => [async () => false] }
+  const made = createVideo(house.process(), caller, house.served, { prompt: 'x', seconds: 3, size: null })
+  await expect(made).rejects.toBeInstanceOf(Refused)
+  const rows = await house.database.query('select id from videos where organization_id = $1::uuid', [organization])
+  expect(rows).toEqual([])
+  const figures = await readFigures(house.database, organization, clock.now())
+  expect(figures?.heldMicrocents).toBe(0n)
 })
 
 test('an organization that never had an account is refused, not failed', async () => {
