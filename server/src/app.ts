@@ -45,7 +45,10 @@ import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
 import { Health } from './routing/health.ts'
 import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
+import type { Upstream } from './upstream/spec.ts'
 import { createVectorWork } from './upstream/vectors/work.ts'
+import type { VideoDependencies } from './videos/dependencies.ts'
+import { runVideos } from './videos/run.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
 
 export interface AppOptions {
@@ -59,8 +62,16 @@ export interface AppOptions {
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
+  /** Left out, videos are not enabled on this server. */
+  readonly videos?: VideoParts
   /** Serving can't go on. */
   readonly onFatal: (reason: string) => void
+}
+
+/** What videos need of others. */
+export type VideoParts = Pick<VideoDependencies, 'artifacts' | 'measureSeconds' | 'publish'> & {
+  /** In tests: upstreams that make videos as a script tells them. */
+  readonly dress?: (upstream: Upstream) => Upstream
 }
 
 export interface App {
@@ -110,6 +121,8 @@ export async function createApp(options: AppOptions): Promise<App> {
   const memory = new ByteBudget(LARGE_ANSWERS_BYTES, LARGE_ANSWERS_WAITING)
   const vectors = createVectorWork(log)
   const clients = createUpstreamClients({ http, clock, log, vectors, environment: config.environment() })
+  const dress = options.videos?.dress ?? ((upstream: Upstream) => upstream)
+  const clientFor: ClientFor = (settings) => dress(clients.clientFor(settings))
   const catalog = await startLiveCatalog({
     clock,
     log,
@@ -135,7 +148,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
     waitingRefills: () => writer.waitingRefills,
     waitingTokenCounts: () => tokenCounter.waiting,
-    targets: () => healthOf(catalog.current(), clients.clientFor, health),
+    targets: () => healthOf(catalog.current(), clientFor, health),
     largeAnswerBytes: () => memory.takenBytes,
     waitingLargeAnswers: () => memory.waiting,
     isLimitStoreAway: () => limits.isStoreAway(),
@@ -223,10 +236,31 @@ export async function createApp(options: AppOptions): Promise<App> {
     catalog: () => catalog.current(),
     health,
     random: () => fractionOf(random(4)),
-    targets: (served: Served) => targetsOf(served, catalog.current(), clients.clientFor),
+    targets: (served: Served) => targetsOf(served, catalog.current(), clientFor),
     metrics,
     ...(telemetry === null ? {} : { telemetry }),
   }
+  const videos: VideoDependencies | null =
+    options.videos === undefined
+      ? null
+      : {
+          ...options.videos,
+          database,
+          clock,
+          random,
+          log,
+          money,
+          catalog: () => catalog.current(),
+          targets: paid.targets,
+          upstream(name) {
+            const settings = catalog.current().upstreams.get(name)
+            return settings === undefined ? null : clientFor(settings)
+          },
+          health,
+          lowBalanceMicrocents: fixed.lowBalanceMicrocents,
+          onNoticed: courier.wake,
+        }
+  const videoRunner = videos === null ? null : runVideos(videos)
   const handle = createRouter({
     edge: {
       clock,
@@ -252,6 +286,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     chat: { ...paid, tokenCounter },
     images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
+    videos: videos === null || videoRunner === null ? null : { ...videos, wake: videoRunner.wake },
     database,
   })
 
@@ -267,6 +302,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     courier,
     attempts,
     answers,
+    videos,
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })
@@ -296,6 +332,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
     async close() {
       stopWorkers()
+      await videoRunner?.stop()
       limits.close()
       catalog.close()
       await Promise.all([

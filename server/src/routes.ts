@@ -14,16 +14,10 @@ import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatReque
 import { type DescribedRoute, describeService, errorSchema } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
 import { answerHead } from './edge/head.ts'
-import { onceForKey, type Prepare } from './edge/onceForKey.ts'
-import type { OpenRequests } from './edge/openRequests.ts'
-import {
-  type Connection,
-  type Handle,
-  type PipelineDependencies,
-  pipeline,
-  type Requirements,
-} from './edge/pipeline.ts'
+import { onceForKey } from './edge/onceForKey.ts'
+import { type Connection, type PipelineDependencies, pipeline, type Requirements } from './edge/pipeline.ts'
 import { requestIdOf } from './edge/requestId.ts'
+import type { Route } from './edge/route.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
 import { embeddings, embeddingsRequestSchema, embeddingsResponse } from './embeddings/http.ts'
@@ -37,11 +31,11 @@ import { refused } from './kernel/result.ts'
 import type { Clock } from './kernel/time.ts'
 import { inferencePreflight, preflightQuery, showPreflight } from './preflight/http.ts'
 import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
+import { type VideoRouteDependencies, videoRoutes } from './videoRoutes.ts'
 
-export interface RouteDependencies {
+export interface RouteDependencies extends VideoRouteDependencies {
   readonly edge: PipelineDependencies
   readonly attempts: Attempts
-  readonly openRequests: OpenRequests
   /** Where large answers are held. */
   readonly memory: ByteBudget
   readonly compat: CompatSettings
@@ -52,21 +46,6 @@ export interface RouteDependencies {
   readonly images: ImagesDependencies
   readonly database: Queryable
 }
-
-interface ReadingRoute extends DescribedRoute {
-  readonly method: 'GET' | 'PUT'
-  readonly needs: Requirements
-  readonly handle: Handle
-}
-
-/** Carried out once for each Idempotency-Key. */
-interface DoingRoute extends DescribedRoute {
-  readonly method: 'POST' | 'PATCH' | 'DELETE'
-  readonly needs: Requirements
-  readonly prepare: Prepare
-}
-
-type Route = ReadingRoute | DoingRoute
 
 const READ = { permission: 'serverless:read' } as const
 
@@ -162,6 +141,7 @@ function servedRoutes(dependencies: RouteDependencies): Route[] {
         refusals: [402, 404, 502, 504],
       },
     },
+    ...videoRoutes(dependencies),
     {
       method: 'GET',
       path: '/inference/preflight',
@@ -253,15 +233,9 @@ function routesNotEnabled(): Route[] {
     method === 'GET' || method === 'PUT'
       ? { method, path, needs, handle: () => refusal }
       : { method, path, needs, prepare: () => refused(refusal) }
-  const write = { permission: 'serverless:write' } as const
   const billingRead = { permission: 'billing:read' } as const
   const billingWrite = { permission: 'billing:write' } as const
   return [
-    off('POST', '/videos', write),
-    off('GET', '/videos', { ...READ, query: ['limit', 'after', 'order'] }),
-    off('GET', '/videos/{id}', READ),
-    off('GET', '/videos/{id}/content', { ...READ, query: ['variant'] }),
-    off('POST', '/videos/{id}/cancel', write),
     off('GET', '/webhook-endpoints', { permission: 'webhooks:read', query: ['limit', 'cursor'] }),
     off('POST', '/webhook-endpoints', { permission: 'webhooks:write' }),
     off('DELETE', '/webhook-endpoints/{id}', { permission: 'webhooks:write' }),

@@ -14,6 +14,8 @@ import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
 import type { Courier } from './notices/courier.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
+import type { VideoDependencies } from './videos/dependencies.ts'
+import { sweepFiles } from './videos/sweep.ts'
 
 export interface WorkerDependencies {
   readonly database: Database
@@ -31,6 +33,8 @@ export interface WorkerDependencies {
   readonly attempts: Attempts
   /** Where the larger of the kept answers are. */
   readonly answers: Artifacts
+  /** Null: videos are not enabled. */
+  readonly videos: VideoDependencies | null
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -48,7 +52,7 @@ type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<
 /** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
 export function startWorkers(dependencies: WorkerDependencies): () => void {
   const { database, clock, log, slot, catalog, clients, money, courier, retentionDays, onDisagreements } = dependencies
-  const { attempts, answers: artifacts } = dependencies
+  const { attempts, answers: artifacts, videos } = dependencies
   const stopHousekeeping = startRound(clock, log, [
     ['partitions', () => preparePartitions(database, clock.now())],
     ['reclaim', () => slot.reclaim()],
@@ -62,6 +66,10 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
       (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, artifacts }, isStopping),
     ],
   ])
+  const stopFiles =
+    videos === null
+      ? () => {}
+      : startRound(clock, log, [['files of videos', (isStopping) => sweepFiles(videos, isStopping)]])
   const retention: Step[] =
     retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
   const stopBooks = startRound(clock, log, [
@@ -72,6 +80,7 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
     stopHousekeeping()
     stopNotices()
     stopAnswers()
+    stopFiles()
     stopBooks()
   }
 }

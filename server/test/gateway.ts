@@ -13,8 +13,11 @@ import type { Database } from '../src/io/postgres/database.ts'
 import { systemRandom } from '../src/io/random.ts'
 import { Secret } from '../src/kernel/secret.ts'
 import type { Clock } from '../src/kernel/time.ts'
+import type { Upstream, VideoWork } from '../src/upstream/spec.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
+import { measureTestVideo } from './scriptedVideos.ts'
+import { openTestArtifacts } from './testArtifacts.ts'
 
 export type { TestKey } from './customer.ts'
 
@@ -25,6 +28,8 @@ export interface GatewayOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Where it shares its limits with others. */
   readonly redisUrl?: string
+  /** What makes the videos of all upstreams; without it none do. */
+  readonly videos?: VideoWork
   /** Another gateway, on whose database this one works too; close this one first. */
   readonly beside?: { readonly databaseUrl: string; readonly dataDirectory: string }
 }
@@ -72,6 +77,12 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     database,
     databaseUrl: url,
     alone: true,
+    videos: {
+      artifacts: openTestArtifacts(join(dataDirectory, 'videos')),
+      measureSeconds: measureTestVideo,
+      publish: async () => {},
+      dress: dressedWith(options.videos),
+    },
     discovered: [],
     clock,
     random,
@@ -107,6 +118,17 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       await drop()
       if (options.beside === undefined) await rm(dataDirectory, { recursive: true, force: true })
     },
+  }
+}
+
+/** The same client gives the same one: health is kept by it. */
+function dressedWith(video: VideoWork | undefined) {
+  const dressed = new WeakMap<Upstream, Upstream>()
+  return (upstream: Upstream): Upstream => {
+    if (video === undefined) return upstream
+    const known = dressed.get(upstream) ?? { ...upstream, video }
+    dressed.set(upstream, known)
+    return known
   }
 }
 

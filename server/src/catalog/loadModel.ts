@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import { BRAND } from '../kernel/brand.ts'
+import { SECOND_MS } from '../kernel/time.ts'
 import type { Path, Report } from './document.ts'
 import { DescriptorShape, LIST_MAX, parameterFaults, parameterName, toDescriptor } from './loadParameter.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
 import { loadRouting, loadTargets, type NamedUpstreams, RoutingShape, TargetsShape } from './loadTarget.ts'
 import {
   CHAT_PARAMETERS,
+  DEFAULT_VIDEO_RUNNING,
   ECONOMY_SUFFIX,
   isAlias,
   MODALITIES,
@@ -14,6 +16,7 @@ import {
   type Tier,
   type TierName,
   tierOf,
+  type VideoRunning,
 } from './model.ts'
 import { closed, label, readShape, whole } from './shape.ts'
 
@@ -40,6 +43,10 @@ const ModelShape = closed(
     pricing: PricingShape,
     targets: TargetsShape.optional(),
     routing: RoutingShape,
+    video: closed({
+      concurrency: whole(1, 1_000).optional(),
+      deadline_seconds: whole(10, 86_400).optional(),
+    }).optional(),
     economy: closed({ pricing: PricingShape, targets: TargetsShape.optional(), routing: RoutingShape }).optional(),
   },
   {
@@ -92,8 +99,18 @@ export function loadModel(value: unknown, path: Path, context: ModelContext, rep
     planCovered: read.plan_covered,
     supportedParameters: read.supported_parameters ?? (read.modality === 'chat' ? CHAT_PARAMETERS : []),
     usageFactorThousandths: Math.round(read.usage_factor * 1_000),
+    ...(read.modality === 'video' && { video: videoRunning(read.video) }),
     serverless,
     economy: economy ?? null,
+  }
+}
+
+function videoRunning(given: ModelInput['video']): VideoRunning {
+  const { concurrency, deadlineMs } = DEFAULT_VIDEO_RUNNING
+  const seconds = given?.deadline_seconds
+  return {
+    concurrency: given?.concurrency ?? concurrency,
+    deadlineMs: seconds === undefined ? deadlineMs : seconds * SECOND_MS,
   }
 }
 
@@ -148,6 +165,7 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
   if (read.context_length === undefined && (modality === 'chat' || modality === 'embedding')) {
     reject('context_length', 'is missing: it must be a whole number')
   }
+  if (modality !== 'video' && read.video !== undefined) reject('video', 'is for video models: remove it')
   if (modality === 'video' && read.plan_covered) reject('plan_covered', 'no plan ever covers videos: remove it')
   const isSized = read.parameters.some(({ name }) => name === 'size')
   if (read.pricing.per_mpxl_microcents !== undefined && read.status === 'active' && !isSized) {
@@ -160,6 +178,15 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
   }
   if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
+  const length = read.parameters.find(({ name }) => name === 'seconds')
+  const isBounded = length?.default !== undefined && length.max !== undefined
+  if (read.status === 'active' && modality === 'video' && !isBounded) {
+    // What a job may cost at most follows from it, also of one that names no length.
+    reject(
+      'parameters',
+      "must have 'seconds' with 'default' and 'max': '{ name: seconds, type: int, min: 1, max: 8, default: 4 }'",
+    )
+  }
   return sound
 }
 

@@ -42,8 +42,8 @@ export function parameterFaults(
       faults.push({ at: ['supported_parameters', index], reason })
     }
   }
-  if (modality === 'image') faults.push(...imageFaults(descriptors))
-  if (modality === 'video') faults.push(...videoFaults(descriptors))
+  const taken = modality === 'image' ? IMAGE_PARAMETERS : modality === 'video' ? VIDEO_PARAMETERS : null
+  if (taken !== null) faults.push(...mediaFaults(`${modality}s`, taken, descriptors))
   const names = new Set<string>()
   for (const [index, descriptor] of descriptors.entries()) {
     const reason = names.has(descriptor.name) ? 'is declared twice: remove one' : descriptorFault(descriptor)
@@ -56,14 +56,21 @@ export function parameterFaults(
 /** What `POST /images/generations` takes beside the prompt, and as what. */
 const IMAGE_PARAMETERS: Readonly<Record<string, DescriptorInput['type']>> = { n: 'int', size: 'enum' }
 
+/** What `POST /videos` takes beside the prompt, and as what. */
+const VIDEO_PARAMETERS: Readonly<Record<string, DescriptorInput['type']>> = { seconds: 'int', size: 'enum' }
+
 const SIZE = /^[1-9]\d{0,4}x[1-9]\d{0,4}$/
 
-function imageFaults(descriptors: readonly DescriptorInput[]): Fault[] {
+function mediaFaults(
+  what: string,
+  taken: Readonly<Record<string, DescriptorInput['type']>>,
+  descriptors: readonly DescriptorInput[],
+): Fault[] {
   const faults: Fault[] = []
   for (const [index, { name, type, min, enum: sizes }] of descriptors.entries()) {
-    const wanted = Object.hasOwn(IMAGE_PARAMETERS, name) ? IMAGE_PARAMETERS[name] : undefined
+    const wanted = Object.hasOwn(taken, name) ? taken[name] : undefined
     let reason: string | null = null
-    if (wanted === undefined) reason = `images take ${Object.keys(IMAGE_PARAMETERS).join(' and ')}: remove this one`
+    if (wanted === undefined) reason = `${what} take ${Object.keys(taken).join(' and ')}: remove this one`
     else if (type !== wanted) reason = `must have 'type: ${wanted}'`
     else if (min !== undefined && min < 1) reason = "'min' must be at least 1"
     else if (name === 'size' && sizes?.every((size) => SIZE.test(size)) !== true) {
@@ -72,27 +79,6 @@ function imageFaults(descriptors: readonly DescriptorInput[]): Fault[] {
     if (reason !== null) faults.push({ at: ['parameters', index], reason })
   }
   return faults
-}
-
-function videoFaults(descriptors: readonly DescriptorInput[]): Fault[] {
-  const faults: Fault[] = []
-  for (const [index, descriptor] of descriptors.entries()) {
-    const reason = videoFault(descriptor)
-    if (reason !== null) faults.push({ at: ['parameters', index], reason })
-  }
-  return faults
-}
-
-function videoFault({ name, type, min, max, default: preset, enum: sizes }: DescriptorInput): string | null {
-  if (name === 'size') {
-    if (type === 'enum' && sizes?.every((size) => SIZE.test(size)) === true) return null
-    return "must have 'type: enum', and 'enum' must list sizes such as '1280x720'"
-  }
-  if (name !== 'seconds') return 'videos take seconds and size: remove this one'
-  if (type !== 'int') return "must have 'type: int'"
-  if (preset === undefined) return "must have a 'default': the length of a video that is asked for without one"
-  if (min !== undefined && min < 1) return "'min' must be at least 1"
-  return max === undefined ? "must have a 'max': the longest video that is taken on" : null
 }
 
 function descriptorFault({ type, default: preset, enum: choices, min, max }: DescriptorInput): string | null {

@@ -282,7 +282,17 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   [
     'an active video model that says nothing of its length',
     fileWith('{ per_video_second_cents: 1 }', 'video').replace('coming_soon', 'active'),
-    /parameters: must have 'seconds' with 'type: int' and its 'default'/,
+    /parameters: must have 'seconds' with 'default' and 'max'/,
+  ],
+  [
+    'how jobs are run, on an image model',
+    fileWith('{ per_image_cents: 1 }', 'image', '    video: { concurrency: 2 }\n'),
+    /video: is for video models: remove it/,
+  ],
+  [
+    'jobs of a day and more',
+    fileWith('{ per_video_second_cents: 1 }', 'video', '    video: { deadline_seconds: 86401 }\n'),
+    /deadline_seconds/,
   ],
   [
     'an economy tier of images',

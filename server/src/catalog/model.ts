@@ -86,6 +86,16 @@ export interface ParameterDescriptor {
   readonly max?: number
 }
 
+/** How the jobs of a video model are run. */
+export interface VideoRunning {
+  /** Jobs that its upstreams work on at once, all gateway processes together; 1 to 1,000. */
+  readonly concurrency: number
+  /** So long an upstream may work on one; then it is asked once more, and the job has failed (V7). */
+  readonly deadlineMs: number
+}
+
+export const DEFAULT_VIDEO_RUNNING: VideoRunning = { concurrency: 4, deadlineMs: 3_600_000 }
+
 export interface Model {
   /** Canonical, `<brand>/<slug>`: what answers and charges carry. */
   readonly id: string
@@ -109,6 +119,8 @@ export interface Model {
   readonly supportedParameters: readonly string[]
   /** Thousandths of a plan token that one token spends: 2000 where the settings say `usage_factor: 2`. */
   readonly usageFactorThousandths: number
+  /** Of video models alone; left out: `DEFAULT_VIDEO_RUNNING`. */
+  readonly video?: VideoRunning
   readonly serverless: Tier
   readonly economy: Tier | null
 }

@@ -33,7 +33,7 @@ export interface DescribedRoute {
   readonly path: string
   readonly isPublic?: boolean
   readonly describe?: Description
-  readonly needs?: { readonly idempotencyKey?: 'required' }
+  readonly needs?: { readonly idempotencyKey?: 'required'; readonly body?: 'json' | 'form' }
 }
 
 /** Codes of the interface's enumeration whose conditions it does not show; nothing emits them (E13). */
@@ -91,7 +91,9 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   403: 'The key may not do this.',
   404: 'Not found.',
   409: 'The first request with this Idempotency-Key is still running; see Retry-After.',
+  410: 'The file has expired.',
   413: 'The body is too large.',
+  416: 'Nothing of the file is in the Range.',
   422: 'Validation failed.',
   429: 'Too many requests; see Retry-After.',
   500: 'Internal error.',
@@ -159,6 +161,12 @@ function refusalsOf(route: DescribedRoute, describe: Description, envelope: Enve
   return [...all].sort((a, b) => a - b)
 }
 
+/** A route that takes forms takes JSON too. */
+function bodyContent({ needs }: DescribedRoute, schema: z.ZodType): Record<string, { schema: z.ZodType }> {
+  const json = { 'application/json': { schema } }
+  return needs?.body === 'form' ? { ...json, 'multipart/form-data': { schema } } : json
+}
+
 function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOperationObject {
   const envelope = envelopeOf(`/v1${route.path}`)
   const responses: ZodOpenApiOperationObject['responses'] = {}
@@ -194,7 +202,7 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
     requestParams: { ...describe.requestParams, ...keyHeader(route) },
     ...(describe.requestBody === undefined
       ? {}
-      : { requestBody: { required: true, content: { 'application/json': { schema: describe.requestBody } } } }),
+      : { requestBody: { required: true, content: bodyContent(route, describe.requestBody) } }),
     responses,
     ...(route.isPublic ? { security: [] } : {}),
   }

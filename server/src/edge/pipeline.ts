@@ -64,6 +64,8 @@ export interface Requirements {
   readonly admin?: boolean
   /** `form`: a multipart form or JSON, as the Content-Type says. */
   readonly body?: 'json' | 'form'
+  /** The answer may be a large file, whose client may pause while it takes it. */
+  readonly isLarge?: true
   /** Left out, requests may come without one. */
   readonly idempotencyKey?: 'required'
   /** Query parameters that the route knows; others are refused (E8). */
@@ -116,6 +118,7 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
     const requestId = requestIdOf(request.headers.get('X-Request-Id'), random)
     if (!lifecycle.isAdmitting()) return refusalResponse(STOPPING, envelope, requestId, { Connection: 'close' })
     const leave = lifecycle.enter()
+    if (needs.isLarge === true) connection.setIdleTimeout(STALLED_CLIENT_SECONDS)
     let held = false
     const close = () => {
       if (needs.body !== undefined) connection.setIdleTimeout(STALLED_CLIENT_SECONDS)

@@ -38,8 +38,10 @@ export const ERROR_CATALOGUE = {
   method_not_allowed: { status: 405, title: 'Method not allowed' },
   // 409
   idempotency_conflict: { status: 409, title: 'The first request with this key is still running' },
-  // 413, 422
+  // 410, 413, 416, 422
+  expired: { status: 410, title: 'The file has expired' },
   request_too_large: { status: 413, title: 'The request body is too large' },
+  range_not_satisfiable: { status: 416, title: 'The range is outside of the file' },
   validation_failed: { status: 422, title: 'Validation failed' },
   idempotency_mismatch: { status: 422, title: 'The idempotency key was used for another request' },
   // 429

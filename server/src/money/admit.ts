@@ -24,7 +24,7 @@ const POLL_MS = 50
 const STALLED_MS = 2 * SECOND_MS
 
 /** Calls that may wait for money at once in this process; more are refused without waiting. */
-const WAITING_LIMIT = 1_000
+export const WAITING_LIMIT = 1_000
 
 /** Charges that may be on their way at once; a bound on memory, far above what a healthy database lets gather. */
 const BACKLOG_LIMIT = 50_000

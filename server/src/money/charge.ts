@@ -45,9 +45,11 @@ export interface Charge extends Admission {
   readonly target: string
   readonly outcome: Outcome
   /** What is charged otherwise than chat (B1); absent for chat. */
-  readonly modality?: 'embedding' | 'image'
+  readonly modality?: 'embedding' | 'image' | 'video'
   /** Of images alone, whose `usage` has no tokens. */
   readonly images?: ImageUsage
+  /** Of a video alone: the seconds that are billed, at least 1. */
+  readonly videoSeconds?: number
   /** What it counts on the plan's meter, where a plan covers it; `costMicrocents` is 0 then. */
   readonly metered?: Metered
 }

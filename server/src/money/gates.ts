@@ -26,6 +26,8 @@ export interface Figures {
   readonly balanceMicrocents: bigint
   /** Set aside for processes, and so for the calls under way: no further call may count on it. */
   readonly reservedMicrocents: bigint
+  /** Set aside for work that outlives its request: of the balance, and of no other gate. */
+  readonly heldMicrocents: bigint
   /** Admitted on the UTC day, and in the UTC month, that the figures were read for. */
   readonly daySpentMicrocents: bigint
   readonly monthSpentMicrocents: bigint
@@ -43,7 +45,7 @@ export function roomsOf(figures: Figures): Rooms {
   const capped = (limit: bigint | null, spent: bigint) =>
     limit === null || enforcement === 'notify_only' ? null : limit - spent - reserved
   return {
-    balance: figures.balanceMicrocents - reserved,
+    balance: figures.balanceMicrocents - figures.heldMicrocents - reserved,
     daily: capped(figures.dailyLimitMicrocents, figures.daySpentMicrocents),
     monthly: capped(figures.monthlyLimitMicrocents, figures.monthSpentMicrocents),
     newAccount: figures.isNew ? NEW_ACCOUNT_CAP_MICROCENTS - figures.hourSpentMicrocents - reserved : null,

@@ -118,6 +118,7 @@ export async function postCharges(
       column((c) => c.modality ?? null),
       column((c) => c.images?.count ?? null),
       column((c) => c.images?.pixels ?? null),
+      column((c) => c.videoSeconds ?? null),
     )
   }
   await db.query(parts.length === 0 ? POST_CHAT : postingWith(parts), parameters)
@@ -164,10 +165,10 @@ const planParts = (at: number): Parts => ({
 
 /** Where some are for something else than chat; `at` is the number of its first parameter. */
 const modalityParts = (at: number): Parts => ({
-  columns: ', modality, image_count, image_pixels',
-  arrays: `, $${at}::text::text[], $${at + 1}::text::integer[], $${at + 2}::text::bigint[]`,
+  columns: ', modality, image_count, image_pixels, video_seconds',
+  arrays: `, $${at}::text::text[], $${at + 1}::text::integer[], $${at + 2}::text::bigint[], $${at + 3}::text::integer[]`,
   meters: '',
-  sums: ['image_count'],
+  sums: ['image_count', 'video_seconds'],
 })
 
 /** The texts are few, so that each is prepared once. */
@@ -305,10 +306,18 @@ export async function takeSlot(session: Queryable, slot: number, atMs: number): 
   return { takenAtMs: rows[0]?.started_at.getTime() ?? atMs, beforeMs: rows[0]?.before?.getTime() ?? null }
 }
 
-/** Accounts whose books disagree: the ledger less all charges against balance, allotments and what is allotted. */
-export async function findImbalances(
-  db: Queryable,
-): Promise<{ organization_id: string; booked: bigint; kept: bigint; allotted: bigint; granted: bigint }[]> {
+export interface Imbalance {
+  readonly organization_id: string
+  readonly booked: bigint
+  readonly kept: bigint
+  readonly allotted: bigint
+  readonly granted: bigint
+  readonly reserved: bigint
+  readonly held: bigint
+}
+
+/** Accounts whose books disagree: the ledger less all charges against balance, allotments, and what is allotted and held. */
+export async function findImbalances(db: Queryable): Promise<Imbalance[]> {
   return db.query(
     `with booked as (
        select a.organization_id,
@@ -318,11 +327,13 @@ export async function findImbalances(
            where s.organization_id = a.organization_id), 0) as kept,
          a.allotted_microcents as allotted,
          coalesce((select sum(granted_microcents) from allotments l
-           where l.organization_id = a.organization_id), 0) as granted
+           where l.organization_id = a.organization_id), 0) as granted,
+         a.held_microcents as reserved, coalesce((select sum(amount_microcents) from holds h
+           where h.organization_id = a.organization_id), 0) as held
        from accounts a
      )
-     select organization_id, booked::bigint, kept::bigint, allotted::bigint, granted::bigint
-     from booked where booked <> kept or allotted <> granted`,
+     select organization_id, booked::bigint, kept::bigint, allotted::bigint, granted::bigint, reserved, held::bigint
+     from booked where booked <> kept or allotted <> granted or reserved <> held`,
   )
 }
 

@@ -7,6 +7,7 @@ import { judge, type Known, sentenceOf, type Verdict } from './verdict.ts'
 const FUNDED: Figures = {
   balanceMicrocents: 1n,
   reservedMicrocents: 0n,
+  heldMicrocents: 0n,
   daySpentMicrocents: 5n,
   monthSpentMicrocents: 5n,
   hourSpentMicrocents: 5n,

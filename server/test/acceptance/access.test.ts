@@ -2,13 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
-import { chat, picture, SETTINGS, words } from './catalog.ts'
+import { chat, film, picture, SETTINGS, words } from './catalog.ts'
 import { expectRefusal } from './refusals.ts'
 
 const UUID = '01900000-0000-7000-8000-000000000000'
 
-/** What each endpoint answers to a key that may: served, or refused by B7. */
-type Outcome = 'served' | 'not_found' | 'not-found' | 'payment-source-unavailable'
+/** What each endpoint answers to a key that may: served (of what there is nothing of, too), or refused by B7. */
+type Outcome = 'served' | 'accepted' | 'none of these' | 'not_found' | 'not-found' | 'payment-source-unavailable'
 type Endpoint = [method: string, path: string, scope: string, outcome: Outcome]
 
 const endpoints: Endpoint[] = [
@@ -19,11 +19,11 @@ const endpoints: Endpoint[] = [
   ['GET', '/inference/preflight?model=svc/demo', 'serverless:read', 'served'],
   ['POST', '/embeddings', 'serverless:write', 'served'],
   ['POST', '/images/generations', 'serverless:write', 'served'],
-  ['POST', '/videos', 'serverless:write', 'not_found'],
-  ['GET', '/videos', 'serverless:read', 'not_found'],
-  ['GET', '/videos/v1', 'serverless:read', 'not_found'],
-  ['GET', '/videos/v1/content', 'serverless:read', 'not_found'],
-  ['POST', '/videos/v1/cancel', 'serverless:write', 'not_found'],
+  ['POST', '/videos', 'serverless:write', 'accepted'],
+  ['GET', '/videos', 'serverless:read', 'served'],
+  ['GET', '/videos/v1', 'serverless:read', 'none of these'],
+  ['GET', '/videos/v1/content', 'serverless:read', 'none of these'],
+  ['POST', '/videos/v1/cancel', 'serverless:write', 'none of these'],
   ['GET', '/webhook-endpoints', 'webhooks:read', 'not_found'],
   ['POST', '/webhook-endpoints', 'webhooks:write', 'not_found'],
   ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'not_found'],
@@ -66,7 +66,12 @@ beforeAll(async () => {
 afterAll(() => gateway.close())
 
 function ask([method, path]: Endpoint, key: string | undefined) {
-  const posted = path === '/embeddings' ? words() : path === '/images/generations' ? picture() : chat()
+  const bodies: Record<string, () => object> = {
+    '/embeddings': words,
+    '/images/generations': picture,
+    '/videos': film,
+  }
+  const posted = (bodies[path] ?? chat)()
   const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? posted : undefined
   return gateway.ask({ method, path, key, body })
 }
@@ -98,8 +103,10 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
       if (!mayUse(scopes, isAdmin, endpoint)) {
         const says = mayUse(scopes, true, endpoint) ? /needs an organization admin's key/ : /needs the scope/
         expectRefusal(answer, envelopeOf(path), { status: 403, code: 'insufficient_scope', says })
-      } else if (outcome === 'served') {
-        expect(answer.status).toBe(200)
+      } else if (outcome === 'served' || outcome === 'accepted') {
+        expect(answer.status).toBe(outcome === 'served' ? 200 : 202)
+      } else if (outcome === 'none of these') {
+        expectRefusal(answer, envelopeOf(path), { status: 404, code: 'not_found', says: /There is no video/ })
       } else {
         const status = outcome === 'payment-source-unavailable' ? 503 : 404
         expectRefusal(answer, envelopeOf(path), { status, code: outcome, says: /on this server/ })
@@ -108,9 +115,11 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
   })
 
   test('is described exactly if it is served', () => {
-    const pattern = path.startsWith('/models/') ? '/models/{id}' : (path.split('?')[0] ?? '')
+    const pattern = path.startsWith('/models/')
+      ? '/models/{id}'
+      : (path.split('?')[0] ?? '').replace('/videos/v1', '/videos/{id}')
     const described = gateway.description.paths[pattern]?.[method.toLowerCase()] !== undefined
-    expect(described).toBe(outcome === 'served')
+    expect(described).toBe(['served', 'accepted', 'none of these'].includes(outcome))
   })
 })
 

@@ -43,6 +43,11 @@ models:
     pricing: { per_image_cents: 1 }
     parameters: [{ name: size, type: enum, enum: ["64x64"], default: "64x64" }]
     targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/film
+    modality: video
+    pricing: { per_video_second_cents: 1 }
+    parameters: [{ name: seconds, type: int, min: 1, max: 10, default: 4 }]
+    targets: [{ upstream: sandbox, model: sandbox }]
 plans:
   - { key: small, name: Small, input_tokens_monthly: 100, output_tokens_monthly: 100, weekly_tokens: 150 }
   - key: large
@@ -66,6 +71,11 @@ export function words(more: Readonly<Record<string, unknown>> = {}): Record<stri
 /** A request for an image that is good; `more` is laid over it. */
 export function picture(more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   return { model: 'svc/picture', prompt: 'Hello.', ...more }
+}
+
+/** A request for a video that is good; `more` is laid over it. */
+export function film(more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  return { model: 'svc/film', prompt: 'Hello.', ...more }
 }
 
 /** One that a sandbox model answers as the directive says. */

@@ -8,7 +8,8 @@ import { chat, directed, picture, words } from './catalog.ts'
 import type { Expected } from './refusals.ts'
 
 const UNKNOWN_KEY = `svc_live_${'a'.repeat(24)}`
-const UUID = '01900000-0000-7000-8000-000000000000'
+/** Of an expired video of the key `good`, and of nothing else. */
+export const UUID = '01900000-0000-7000-8000-000000000000'
 
 export interface Row extends Omit<Question, 'key'>, Expected {
   readonly key?: string
@@ -101,7 +102,8 @@ const ofChat: [string, Row][] = [
   ['model', { ...good, body: chat({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
   ['a model in the path', { path: '/models/svc/x', key: 'good', status: 404, code: 'model_not_found' }],
   ['a path that nothing is at', { path: '/chat/x', key: 'good', status: 404, code: 'not_found' }],
-  ['an endpoint that is not enabled', { path: '/videos', key: 'good', body: {}, status: 404, code: 'not_found' }],
+  ['a video that is none', { path: '/videos/v1', key: 'good', status: 404, code: 'not_found' }],
+  ['a video whose time is over', { path: `/videos/${UUID}/content`, key: 'good', status: 410, code: 'expired' }],
   ['a wrong method', { ...good, method: 'GET', status: 405, code: 'method_not_allowed', allow: 'POST' }],
   ['a large body', { ...good, body: ' '.repeat(65_537), status: 413, code: 'request_too_large', says: /65536 bytes/ }],
   ['a field', { ...good, body: chat({ messages: 1 }), status: 422, code: 'validation_failed', param: 'messages' }],
@@ -293,5 +295,4 @@ export const LATER: readonly (readonly [string, string])[] = [
   ['A 400 invalid-request', 'deposits'],
   ['A 403 org-frozen', 'deposits'],
   ['A 404 deposit-not-found', 'deposits'],
-  ['B 410 expired', 'videos'],
 ]

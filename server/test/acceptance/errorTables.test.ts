@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
 import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
-import { BY_THEMSELVES, balance, envelopeA, envelopeB, LATER, path, type Row, TABLES } from './errorRows.ts'
+import { BY_THEMSELVES, balance, envelopeA, envelopeB, LATER, path, type Row, TABLES, UUID } from './errorRows.ts'
 import { useUpPlan } from './plans.ts'
 import { expectErrorEvent, expectRefusal } from './refusals.ts'
 
@@ -18,7 +18,13 @@ beforeAll(async () => {
   const make = async (name: string, options: Parameters<AskedGateway['customer']>[0]) => {
     keys[name] = (await gateway.customer(options)).key
   }
-  await make('good', {})
+  const good = await gateway.customer({})
+  keys['good'] = good.key
+  await gateway.database.query(
+    `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status)
+     values ($1::uuid, $2::uuid, $3::uuid, 'epoch', 'svc/film', 'serverless', '', 1, 4, 'expired')`,
+    [UUID, good.organizationId, good.id],
+  )
   await make('admin', { admin: true })
   await make('poor', { cents: 0 })
   await make('capped', { admin: true })

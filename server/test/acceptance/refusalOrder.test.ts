@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
-import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
+import { chat, directed, film, picture, SETTINGS, words } from './catalog.ts'
 import { useUpPlan } from './plans.ts'
 
 const path = '/chat/completions'
@@ -75,13 +75,47 @@ const rows: Row[] = [
   ['401', '413 while reading', { path, body: LARGE }, 'unauthenticated'],
   ['401', 'malformed body', { path, body: '{' }, 'unauthenticated'],
   ['401', '404 model', { path: '/models/svc/x' }, 'unauthenticated'],
-  ['401', '404 not enabled', { path: '/videos', body: {} }, 'unauthenticated'],
+  ['401', '404 video', { path: '/videos/v1' }, 'unauthenticated'],
   ['429 unknown keys', '413 while reading', blocked({ body: LARGE }), 'rate_limit_exceeded'],
   ['429 unknown keys', 'malformed body', blocked({ body: '{' }), 'rate_limit_exceeded'],
   ['403', '413 while reading', { path, body: LARGE, key: 'reader' }, 'insufficient_scope'],
   ['403', 'malformed body', { path, body: '{', key: 'reader' }, 'insufficient_scope'],
   ['403', 'unknown query', { path: '/billing/balance?x=1', key: 'chat only' }, 'insufficient_scope'],
-  ['403', '404 not enabled', { path: '/videos', body: {}, key: 'reader' }, 'insufficient_scope'],
+  ['403', '404 video', { path: '/videos/v1/cancel', body: {}, key: 'reader' }, 'insufficient_scope'],
+  ['403', 'fields of a video', { path: '/videos', body: {}, key: 'reader' }, 'insufficient_scope'],
+  [
+    'fields of a video',
+    '404 model',
+    { path: '/videos', body: film({ seconds: 0, ...NO_MODEL }), key: 'good' },
+    'validation_failed',
+  ],
+  ['fields of a video', '402', { path: '/videos', body: film({ seconds: 0 }), key: 'poor' }, 'validation_failed'],
+  ['404 model of a video', '402', { path: '/videos', body: film(NO_MODEL), key: 'poor' }, 'model_not_found'],
+  [
+    "a model's own parameters of a video",
+    '402',
+    { path: '/videos', body: film({ seconds: 11 }), key: 'poor' },
+    'invalid_request',
+  ],
+  [
+    "a model's own parameters of a video",
+    '429 open requests',
+    { path: '/videos', body: film({ size: '64x64' }), key: 'busy' },
+    'unsupported_parameter',
+  ],
+  [
+    '429 open requests',
+    '402 of a video',
+    { path: '/videos', body: film({ seconds: 10 }), key: 'busy and poor' },
+    'stream_limit_exceeded',
+  ],
+  [
+    '422 mismatch',
+    '404 model of a video',
+    { path: '/videos', body: film(NO_MODEL), headers: USED_KEY, key: 'good' },
+    'idempotency_mismatch',
+  ],
+  ['unknown query', '404 video', { path: '/videos/v1?x=1', key: 'good' }, 'unsupported_parameter'],
   ['403', '503 not configured', { path: '/billing/subscription/portal', body: {}, key: 'good' }, 'insufficient_scope'],
   ['413 while reading', 'malformed body', { path, body: `{${LARGE}`, key: 'good' }, 'request_too_large'],
   ['413 while reading', 'unknown query', { path: `${path}?x=1`, body: LARGE, key: 'good' }, 'request_too_large'],

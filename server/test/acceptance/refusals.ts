@@ -26,6 +26,7 @@ const TYPES: Readonly<Record<number, string>> = {
   404: 'invalid_request_error',
   405: 'invalid_request_error',
   409: 'invalid_request_error',
+  410: 'invalid_request_error',
   413: 'invalid_request_error',
   422: 'invalid_request_error',
   429: 'rate_limit_error',

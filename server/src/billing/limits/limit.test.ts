@@ -8,6 +8,7 @@ const NOW_MS = Date.UTC(2031, 4, 17, 13, 30)
 const FIGURES: AccountFigures = {
   balanceMicrocents: 0n,
   reservedMicrocents: 0n,
+  heldMicrocents: 0n,
   daySpentMicrocents: 0n,
   monthSpentMicrocents: 0n,
   hourSpentMicrocents: 0n,

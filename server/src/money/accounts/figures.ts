@@ -23,6 +23,7 @@ export async function readFigures(
     : {
         balanceMicrocents: row.balance,
         reservedMicrocents: row.reserved,
+        heldMicrocents: row.held,
         daySpentMicrocents: row.day_spent,
         monthSpentMicrocents: row.month_spent,
         hourSpentMicrocents: row.hour_spent,

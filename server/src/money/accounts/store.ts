@@ -121,7 +121,7 @@ const REFILL = `
       nullif($12::bigint, 0) as low_balance
     from folded
   ), roomy as (
-    select *, balance - allotted as room_balance,
+    select *, balance - allotted - held_microcents as room_balance,
       -- A process whose clock has not reached the account's day must not fill an old day from the room of the new one.
       case when is_capped and today > $8::date and daily_limit_microcents is not null then 0
         when is_capped then daily_limit_microcents - day_spent - allotted end as room_daily,
@@ -219,6 +219,7 @@ export async function deleteEmptyAllotments(db: Queryable, slot: number, organiz
 export interface FiguresRow {
   readonly balance: bigint
   readonly reserved: bigint
+  readonly held: bigint
   readonly day_spent: bigint
   readonly month_spent: bigint
   readonly hour_spent: bigint
@@ -251,7 +252,7 @@ export async function selectFigures(
        select coalesce(sum(spent_microcents), 0)::bigint as spent from account_minutes
        where organization_id = $1::uuid and minute >= $5::timestamptz
      )
-     select a.balance_microcents - s.spent as balance, u.reserved,
+     select a.balance_microcents - s.spent as balance, u.reserved, a.held_microcents as held,
        case when a.day = $3::date then a.day_spent_microcents else 0 end + s.day as day_spent,
        case when a.month = $4::date then a.month_spent_microcents else 0 end + s.month as month_spent,
        m.spent + s.hour as hour_spent, coalesce(a.new_until > $2::timestamptz, false) as is_new,

@@ -2,8 +2,8 @@
 
 import { toTimestamp } from '../../kernel/time.ts'
 
-/** Requests, prompt, cached and completion tokens, micro-cents, images. */
-export type Figures = readonly [bigint, bigint, bigint, bigint, bigint, bigint]
+/** Requests, prompt, cached and completion tokens, micro-cents, images, seconds of video. */
+export type Figures = readonly [bigint, bigint, bigint, bigint, bigint, bigint, bigint]
 
 /** Weighted input and output tokens, and micro-cents by list price. */
 export type Metered = readonly [bigint, bigint, bigint]
@@ -13,6 +13,8 @@ export type Disagreement =
   | { readonly kind: 'balance'; readonly organizationId: string; readonly booked: bigint; readonly kept: bigint }
   /** What the account says is allotted is not what its allotments were granted. */
   | { readonly kind: 'allotted'; readonly organizationId: string; readonly allotted: bigint; readonly granted: bigint }
+  /** What the account says is held for work that outlives its request is not the sum of its holds. */
+  | { readonly kind: 'held'; readonly organizationId: string; readonly reserved: bigint; readonly held: bigint }
   /** A charge is not what its usage costs at its price version. */
   | {
       readonly kind: 'cost'
@@ -91,6 +93,8 @@ export function describe(found: Disagreement): string {
       return `${who}: the ledger less all charges comes to ${found.booked} micro-cents, the account keeps ${found.kept}`
     case 'allotted':
       return `${who}: the account has ${found.allotted} micro-cents allotted, its allotments were granted ${found.granted}`
+    case 'held':
+      return `${who}: the account has ${found.reserved} micro-cents held, its holds come to ${found.held}`
     case 'cost':
       return `${who}: charge ${found.chargeId} is ${found.charged} micro-cents, its usage costs ${found.recomputed}`
     case 'price':
@@ -126,9 +130,10 @@ export function describe(found: Disagreement): string {
 
 function figures(read: Figures | null): string {
   if (read === null) return 'nothing'
-  const [requests, prompt, cached, completion, cost, images] = read
+  const [requests, prompt, cached, completion, cost, images, seconds] = read
   const drawn = images === 0n ? '' : `${images} images, `
-  return `${requests} requests, ${prompt}+${completion} tokens (${cached} cached), ${drawn}${cost} micro-cents`
+  const filmed = seconds === 0n ? '' : `${seconds} seconds of video, `
+  return `${requests} requests, ${prompt}+${completion} tokens (${cached} cached), ${drawn}${filmed}${cost} micro-cents`
 }
 
 function tokens(read: Metered | null): string {

@@ -39,6 +39,9 @@ export interface AccountBooks {
   readonly allotted: bigint
   /** Σ granted of allotments. */
   readonly granted: bigint
+  /** What the account says is held, and Σ of its holds. */
+  readonly reserved: bigint
+  readonly held: bigint
 }
 
 /**
@@ -52,9 +55,12 @@ export async function readAccountBooks(db: Queryable, afterId: string, limit: nu
     kept: bigint
     allotted: bigint
     granted: bigint
+    reserved: bigint
+    held: bigint
   }>(
     `select a.organization_id, (e.sum - d.sum)::bigint as booked, (a.balance_microcents - s.spent)::bigint as kept,
-       a.allotted_microcents as allotted, l.granted::bigint as granted
+       a.allotted_microcents as allotted, l.granted::bigint as granted, a.held_microcents as reserved,
+       h.held::bigint as held
      from (select * from accounts where organization_id > $1::uuid order by organization_id limit $2::integer) a
      cross join lateral (select coalesce(sum(amount_microcents), 0) as sum from ledger_entries
        where organization_id = a.organization_id and kind <> 'charges') e
@@ -62,6 +68,8 @@ export async function readAccountBooks(db: Queryable, afterId: string, limit: nu
        where organization_id = a.organization_id) d
      cross join lateral (select coalesce(sum(granted_microcents), 0) as granted
        from allotments where organization_id = a.organization_id) l
+     cross join lateral (select coalesce(sum(amount_microcents), 0) as held
+       from holds where organization_id = a.organization_id) h
      cross join lateral (select coalesce(sum(spent_microcents), 0) as spent
        from spent_slices where organization_id = a.organization_id) s
      order by a.organization_id`,
@@ -81,9 +89,10 @@ export interface ChargeRow {
   readonly cachedPromptTokens: bigint
   readonly completionTokens: bigint
   /** Null: chat. */
-  readonly modality: 'embedding' | 'image' | null
+  readonly modality: 'embedding' | 'image' | 'video' | null
   readonly imageCount: number
   readonly imagePixels: bigint
+  readonly videoSeconds: number
   readonly costMicrocents: bigint
   /** Where a plan covers it: the usage factor in thousandths, and what it counts on the plan's meter. */
   readonly cover: { readonly factorThousandths: number; readonly metered: Metered } | null
@@ -104,9 +113,10 @@ export async function readCharges(
     prompt: bigint
     cached: bigint
     completion: bigint
-    modality: 'embedding' | 'image' | null
+    modality: 'embedding' | 'image' | 'video' | null
     images: number
     pixels: bigint
+    seconds: number
     cost: bigint
     factor: number | null
     plan_input: bigint
@@ -115,7 +125,8 @@ export async function readCharges(
   }>(
     `select id, admitted_at, organization_id, encode(price_hash, 'hex') as price_hash, prompt_tokens as prompt,
        cached_prompt_tokens as cached, completion_tokens as completion, modality,
-       coalesce(image_count, 0) as images, coalesce(image_pixels, 0) as pixels, cost_microcents as cost, plan_factor factor,
+       coalesce(image_count, 0) as images, coalesce(image_pixels, 0) as pixels, coalesce(video_seconds, 0) as seconds,
+       cost_microcents as cost, plan_factor factor,
        plan_input_tokens as plan_input, plan_output_tokens as plan_output, list_microcents as list
      from charges
      where admitted_at >= $1::timestamptz and admitted_at < $3::timestamptz
@@ -134,6 +145,7 @@ export async function readCharges(
     modality: row.modality,
     imageCount: row.images,
     imagePixels: row.pixels,
+    videoSeconds: row.seconds,
     costMicrocents: row.cost,
     cover:
       row.factor === null
@@ -173,11 +185,12 @@ export async function compareHour(db: Queryable, hourMs: number, limit: number):
   }>(
     `select organization_id, model, tier, key_id, to_json(charged) as charged, to_json(rolled_up) as rolled_up from (
        select organization_id, model, tier, key_id, array[count(*), sum(prompt_tokens), sum(cached_prompt_tokens),
-         sum(completion_tokens), sum(cost_microcents), coalesce(sum(image_count), 0)]::bigint[]::text[] as charged
+         sum(completion_tokens), sum(cost_microcents), coalesce(sum(image_count), 0),
+         coalesce(sum(video_seconds), 0)]::bigint[]::text[] as charged
        from charges where admitted_at >= $1::timestamptz and admitted_at < $2::timestamptz group by 1, 2, 3, 4
      ) c full join (
        select organization_id, model, tier, key_id, array[sum(requests), sum(prompt_tokens), sum(cached_prompt_tokens),
-         sum(completion_tokens), sum(cost_microcents), sum(image_count)]::bigint[]::text[] as rolled_up
+         sum(completion_tokens), sum(cost_microcents), sum(image_count), sum(video_seconds)]::bigint[]::text[] as rolled_up
        from usage_rollups where hour = $1::timestamptz group by 1, 2, 3, 4
      ) r using (organization_id, model, tier, key_id)
      where charged is distinct from rolled_up limit $3::integer`,
@@ -195,8 +208,16 @@ export async function compareHour(db: Queryable, hourMs: number, limit: number):
 
 function toFigures(texts: readonly string[] | null): Figures | null {
   if (texts === null) return null
-  const [requests = '0', prompt = '0', cached = '0', completion = '0', cost = '0', images = '0'] = texts
-  return [BigInt(requests), BigInt(prompt), BigInt(cached), BigInt(completion), BigInt(cost), BigInt(images)]
+  const [requests = '0', prompt = '0', cached = '0', completion = '0', cost = '0', images = '0', seconds = '0'] = texts
+  return [
+    BigInt(requests),
+    BigInt(prompt),
+    BigInt(cached),
+    BigInt(completion),
+    BigInt(cost),
+    BigInt(images),
+    BigInt(seconds),
+  ]
 }
 
 /** An organization for which a day's sums do not agree. Micro-cents. */

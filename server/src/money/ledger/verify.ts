@@ -10,7 +10,7 @@ import { toHex } from '../../kernel/ids.ts'
 import { DAY_MS, HOUR_MS } from '../../kernel/time.ts'
 import type { TokenUsage } from '../../upstream/spec.ts'
 import { verifyPlanHours } from '../plan/verify.ts'
-import { priceEmbeddings, priceImages, priceTokens, weightedTokens } from '../pricing.ts'
+import { priceEmbeddings, priceImages, priceTokens, priceVideo, weightedTokens } from '../pricing.ts'
 import type { Disagreement, Metered } from './disagreement.ts'
 import {
   type ChargeRow,
@@ -50,9 +50,10 @@ export function droppedSourcePrefix(day: string): string {
 export async function* verifyAccounts({ database, pause }: VerifyDependencies): AsyncGenerator<Disagreement, void> {
   for (let after = LOWEST_UUID; ; ) {
     const page = await readAccountBooks(database, after, ACCOUNTS_PAGE)
-    for (const { organizationId, booked, kept, allotted, granted } of page) {
+    for (const { organizationId, booked, kept, allotted, granted, reserved, held } of page) {
       if (booked !== kept) yield { kind: 'balance', organizationId, booked, kept }
       if (allotted !== granted) yield { kind: 'allotted', organizationId, allotted, granted }
+      if (reserved !== held) yield { kind: 'held', organizationId, reserved, held }
     }
     const last = page.at(-1)
     if (last === undefined || page.length < ACCOUNTS_PAGE) return
@@ -152,6 +153,7 @@ function listPrice(charge: ChargeRow, price: PriceTable, usage: TokenUsage): big
     if (price.kind !== 'image' && price.kind !== 'megapixel') return 0n
     return priceImages(price, charge.imageCount, Number(charge.imagePixels))
   }
+  if (charge.modality === 'video') return price.kind === 'video_second' ? priceVideo(price, charge.videoSeconds) : 0n
   if (price.kind !== 'tokens' && price.kind !== 'tokens_by_time') return 0n
   const rate = rateAt(price, charge.admittedAtMs)
   return charge.modality === 'embedding' ? priceEmbeddings(rate, usage.promptTokens) : priceTokens(rate, usage)

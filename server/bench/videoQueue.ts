@@ -1,0 +1,79 @@
+/**
+ * What a claim costs with few and with very many jobs waiting, 99 of a hundred of them one organization's, and how soon
+ * another organization's job is started behind them.
+ *
+ *     bun server/bench/videoQueue.ts [--jobs 1000000]
+ */
+
+import { systemClock } from '../src/io/clock.ts'
+import { startNext } from '../src/videos/queue/start.ts'
+import { runVideos } from '../src/videos/run.ts'
+import { openVideoHouse, type VideoHouse } from '../test/videoHouse.ts'
+
+const CLAIMS = 500
+const OTHERS = 100
+const HELD = 1_000
+
+const index = process.argv.indexOf('--jobs')
+const most = index < 0 ? 1_000_000 : Number(process.argv[index + 1])
+
+const house = await openVideoHouse(systemClock, { concurrency: 1_000_000 })
+house.upstream.looking = () => ({ kind: 'working', progress: null })
+const crowd = await house.organization(1_000_000_000_000_000n)
+const others: string[] = []
+for (let count = 0; count < OTHERS; count += 1) others.push(await house.organization(1_000_000_000_000n))
+await house.create(crowd)
+
+const few = await measure(house, HELD)
+const many = await measure(house, most)
+console.log(`claim, mean of ${CLAIMS}: ${few.toFixed(3)} ms with ${HELD} waiting, ${many.toFixed(3)} ms with ${most}`)
+console.log(`that is ${((many / few - 1) * 100).toFixed(1)} % more`)
+
+const runner = runVideos(house.process())
+const waits: number[] = []
+for (let count = 0; count < 20; count += 1) {
+  const own = await house.organization(1_000_000_000_000n)
+  const beganMs = performance.now()
+  const video = await house.create(own)
+  while ((await house.find(video)).status !== 'in_progress') await new Promise((resolve) => setTimeout(resolve, 5))
+  waits.push(performance.now() - beganMs)
+}
+await runner.stop()
+waits.sort((a, b) => a - b)
+console.log(
+  `another's job in progress after ${waits[10]?.toFixed(0)} ms (median), ${waits.at(-1)?.toFixed(0)} ms (longest of 20)`,
+)
+await house.close()
+
+/** Fills the queue up to `jobs`, and takes the mean of claims that are rolled back to where they were by the next fill. */
+async function measure({ database, process: processOf }: VideoHouse, jobs: number): Promise<number> {
+  await database.query(
+    `update videos set status = 'cancelled', due_at = null where status in ('submitting', 'in_progress')`,
+  )
+  const [row] = await database.query<{ waiting: bigint }>(
+    `select count(*) as waiting from videos where status = 'queued'`,
+  )
+  const missing = jobs - Number(row?.waiting ?? 0n)
+  const part = 50_000
+  for (let filled = 0; filled < missing; filled += part) {
+    await fill(Math.min(part, missing - filled))
+  }
+  await database.query('vacuum analyze videos')
+  await database.query('checkpoint')
+  const dependencies = processOf()
+  for (let count = 0; count < 50; count += 1) await startNext(dependencies, 'svc/film', 1)
+  const beganMs = performance.now()
+  for (let count = 0; count < CLAIMS; count += 1) await startNext(dependencies, 'svc/film', 1)
+  return (performance.now() - beganMs) / CLAIMS
+}
+
+async function fill(jobs: number): Promise<void> {
+  await house.database.query(
+    `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, prompt, seconds,
+       status, due_at)
+     select gen_random_uuid(), case when n % 100 > 0 then $1::uuid else ($2::text::uuid[])[1 + (n / 100) % ${OTHERS}] end, $1::uuid,
+       now(), 'svc/film', 'serverless', '\\x00', 1, 'a cat', 4, 'queued', now() + interval '2 hours'
+     from generate_series(1, $3::integer) n`,
+    [crowd, `{${others.join(',')}}`, jobs],
+  )
+}

@@ -1,0 +1,129 @@
+import { asFailure } from '../routing/failure.ts'
+import { UpstreamFailure } from '../upstream/spec.ts'
+import { LOOK_MS, within, workOf } from './asking.ts'
+import type { VideoDependencies } from './dependencies.ts'
+import { complete } from './transitions.ts'
+import { artifactName, type Video } from './video.ts'
+
+/** The largest file that is taken on. Minutes of video at a high rate; more is an upstream that does not end. */
+const BYTES_MOST = 4 * 1024 ** 3
+
+/**
+ * What came of a finished job's file:
+ * - `over`: it is complete, or was over before
+ * - `invalid`: it is no video
+ * - `broken`: it did not come whole
+ * - `not kept`: it could not be kept here at the moment
+ */
+export type Fetched = 'over' | 'invalid' | 'broken' | 'not kept'
+
+/** Fetches the file of a job that is done, and completes the job. What is not published is removed again. */
+export async function fetchAndComplete(
+  dependencies: VideoDependencies,
+  video: Video,
+  signal: AbortSignal,
+): Promise<Fetched> {
+  const { artifacts, log, reached } = dependencies
+  const name = artifactName(video)
+  const staged = await stage(dependencies, video, name, signal)
+  if (typeof staged === 'string') return staged
+  await reached?.('staged')
+  let outcome: Fetched = 'over'
+  let published = false
+  const measuredSeconds = await measure(dependencies, name, staged.bytes)
+  await reached?.('measured')
+  if (typeof measuredSeconds === 'number') {
+    // Where the commit's outcome is not known this rejects, and the file stays: the sweep finds out whose it is.
+    published = (await complete(dependencies, video, { bytes: staged.bytes, measuredSeconds })) !== null
+  } else outcome = measuredSeconds
+  if (!published) {
+    await artifacts.remove(name).catch((error: unknown) => {
+      log.warn({ err: error, name }, 'a file that nobody needs could not be removed; it is swept later')
+    })
+  }
+  return outcome
+}
+
+async function stage(
+  dependencies: VideoDependencies,
+  video: Video,
+  name: string,
+  signal: AbortSignal,
+): Promise<{ readonly bytes: number } | Exclude<Fetched, 'over'>> {
+  const { artifacts, log, catalog } = dependencies
+  const work = workOf(dependencies, video.submission)
+  const { upstreamJob } = video
+  if (work === null || upstreamJob === null) return 'not kept'
+  const { connectMs } = catalog().deadlines
+  const watch: Watch = { failure: null, isTooLarge: false }
+  const ending = new AbortController()
+  const stop = () => ending.abort(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    const download = () => work.download(upstreamJob, ending.signal, connectMs)
+    const pieces = await within(dependencies, LOOK_MS, signal, download)
+    return await artifacts.write(name, watched(dependencies, pieces, watch, signal), BYTES_MOST)
+  } catch (error) {
+    if (signal.aborted) throw error
+    if (watch.isTooLarge) return 'invalid'
+    const failure = watch.failure ?? (error instanceof UpstreamFailure ? error : null)
+    log.warn({ video: video.id, err: failure === null ? error : failure.message }, 'a video could not be fetched')
+    return failure === null ? 'not kept' : 'broken'
+  } finally {
+    signal.removeEventListener('abort', stop)
+    // Where the store of the files has had enough, the upstream has to stop too.
+    ending.abort()
+  }
+}
+
+interface Watch {
+  /** Of the upstream, while the file came. */
+  failure: UpstreamFailure | null
+  isTooLarge: boolean
+}
+
+/** Passes pieces on under the deadline of silence, and tells what the upstream does wrong from what the store does. */
+async function* watched(
+  dependencies: VideoDependencies,
+  pieces: AsyncIterable<Uint8Array>,
+  watch: Watch,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  const { silenceMs } = dependencies.catalog().deadlines
+  const iterator = pieces[Symbol.asyncIterator]()
+  let bytes = 0
+  try {
+    for (;;) {
+      const next = await within(dependencies, silenceMs, signal, () => iterator.next()).catch((error: unknown) => {
+        watch.failure = asFailure(error)
+        throw error
+      })
+      if (next.done === true) return
+      bytes += next.value.byteLength
+      watch.isTooLarge = bytes > BYTES_MOST
+      yield next.value
+    }
+  } finally {
+    // Not waited for: an upstream that is silent may be so here too.
+    iterator.return?.().catch(() => {})
+  }
+}
+
+/** A file that is there as it was written and can't be measured is no video. */
+async function measure(
+  { artifacts, measureSeconds, log }: VideoDependencies,
+  name: string,
+  bytes: number,
+): Promise<number | 'invalid' | 'not kept'> {
+  try {
+    const seconds = await measureSeconds(artifacts, name, bytes)
+    return Number.isFinite(seconds) && seconds > 0 ? seconds : 'invalid'
+  } catch (error) {
+    const isThere = await artifacts.size(name).then(
+      (size) => size === bytes,
+      () => false,
+    )
+    log.warn({ err: error, name }, 'a video could not be measured')
+    return isThere ? 'invalid' : 'not kept'
+  }
+}

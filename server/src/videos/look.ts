@@ -1,0 +1,109 @@
+import { DEFAULT_VIDEO_RUNNING } from '../catalog/model.ts'
+import { SECOND_MS } from '../kernel/time.ts'
+import { asFailure } from '../routing/failure.ts'
+import { UpstreamFailure, type VideoState } from '../upstream/spec.ts'
+import { LOOK_MS, within, workOf } from './asking.ts'
+import type { VideoDependencies } from './dependencies.ts'
+import { fetchAndComplete } from './fetch.ts'
+import { noteLooked } from './store.ts'
+import { fail } from './transitions.ts'
+import type { Video, VideoError } from './video.ts'
+
+/** Between two looks at a job: a tenth of the time that it has taken so far, within these. */
+const LOOK_SOONEST_MS = SECOND_MS / 2
+const LOOK_LATEST_MS = 10 * SECOND_MS
+
+/** So often in a row an upstream may not know a job, or send a file that breaks off. A restart of a proxy is no failure. */
+const MISSES_MOST = 3
+
+/** When a job is to be looked at again. */
+function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, misses }: Video): number {
+  const nowMs = clock.now()
+  const tenthMs = (nowMs - (startedAtMs ?? nowMs)) / 10
+  const waitMs = Math.max(tenthMs, LOOK_SOONEST_MS * 2 ** Math.min(misses, 5))
+  return nowMs + Math.min(waitMs, LOOK_LATEST_MS)
+}
+
+/** Asks the upstream how a job is that it has taken, and does what follows from that. */
+export async function look(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
+  const { log, reached } = dependencies
+  let state: VideoState
+  try {
+    state = await askState(dependencies, video, signal)
+  } catch (error) {
+    if (signal.aborted) throw error
+    const { kind, message: detail } = asFailure(error)
+    log.warn(
+      { video: video.id, upstream: video.submission?.upstream, kind, detail },
+      'a video could not be asked after',
+    )
+    return again(dependencies, video, null, false)
+  }
+  await reached?.('looked')
+  switch (state.kind) {
+    case 'waiting':
+      return again(dependencies, video, 0, false)
+    case 'working':
+      return again(dependencies, video, toPercent(state.progress), false)
+    case 'done':
+      return fetchIt(dependencies, video, signal)
+    case 'failed':
+      log.warn(
+        { video: video.id, upstream: video.submission?.upstream, detail: state.detail },
+        'an upstream failed a video',
+      )
+      await fail(dependencies, video, state.code, false)
+      return
+    case 'unknown':
+      if (video.misses + 1 < MISSES_MOST) return again(dependencies, video, null, true)
+      log.warn({ video: video.id, upstream: video.submission?.upstream }, 'an upstream does not know a video any more')
+      await fail(dependencies, video, 'upstream_error', false)
+      return
+  }
+}
+
+function askState(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<VideoState> {
+  const work = workOf(dependencies, video.submission)
+  const { upstreamJob } = video
+  if (work === null || upstreamJob === null) {
+    return Promise.reject(
+      new UpstreamFailure('misconfigured', 'the settings do not have this upstream any more', false),
+    )
+  }
+  const { connectMs } = dependencies.catalog().deadlines
+  return within(dependencies, LOOK_MS, signal, (inner) => work.look(upstreamJob, inner, connectMs))
+}
+
+async function fetchIt(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
+  const fetched = await fetchAndComplete(dependencies, video, signal)
+  if (fetched === 'invalid') await fail(dependencies, video, 'invalid_output', false)
+  // What breaks off may be whole the next time; what does again and again will not.
+  if (fetched === 'broken') {
+    if (video.misses + 1 < MISSES_MOST) return again(dependencies, video, null, true)
+    await fail(dependencies, video, 'upstream_error', false)
+  }
+  if (fetched === 'not kept') return again(dependencies, video, null, false, 'internal_error')
+}
+
+/** It is not over: it is looked at again, unless it has had its time (V7). */
+async function again(
+  dependencies: VideoDependencies,
+  video: Video,
+  progress: number | null,
+  missed: boolean,
+  error: VideoError = 'upstream_timeout',
+): Promise<void> {
+  const { database, clock, catalog } = dependencies
+  const found = catalog().find(video.model)
+  const { deadlineMs } = (found.kind === 'found' ? found.model.video : undefined) ?? DEFAULT_VIDEO_RUNNING
+  if (clock.now() >= (video.startedAtMs ?? 0) + deadlineMs) {
+    await fail(dependencies, video, error, true)
+    return
+  }
+  await noteLooked(database, video, { progress, missed, dueAtMs: nextLookMs(dependencies, video) })
+}
+
+/** 100 is for what is complete. */
+function toPercent(progress: number | null): number | null {
+  return progress === null ? null : Math.min(Math.max(Math.floor(progress), 0), 99)
+}

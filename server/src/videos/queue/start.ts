@@ -1,0 +1,49 @@
+import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
+import type { ChatTarget } from '../../routing/attempt.ts'
+import type { VideoDependencies } from '../dependencies.ts'
+import { LEASE_MS } from '../lease.ts'
+import { submissionAt, targetsOf } from '../submit.ts'
+import type { Video } from '../video.ts'
+import { listWaiting, lockQueue, noteTurn, takeNext } from './store.ts'
+
+const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
+
+/** A job whose turn has come, and the targets that are asked for it, the one that is written down first. */
+export interface Started {
+  readonly video: Video
+  readonly targets: readonly ChatTarget[]
+}
+
+/** Models for which jobs wait and may be started. */
+export function waitingModels({ database, clock }: VideoDependencies): Promise<string[]> {
+  return listWaiting(database, clock.now())
+}
+
+/**
+ * Takes up jobs of a model whose turn it is: one of each organization that waits, in turn, as many as may be under way
+ * beside the others and at most `most`. What it gives is written down, and nobody else's.
+ */
+export async function startNext(dependencies: VideoDependencies, model: string, most: number): Promise<Started[]> {
+  const { database, clock, catalog } = dependencies
+  const found = catalog().find(model)
+  const targets = targetsOf(dependencies, model)
+  const [first] = targets
+  if (found.kind !== 'found' || first === undefined) return []
+  const { concurrency } = found.model.video ?? DEFAULT_VIDEO_RUNNING
+  return database.transaction(async (tx) => {
+    const queue = await lockQueue(tx, model, clock.now())
+    if (queue === null) return []
+    const started: Started[] = []
+    const room = Math.min(concurrency - queue.underWay, most)
+    let last = queue.lastOrganizationId
+    while (started.length < room) {
+      const taking = { submission: submissionAt(dependencies, first), leasedUntilMs: clock.now() + LEASE_MS }
+      const video = (await takeNext(tx, model, last, taking)) ?? (await takeNext(tx, model, LOWEST_UUID, taking))
+      if (video === null) break
+      started.push({ video, targets })
+      last = video.organizationId
+    }
+    if (started.length > 0) await noteTurn(tx, model, last)
+    return started
+  })
+}

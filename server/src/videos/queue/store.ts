@@ -1,0 +1,127 @@
+/** The queries by which jobs have their turn. The lock on a model's row lets one process at a time start its jobs. */
+
+import type { Queryable, Transaction } from '../../io/postgres/database.ts'
+import { toTimestamp } from '../../kernel/time.ts'
+import { COLUMNS, toVideo, type VideoRow } from '../row.ts'
+import type { Submission, Video } from '../video.ts'
+
+const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
+
+/** Makes sure that a model has its row. */
+export async function openQueue(tx: Transaction, model: string): Promise<void> {
+  await tx.query(
+    `insert into video_queues (model, last_organization_id, due_at) values ($1, '${LOWEST_UUID}', 'epoch')
+     on conflict (model) do nothing`,
+    [model],
+  )
+}
+
+/** Models for which jobs wait and may be started. */
+export async function listWaiting(db: Queryable, nowMs: number): Promise<string[]> {
+  const rows = await db.query<{ model: string }>(
+    `select model from video_queues q where due_at <= $1::timestamptz
+       and exists (select from videos v where v.model = q.model and v.status = 'queued')`,
+    [toTimestamp(nowMs)],
+  )
+  return rows.map(({ model }) => model)
+}
+
+export interface Queue {
+  readonly lastOrganizationId: string
+  /** Jobs of the model that upstreams have or are being asked to take. */
+  readonly underWay: number
+}
+
+/** Locks the queue of a model until the end of the transaction. Null: another process has it, or it is not its time. */
+export async function lockQueue(tx: Transaction, model: string, nowMs: number): Promise<Queue | null> {
+  const locked = await tx.query<{ last: string }>(
+    `select last_organization_id as last from video_queues where model = $1 and due_at <= $2::timestamptz
+     for update skip locked`,
+    [model, toTimestamp(nowMs)],
+  )
+  const last = locked[0]?.last
+  if (last === undefined) return null
+  // Behind the lock: what another process started before it is counted.
+  const counted = await tx.query<{ under_way: bigint }>(
+    `select count(*) as under_way from videos where model = $1 and status in ('submitting', 'in_progress')`,
+    [model],
+  )
+  return { lastOrganizationId: last, underWay: Number(counted[0]?.under_way ?? 0n) }
+}
+
+/** Takes the first job of the organization whose turn is next after `lastOrganizationId`. Null: nobody waits beyond it. */
+export async function takeNext(
+  tx: Transaction,
+  model: string,
+  lastOrganizationId: string,
+  { submission, leasedUntilMs }: { readonly submission: Submission; readonly leasedUntilMs: number },
+): Promise<Video | null> {
+  const rows = await tx.query<VideoRow>(
+    `update videos set status = 'submitting', attempt = attempt + 1, misses = 0, due_at = $3::timestamptz,
+       submission = $4::uuid, target_upstream = $5, target_model = $6
+     where id = (
+       select id from videos where model = $1 and status = 'queued' and organization_id > $2::uuid
+       order by organization_id, id limit 1 for update skip locked
+     ) and status = 'queued'
+     returning ${COLUMNS}`,
+    [model, lastOrganizationId, toTimestamp(leasedUntilMs), submission.id, submission.upstream, submission.model],
+  )
+  return rows[0] === undefined ? null : toVideo(rows[0])
+}
+
+export async function noteTurn(tx: Transaction, model: string, organizationId: string): Promise<void> {
+  await tx.query('update video_queues set last_organization_id = $2::uuid where model = $1', [model, organizationId])
+}
+
+/** No upstream would take a job: nobody is asked again for a while, longer each time. */
+export async function noteRefused(db: Queryable, model: string, dueAtMs: number): Promise<void> {
+  await db.query(
+    `update video_queues set due_at = greatest(due_at, $2::timestamptz), failures = failures + 1 where model = $1`,
+    [model, toTimestamp(dueAtMs)],
+  )
+}
+
+/** An upstream took one. */
+export async function noteTaken(db: Queryable, model: string): Promise<void> {
+  await db.query(`update video_queues set failures = 0 where model = $1 and failures > 0`, [model])
+}
+
+/** Times in a row that no upstream would take a job of a model. */
+export async function readFailures(db: Queryable, model: string): Promise<number> {
+  const rows = await db.query<{ failures: number }>('select failures from video_queues where model = $1', [model])
+  return rows[0]?.failures ?? 0
+}
+
+/** Jobs of the same organization and model before one, and organizations that wait for the model; neither beyond its most. */
+export async function readAhead(
+  db: Queryable,
+  { id, organizationId, model }: Video,
+  aheadMost: number,
+  organizationsMost: number,
+): Promise<{ readonly ahead: number; readonly organizations: number }> {
+  const rows = await db.query<{ ahead: bigint; organizations: bigint }>(
+    `with recursive waiting as (
+       (select organization_id from videos where model = $1 and status = 'queued' order by organization_id limit 1)
+       union all
+       select (select v.organization_id from videos v where v.model = $1 and v.status = 'queued'
+           and v.organization_id > w.organization_id order by v.organization_id limit 1)
+       from waiting w where w.organization_id is not null
+     )
+     select (select count(*) from (select from videos where model = $1 and organization_id = $2::uuid
+         and status = 'queued' and id < $3::uuid limit $4::integer) a) as ahead,
+       (select count(*) from (select organization_id from waiting limit $5::integer) w
+         where organization_id is not null) as organizations`,
+    [model, organizationId, id, aheadMost, organizationsMost],
+  )
+  return { ahead: Number(rows[0]?.ahead ?? 0n), organizations: Math.max(Number(rows[0]?.organizations ?? 0n), 1) }
+}
+
+/** How long the last jobs of a model took from their start to their completion, in seconds. */
+export async function readRecentSeconds(db: Queryable, model: string, most: number): Promise<number[]> {
+  const rows = await db.query<{ seconds: number }>(
+    `select extract(epoch from completed_at - started_at)::float8 as seconds from videos
+     where model = $1 and completed_at is not null order by completed_at desc limit $2::integer`,
+    [model, most],
+  )
+  return rows.map(({ seconds }) => seconds)
+}

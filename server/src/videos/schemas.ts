@@ -1,0 +1,77 @@
+import { z } from 'zod'
+
+/** Characters of a prompt: more than any model reads. */
+const PROMPT_MOST = 32_000
+const LIMIT_MOST = 200
+export const LIMIT_DEFAULT = 50
+
+const NOT_SECONDS = 'must be a whole number, at least 1'
+
+export const videoCreateRequest = z
+  .strictObject({
+    model: z.string().min(1).meta({ description: 'The id or alias of a video model.' }),
+    prompt: z
+      .string()
+      .min(1, { error: 'must not be empty' })
+      .max(PROMPT_MOST, { error: `must have at most ${PROMPT_MOST} characters` })
+      .refine((text) => !text.includes('\0'), { error: 'must not hold the character U+0000' }),
+    seconds: z
+      .union([z.int().min(1), z.string().regex(/^0{0,4}[1-9]\d{0,5}$/)], { error: NOT_SECONDS })
+      .nullish()
+      .meta({ description: "The billable unit. Unless given: the model's default length." }),
+    size: z
+      .string()
+      .regex(/^[1-9]\d{0,4}x[1-9]\d{0,4}$/, { error: "must be '<width>x<height>' in pixels, such as '1280x720'" })
+      .nullish()
+      .meta({ description: 'Where the model has it among its parameters: GET /models.' }),
+  })
+  .meta({ id: 'VideoCreateRequest' })
+
+export const videoJob = z
+  .object({
+    id: z.string(),
+    object: z.literal('video'),
+    model: z.string(),
+    status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'cancelled', 'expired']),
+    progress: z.int().min(0).max(100).meta({ description: 'Some models stay at 0 until completion.' }),
+    created_at: z.int().meta({ description: 'Unix seconds.' }),
+    seconds: z.int().meta({ description: 'Asked for, or the default; once completed: those that are billed.' }),
+    size: z.string().optional(),
+    completed_at: z.int().nullable().meta({ description: 'Unix seconds.' }),
+    expires_at: z.int().nullable().meta({ description: 'Unix seconds: 24 hours after completion.' }),
+    cost_cents: z.int().nullable().meta({ description: 'What is charged; stays when the video has expired.' }),
+    error: z
+      .enum(['upstream_error', 'upstream_timeout', 'content_policy', 'invalid_output', 'internal_error'])
+      .nullable()
+      .meta({ description: 'Why it failed.' }),
+  })
+  .meta({ id: 'VideoJob' })
+
+export const videoList = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(videoJob),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable().meta({ description: 'To be given as `after` for the next page.' }),
+    has_more: z.boolean(),
+  })
+  .meta({ id: 'VideoList' })
+
+const limit = { error: `must be a whole number from 1 to ${LIMIT_MOST}` }
+
+export const videosQuery = z.object({
+  limit: z.coerce
+    .number(limit)
+    .int(limit)
+    .min(1, limit)
+    .max(LIMIT_MOST, limit)
+    .optional()
+    .meta({ description: `Unless given: ${LIMIT_DEFAULT}.` }),
+  after: z.string().optional().meta({ description: 'The id of the last video of the page before.' }),
+  order: z.enum(['asc', 'desc'], { error: 'must be asc or desc' }).optional().meta({
+    description: 'By the time of creation. Unless given: `desc`, the newest first.',
+  }),
+})
+
+/** The names of the parameters, for the route. */
+export const VIDEOS_PARAMETERS: readonly string[] = Object.keys(videosQuery.shape)

@@ -1,0 +1,151 @@
+import { uuidV7 } from '../kernel/ids.ts'
+import type { ChatTarget } from '../routing/attempt.ts'
+import { asFailure } from '../routing/failure.ts'
+import { orderOf } from '../routing/order.ts'
+import { UpstreamFailure } from '../upstream/spec.ts'
+import { findJob, parseSize, within, workOf } from './asking.ts'
+import type { VideoDependencies } from './dependencies.ts'
+import { LEASE_MS } from './lease.ts'
+import { slowDown, speedUp } from './queue/pace.ts'
+import { noteKnown } from './store.ts'
+import { accept, fail, putBack, retarget } from './transitions.ts'
+import type { Submission, Video, VideoError } from './video.ts'
+
+/** Targets of a model in the order in which they are asked now. */
+export function targetsOf(dependencies: VideoDependencies, model: string): readonly ChatTarget[] {
+  const { catalog, targets, health, clock, random } = dependencies
+  const found = catalog().find(model)
+  if (found.kind !== 'found') return []
+  const nowMs = clock.monotonicMs()
+  return orderOf(targets(found), found.tier.routing.choice, {
+    open: (target) => health.of(target).open,
+    waitMs: (target) => health.of(target).breaker.waitMs(nowMs),
+    random: () => (random(1)[0] ?? 0) / 256,
+  })
+}
+
+/** A new name for a job at a target. */
+export function submissionAt({ clock, random }: VideoDependencies, { upstream, model }: ChatTarget): Submission {
+  return { id: uuidV7(clock.now(), random), upstream: upstream.name, model }
+}
+
+/**
+ * Asks the upstream that was written down, and where that is sure not to have taken the job the others, each written down
+ * before it is asked. Whatever may have been taken is never sent again.
+ */
+export async function submit(
+  dependencies: VideoDependencies,
+  taken: Video,
+  targets: readonly ChatTarget[],
+  signal: AbortSignal,
+): Promise<void> {
+  let video: Video = taken
+  for (const [index, target] of targets.entries()) {
+    const sent = await send(dependencies, video, target, signal)
+    if (sent !== 'not taken') return
+    const next = targets[index + 1]
+    if (next === undefined) break
+    const dueAtMs = dependencies.clock.now() + LEASE_MS
+    const moved = await retarget(dependencies, video, submissionAt(dependencies, next), dueAtMs)
+    if (moved === null) return
+    video = moved
+  }
+  await refuse(dependencies, video)
+}
+
+async function send(
+  dependencies: VideoDependencies,
+  video: Video,
+  target: ChatTarget,
+  signal: AbortSignal,
+): Promise<'done' | 'not taken'> {
+  const { health, catalog, log, reached } = dependencies
+  const { connectMs, firstByteMs } = catalog().deadlines
+  const asking = health.ask(target)
+  let job: string
+  try {
+    await reached?.('taken')
+    job = await within(dependencies, firstByteMs, signal, (inner) => ask(target, video, inner, connectMs))
+    asking.began()
+    asking.ended('answered')
+  } catch (error) {
+    if (signal.aborted) {
+      asking.ended('cancelled')
+      throw signal.reason
+    }
+    const failure = asFailure(error)
+    asking.ended(failure.kind)
+    log.warn(
+      {
+        upstream: target.upstream.name,
+        model: target.model,
+        video: video.id,
+        kind: failure.kind,
+        detail: failure.message,
+      },
+      'an upstream did not take a video',
+    )
+    if (isSurelyNotTaken(failure)) return 'not taken'
+    await settleUnknown(dependencies, video, failure, signal)
+    return 'done'
+  }
+  await reached?.('submitted')
+  await note(dependencies, video, job)
+  return 'done'
+}
+
+function ask({ upstream, model }: ChatTarget, video: Video, signal: AbortSignal, connectMs: number): Promise<string> {
+  const { submission, prompt, seconds, size } = video
+  if (upstream.video === undefined) throw new UpstreamFailure('misconfigured', 'it makes no videos', true)
+  if (submission === null || prompt === null) throw new Error(`the video ${video.id} was taken up without its request`)
+  const call = { model, prompt, seconds, size: parseSize(size), attemptId: submission.id }
+  return upstream.video.submit(call, signal, connectMs)
+}
+
+function isSurelyNotTaken({ kind, mayFailOver, mayAskAgain }: UpstreamFailure): boolean {
+  return mayFailOver || mayAskAgain || kind === 'misconfigured'
+}
+
+/** The upstream has it: that is written down at once, also where the job is another's or over by now. */
+async function note(dependencies: VideoDependencies, video: Video, job: string): Promise<void> {
+  const { database, clock, reached } = dependencies
+  const accepted = await accept(dependencies, video, job, clock.now())
+  await reached?.('accepted')
+  if (accepted !== null) return speedUp(dependencies, video.model)
+  if (video.submission !== null) await noteKnown(database, video.id, video.submission.id, job, clock.now())
+}
+
+const ERROR_OF: Partial<Record<UpstreamFailure['kind'], VideoError>> = { timeout: 'upstream_timeout' }
+
+/** Sent, and answered with something that does not say whether it was taken. Only a refusal is certain. */
+async function settleUnknown(
+  dependencies: VideoDependencies,
+  video: Video,
+  failure: UpstreamFailure,
+  signal: AbortSignal,
+): Promise<void> {
+  const isRefused = failure.kind === 'rejected' || failure.kind === 'context_length'
+  const error = ERROR_OF[failure.kind] ?? 'upstream_error'
+  await (isRefused ? fail(dependencies, video, error, false) : recover(dependencies, video, error, signal))
+}
+
+/**
+ * A job that was sent, and of which nobody knows whether it arrived: it is looked for where the upstream can be asked
+ * that, and has failed otherwise. Rejects while the upstream can't be asked now.
+ */
+export async function recover(
+  dependencies: VideoDependencies,
+  video: Video,
+  error: VideoError,
+  signal: AbortSignal,
+): Promise<void> {
+  const { submission } = video
+  const work = workOf(dependencies, submission)
+  const job = work === null || submission === null ? null : await findJob(dependencies, work, submission, signal)
+  await (job === null ? fail(dependencies, video, error, true) : note(dependencies, video, job))
+}
+
+/** Nobody would take it: it waits for another turn, and so does everybody else who wants this model. */
+async function refuse(dependencies: VideoDependencies, video: Video): Promise<void> {
+  if ((await putBack(dependencies, video)) !== null) await slowDown(dependencies, video.model)
+}

@@ -1,0 +1,126 @@
+/** What happens to a job, each in one transaction with all that goes with it. Null: it was not this one's to do. */
+
+import { uuidV7 } from '../kernel/ids.ts'
+import { release } from '../money/holds/hold.ts'
+import { priceVideo } from '../money/pricing.ts'
+import { prepareSettling, settleVideo } from '../money/settleVideo.ts'
+import type { VideoDependencies } from './dependencies.ts'
+import { moveVideo } from './store.ts'
+import { artifactName, KEPT_MS, LAPSE_MS, type Submission, type Video, type VideoError } from './video.ts'
+import { videoToWire } from './wire.ts'
+
+type Means = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'publish' | 'reached'>
+
+/** The upstream has taken it, as `upstreamJob`. */
+export function accept({ database, clock }: Means, video: Video, upstreamJob: string, dueAtMs: number) {
+  const startedAtMs = clock.now()
+  return database.transaction((tx) => moveVideo(tx, 'accept', video, { upstreamJob, startedAtMs, dueAtMs }))
+}
+
+/** Another upstream is about to be asked. */
+export function retarget({ database }: Means, video: Video, submission: Submission, dueAtMs: number) {
+  return database.transaction((tx) => moveVideo(tx, 'retarget', video, { submission, dueAtMs }))
+}
+
+/** It waits for another turn. */
+export function putBack({ database }: Means, video: Video): Promise<Video | null> {
+  const dueAtMs = video.createdAtMs + LAPSE_MS
+  return database.transaction((tx) => moveVideo(tx, 'putBack', video, { submission: null, dueAtMs }))
+}
+
+/** It failed, and costs nothing. `isAtWork`: the upstream may be at it still, and is to be told. */
+export async function fail(means: Means, video: Video, error: VideoError, isAtWork: boolean): Promise<Video | null> {
+  const { database, clock } = means
+  const nowMs = clock.now()
+  const failed = await database.transaction(async (tx) => {
+    const moved = await moveVideo(tx, 'fail', video, { error, dueAtMs: isAtWork ? nowMs : null })
+    if (moved === null) return null
+    await release(tx, moved.id)
+    await means.publish(tx, eventOf(means, 'video.failed', moved, nowMs))
+    await means.reached?.('failing')
+    return moved
+  })
+  await means.reached?.('failed')
+  return failed
+}
+
+/** The customer wants it no more. An upstream that may be at it is to be told. */
+export async function cancel(means: Means, id: string, organizationId: string): Promise<Video | null> {
+  const { database, clock, reached } = means
+  const cancelled = await database.transaction(async (tx) => {
+    const moved = await moveVideo(tx, 'cancel', { id, attempt: null, organizationId }, { dueAtMs: clock.now() })
+    if (moved !== null) await release(tx, id)
+    if (moved !== null) await reached?.('cancelling')
+    return moved
+  })
+  if (cancelled !== null) await reached?.('cancelled')
+  return cancelled
+}
+
+/** It never had its turn. */
+export function lapse({ database }: Means, video: Video): Promise<Video | null> {
+  return database.transaction(async (tx) => {
+    const moved = await moveVideo(tx, 'lapse', video, { dueAtMs: null })
+    if (moved !== null) await release(tx, moved.id)
+    return moved
+  })
+}
+
+/** Its file has been there for long enough; it is removed next, by whoever gets to it. */
+export function retire({ database, clock }: Means, video: Video): Promise<Video | null> {
+  return database.transaction((tx) => moveVideo(tx, 'retire', video, { dueAtMs: clock.now() }))
+}
+
+/** A file of this attempt, staged, flushed and measured. */
+export interface Staged {
+  readonly bytes: number
+  /** By its packets; above 0. */
+  readonly measuredSeconds: number
+}
+
+/** Its file is published, its seconds are charged, what was held for it is free again, and its customer is told. */
+export async function complete(
+  means: Means & Pick<VideoDependencies, 'lowBalanceMicrocents' | 'onNoticed'>,
+  video: Video,
+  { bytes, measuredSeconds }: Staged,
+): Promise<Video | null> {
+  const { database, clock } = means
+  // Never more than was asked for, and so never more than was held (V6).
+  const seconds = Math.min(Math.max(Math.round(measuredSeconds), 1), video.seconds)
+  const price = { kind: 'video_second', perSecondMicrocents: video.secondMicrocents, perVideoMicrocents: null } as const
+  const costMicrocents = priceVideo(price, seconds)
+  const { id, organizationId, keyId, model, tier, priceHash, createdAtMs, submission } = video
+  await prepareSettling(database, createdAtMs)
+  const nowMs = clock.now()
+  const expiresAtMs = nowMs + KEPT_MS
+  const done = await database.transaction(async (tx) => {
+    const completion = { seconds, costMicrocents, artifact: artifactName(video), artifactBytes: bytes, expiresAtMs }
+    const moved = await moveVideo(tx, 'complete', video, {
+      dueAtMs: expiresAtMs,
+      completion: { ...completion, completedAtMs: nowMs },
+    })
+    if (moved === null) return null
+    const admission = { chargeId: id, admittedAtMs: createdAtMs, organizationId, keyId, model, tier, priceHash }
+    const target = `${submission?.upstream}/${submission?.model}`
+    const charge = { ...admission, seconds, costMicrocents, target }
+    const noticed = await settleVideo(tx, charge, nowMs, means.lowBalanceMicrocents)
+    await means.publish(tx, eventOf(means, 'video.completed', moved, nowMs))
+    await means.reached?.('completing')
+    return { moved, noticed }
+  })
+  await means.reached?.('completed')
+  if (done?.noticed === true) means.onNoticed()
+  return done?.moved ?? null
+}
+
+function eventOf({ random }: Means, type: 'video.completed' | 'video.failed', video: Video, nowMs: number) {
+  const { id, object, model, status, error } = videoToWire(video, nowMs)
+  const told = type === 'video.failed' ? { id, object, model, status, error } : { id, object, model, status }
+  return {
+    id: uuidV7(nowMs, random),
+    organizationId: video.organizationId,
+    type,
+    createdAtMs: nowMs,
+    data: { video: told },
+  }
+}

@@ -1,0 +1,86 @@
+/** What one process of the video domain works with, where a test says what it stands on. */
+
+import { CHAT_DEFAULTS, createCatalog, type Model, tierOf } from '../src/catalog/model.ts'
+import { DEFAULT_DEADLINES } from '../src/catalog/upstream.ts'
+import type { Artifacts } from '../src/io/artifacts.ts'
+import type { Database } from '../src/io/postgres/database.ts'
+import { systemRandom } from '../src/io/random.ts'
+import type { Clock } from '../src/kernel/time.ts'
+import { Health } from '../src/routing/health.ts'
+import type { Upstream, VideoWork } from '../src/upstream/spec.ts'
+import type { VideoDependencies } from '../src/videos/dependencies.ts'
+import { openTill, type Till } from './moneyHouse.ts'
+import { measureTestVideo } from './scriptedVideos.ts'
+import { SILENCE } from './silence.ts'
+
+/** 7 cents and a bit a second, so that rounding shows. */
+export const VIDEO_PRICE = { kind: 'video_second', perSecondMicrocents: 7_300_000n, perVideoMicrocents: null } as const
+
+export interface VideoModelOptions {
+  readonly concurrency?: number
+  readonly deadlineMs?: number
+}
+
+export function videoModel({ concurrency = 4, deadlineMs = 600_000 }: VideoModelOptions): Model {
+  return {
+    ...CHAT_DEFAULTS,
+    id: 'svc/film',
+    modality: 'video',
+    aliases: [],
+    ownedBy: 'svc',
+    author: null,
+    contextTokens: 0,
+    maxOutputTokens: 0,
+    supportedParameters: [],
+    parameters: [{ name: 'seconds', type: 'int', default: 4, min: 1, max: 60 }],
+    video: { concurrency, deadlineMs },
+    serverless: tierOf('serverless', VIDEO_PRICE, [{ upstream: 'scripted', model: 'film' }]),
+    economy: null,
+  }
+}
+
+export interface VideoGround {
+  readonly database: Database
+  readonly clock: Clock
+  readonly artifacts: Artifacts
+  readonly work: VideoWork
+  readonly model: Model
+  readonly slot: number
+}
+
+/** Events go into the table `test_events`. */
+export function videoProcess(
+  { database, clock, artifacts, work, model, slot }: VideoGround,
+  more: Partial<VideoDependencies> = {},
+): VideoDependencies & { readonly money: Till } {
+  const catalog = createCatalog([model], [], DEFAULT_DEADLINES)
+  const client: Upstream = {
+    name: 'scripted',
+    chat: () => Promise.reject(new Error('it makes videos only')),
+    video: work,
+  }
+  return {
+    database,
+    clock,
+    random: systemRandom(),
+    log: SILENCE,
+    catalog: () => catalog,
+    targets: () => [{ upstream: client, model: 'film' }],
+    upstream: (name) => (name === 'scripted' ? client : null),
+    health: new Health(clock, 5),
+    artifacts,
+    measureSeconds: measureTestVideo,
+    async publish(tx, event) {
+      await tx.query('insert into test_events values ($1::uuid, $2, $3::uuid, $4::text::jsonb)', [
+        event.id,
+        event.type,
+        event.organizationId,
+        JSON.stringify(event.data),
+      ])
+    },
+    lowBalanceMicrocents: 0n,
+    onNoticed: () => {},
+    ...more,
+    money: openTill(database, slot, clock),
+  }
+}
