@@ -14,7 +14,9 @@ import type { Connection } from './edge/pipeline.ts'
 import { createTurns } from './edge/turns.ts'
 import { createAttempts } from './idempotency/attempts.ts'
 import { openDataKey } from './idempotency/openDataKey.ts'
-import { freeAbandoned } from './idempotency/store.ts'
+import { forgetAnswer, freeAbandoned } from './idempotency/store.ts'
+import { readAuthorities } from './io/authorities.ts'
+import { systemResolve } from './io/dns.ts'
 import { openFolder } from './io/folder.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
@@ -29,6 +31,7 @@ import { createMailer } from './io/smtp.ts'
 import { ByteBudget } from './kernel/byteBudget.ts'
 import { type RandomBytes, toHex } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
+import { parseNetworks } from './kernel/networks.ts'
 import type { Clock } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
@@ -47,6 +50,8 @@ import { createRouter } from './routes.ts'
 import { Health } from './routing/health.ts'
 import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
 import { createVectorWork } from './upstream/vectors/work.ts'
+import { createDeliverer } from './webhooks/deliveries/deliver.ts'
+import { createFollower } from './webhooks/events/follow.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
 
 export interface AppOptions {
@@ -206,6 +211,24 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
   )
 
+  const allowed = parseNetworks(fixed.webhooks.allow)
+  const { caFile, retryMs } = fixed.webhooks
+  const authorities = caFile === null ? {} : { authorities: await readAuthorities(caFile) }
+  const deliverer = createDeliverer({
+    database,
+    clock,
+    random,
+    log,
+    dataKey,
+    // A client of its own: customers' servers take no connection from upstreams.
+    http: createHttp(clock, { idleMs: 0, ...authorities }),
+    resolve: systemResolve,
+    allowed,
+    retryMs,
+    onAttempt: metrics.webhookAttempted,
+  })
+  const follower = createFollower({ database, clock, log, isStopping: () => !lifecycle.isAdmitting() })
+
   const health = new Health(clock, fixed.breakerFailures)
   const tokenCounter = createTokenCounter(log)
   const paid = {
@@ -245,6 +268,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
     database,
+    webhooks: { database, clock, random, dataKey, forgetAnswer, allowed, follower },
   })
 
   for (const settings of catalog.current().upstreams.values()) clients.clientFor(settings)
@@ -262,6 +286,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })
+
+  deliverer.start()
 
   return {
     catalog,
@@ -296,6 +322,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         slot.release(),
         tokenCounter.close(),
         courier.close(),
+        deliverer.close(),
         telemetry?.close(),
         vectors.close(),
       ])

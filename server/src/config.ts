@@ -5,6 +5,7 @@ import type { Discovered } from './catalog/discovered.ts'
 import { DEFAULT_SETTINGS, describeProblem, LOG_LEVELS, type Settings } from './catalog/settings.ts'
 import type { SettingsSource } from './catalog/watch.ts'
 import { type Environment, type Overrides, settingsSource } from './config/settingsFile.ts'
+import { parseNetwork } from './kernel/networks.ts'
 import { Secret } from './kernel/secret.ts'
 
 /** The only reader of the environment and of the settings file. A flag wins over a variable, a variable over the file. */
@@ -241,18 +242,29 @@ function readOverrides(environment: Environment, reject: (problem: string) => vo
     reject("TOLLGATE_DISCOVERY: must be 'on' or 'off'")
   if (logLevel !== undefined && level === undefined)
     reject(`TOLLGATE_LOG_LEVEL: must be one of ${LOG_LEVELS.join(', ')}`)
+  const allow = readNetworks(environment['TOLLGATE_WEBHOOK_ALLOW'], reject)
   return (settings) => ({
     ...settings,
     fixed: {
       ...settings.fixed,
       discovery: discovery === undefined ? settings.fixed.discovery : discovery === 'on',
       logLevel: level ?? settings.fixed.logLevel,
+      webhooks: { ...settings.fixed.webhooks, allow: allow ?? settings.fixed.webhooks.allow },
       otlp:
         endpoint === undefined
           ? settings.fixed.otlp
           : { traceRatio: 1, ...settings.fixed.otlp, endpoint: endpoint.replace(/\/+$/, '') },
     },
   })
+}
+
+/** Networks that webhooks may reach, separated by commas; null where none are set. */
+function readNetworks(text: string | undefined, reject: (problem: string) => void): readonly string[] | null {
+  if (text === undefined || text === '') return null
+  const entries = text.split(',').map((entry) => entry.trim())
+  if (entries.some((entry) => parseNetwork(entry) === null))
+    reject('TOLLGATE_WEBHOOK_ALLOW: must be networks or addresses separated by commas, such as 127.0.0.0/8')
+  return entries
 }
 
 function openSource(

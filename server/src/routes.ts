@@ -14,16 +14,11 @@ import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatReque
 import { type DescribedRoute, describeService, errorSchema } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'
 import { answerHead } from './edge/head.ts'
-import { onceForKey, type Prepare } from './edge/onceForKey.ts'
+import { onceForKey } from './edge/onceForKey.ts'
 import type { OpenRequests } from './edge/openRequests.ts'
-import {
-  type Connection,
-  type Handle,
-  type PipelineDependencies,
-  pipeline,
-  type Requirements,
-} from './edge/pipeline.ts'
+import { type Connection, type PipelineDependencies, pipeline, type Requirements } from './edge/pipeline.ts'
 import { requestIdOf } from './edge/requestId.ts'
+import type { Route } from './edge/route.ts'
 import { type Endpoint, RouteTable, splitUrl } from './edge/router.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
 import { embeddings, embeddingsRequestSchema, embeddingsResponse } from './embeddings/http.ts'
@@ -37,6 +32,7 @@ import { refused } from './kernel/result.ts'
 import type { Clock } from './kernel/time.ts'
 import { inferencePreflight, preflightQuery, showPreflight } from './preflight/http.ts'
 import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
+import { manageRoutes, type WebhookRouteDependencies, webhookRoutes } from './webhookRoutes.ts'
 
 export interface RouteDependencies {
   readonly edge: PipelineDependencies
@@ -51,22 +47,8 @@ export interface RouteDependencies {
   readonly embeddings: EmbeddingsDependencies
   readonly images: ImagesDependencies
   readonly database: Queryable
+  readonly webhooks: WebhookRouteDependencies
 }
-
-interface ReadingRoute extends DescribedRoute {
-  readonly method: 'GET' | 'PUT'
-  readonly needs: Requirements
-  readonly handle: Handle
-}
-
-/** Carried out once for each Idempotency-Key. */
-interface DoingRoute extends DescribedRoute {
-  readonly method: 'POST' | 'PATCH' | 'DELETE'
-  readonly needs: Requirements
-  readonly prepare: Prepare
-}
-
-type Route = ReadingRoute | DoingRoute
 
 const READ = { permission: 'serverless:read' } as const
 
@@ -262,9 +244,6 @@ function routesNotEnabled(): Route[] {
     off('GET', '/videos/{id}', READ),
     off('GET', '/videos/{id}/content', { ...READ, query: ['variant'] }),
     off('POST', '/videos/{id}/cancel', write),
-    off('GET', '/webhook-endpoints', { permission: 'webhooks:read', query: ['limit', 'cursor'] }),
-    off('POST', '/webhook-endpoints', { permission: 'webhooks:write' }),
-    off('DELETE', '/webhook-endpoints/{id}', { permission: 'webhooks:write' }),
     off('GET', '/operations/{id}', { permission: 'any' }),
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
@@ -299,6 +278,12 @@ const publicRoutes: DescribedRoute[] = [
   },
 ]
 
+/** Where the management interface is. Its envelope is A. */
+const MANAGE = '/manage/v1'
+
+const PUBLIC = { title: 'Inference, media generation and billing', base: '/v1' }
+const MANAGEMENT = { title: 'Management: what happened, and who was told', base: MANAGE }
+
 /** Answers one request whose route is known. */
 type Serve = ReturnType<typeof pipeline>
 
@@ -308,14 +293,17 @@ export function createRouter(
 ): (request: Request, connection: Connection) => Promise<Response> {
   const { edge, attempts } = dependencies
   const table = new RouteTable<Serve>()
-  const served = servedRoutes(dependencies)
-  for (const route of [...served, ...routesNotEnabled()]) {
+  const add = (base: string, route: Route, name: string) => {
     const handle = 'handle' in route ? route.handle : onceForKey(attempts, route.needs, route.prepare)
-    const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, handle)
-    table.add(route.method, patternOf(route.path), serve)
+    table.add(route.method, `${base}${patternOf(route.path)}`, pipeline(edge, name, route.needs, handle))
   }
+  const served = [...servedRoutes(dependencies), ...webhookRoutes(dependencies.webhooks)]
+  for (const route of [...served, ...routesNotEnabled()]) add('/v1', route, `${route.method} ${route.path}`)
+  const managed = manageRoutes(dependencies.webhooks)
+  for (const route of managed) add(MANAGE, route, `${route.method} ${MANAGE}${route.path}`)
   table.add('GET', '/v1/health', publicPage(edge, { status: 'ok' }))
-  table.add('GET', '/v1/openapi.json', publicPage(edge, describeService([...publicRoutes, ...served])))
+  table.add('GET', '/v1/openapi.json', publicPage(edge, describeService([...publicRoutes, ...served], PUBLIC)))
+  table.add('GET', '/manage/openapi.json', publicPage(edge, describeService(managed, MANAGEMENT)))
 
   const answer = async (request: Request, connection: Connection): Promise<Response> => {
     const { path, query } = splitUrl(request.url)
@@ -354,7 +342,7 @@ function methodNotAllowed({ path, methods }: Endpoint<Serve>, requestId: string)
 
 /** A path of the description in the table. Model ids hold slashes, so they take the rest of the path. */
 function patternOf(path: string): string {
-  return `/v1${path === '/models/{id}' ? '/models/{id...}' : path}`
+  return path === '/models/{id}' ? '/models/{id...}' : path
 }
 
 function toResponse(answer: ReturnType<CatalogEndpoints['list']>) {

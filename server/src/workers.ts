@@ -14,6 +14,7 @@ import type { Slot } from './money/slot.ts'
 import { ensureChargePartition } from './money/store.ts'
 import type { Courier } from './notices/courier.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
+import { sweepWebhooks } from './webhooks/log/sweep.ts'
 
 export interface WorkerDependencies {
   readonly database: Database
@@ -62,6 +63,9 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
       (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, folder }, isStopping),
     ],
   ])
+  const stopWebhooks = startRound(clock, log, [
+    ['webhooks', (isStopping) => sweepWebhooks({ database, clock }, isStopping)],
+  ])
   const retention: Step[] =
     retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
   const stopBooks = startRound(clock, log, [
@@ -72,6 +76,7 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
     stopHousekeeping()
     stopNotices()
     stopAnswers()
+    stopWebhooks()
     stopBooks()
   }
 }

@@ -36,7 +36,7 @@ export interface Gateway {
   readonly dataDirectory: string
   /** What was logged, a JSON object a line. */
   readonly logs: string[]
-  /** Sends a request to a path beneath /v1 as if from `address`. */
+  /** Sends a request to a path beneath /v1, or to one of `/manage/`, as if from `address`. */
   send(path: string, init?: RequestInit & { address?: string }): Promise<Response>
   /** The same with a key and a JSON body. */
   post(key: TestKey, path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -83,7 +83,8 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
 
   const send: Gateway['send'] = async (path, init = {}) => {
     const { address = '127.0.0.1', ...rest } = init
-    const request = new Request(`http://gateway.test/v1${path}`, rest)
+    const base = path.startsWith('/manage/') ? '' : '/v1'
+    const request = new Request(`http://gateway.test${base}${path}`, rest)
     return app.handle(request, { address, setIdleTimeout: () => {} })
   }
   return {

@@ -33,6 +33,16 @@ interface RateLimitSettings {
   readonly burst: number
 }
 
+/** Of webhooks to customers. */
+export interface WebhookSettings {
+  /** Networks that webhooks may reach beyond the public internet, over plain HTTP too: CIDR ranges or addresses. */
+  readonly allow: readonly string[]
+  /** A file of PEM certificates of authorities to trust beside the public ones, absolute; null: none. */
+  readonly caFile: string | null
+  /** Attempts after the first, each so long after the failure before. */
+  readonly retryMs: readonly number[]
+}
+
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {
   readonly logLevel: LogLevel
@@ -60,6 +70,7 @@ export interface FixedSettings {
   /** What notices are mailed by; null: they are only logged. */
   readonly smtp: SmtpServer | null
   readonly compat: CompatSettings
+  readonly webhooks: WebhookSettings
   /** Null: nothing is sent. */
   readonly otlp: OtlpSettings | null
 }
@@ -79,6 +90,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   lowBalanceMicrocents: 'low_balance_cents',
   smtp: 'smtp',
   compat: 'compat',
+  webhooks: 'webhooks',
   otlp: 'otlp',
 }
 
@@ -121,6 +133,8 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
   compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false },
+  // 2.6 hours in all (W3).
+  webhooks: { allow: [], caFile: null, retryMs: [30_000, 300_000, 1_800_000, 7_200_000] },
   otlp: null,
 }
 

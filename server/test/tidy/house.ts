@@ -45,6 +45,7 @@ export const NO_DOMAIN: ReadonlySet<string> = new Set(['kernel', 'io'])
  */
 const WIRING: readonly (readonly string[])[] = [
   ['config.ts', 'config'],
+  ['webhookRoutes.ts'],
   ['routes.ts', 'workers.ts', 'readiness.ts', 'firstStart.ts'],
   ['app.ts'],
   ['commands'],
@@ -52,7 +53,7 @@ const WIRING: readonly (readonly string[])[] = [
 ]
 
 /** Only here may a domain's `http.ts` be imported. */
-export const ROUTES = 'routes.ts'
+export const ROUTES: ReadonlySet<string> = new Set(['routes.ts', 'webhookRoutes.ts'])
 
 /** The first folder below `server/src`, or the file's own name at its top. */
 export function roomOf(path: string): string {

@@ -1,0 +1,2 @@
+-- Videos: this number is theirs.
+select 1;
