@@ -1,5 +1,6 @@
 import type { Resolve } from '../../io/dns.ts'
-import { type Http, type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../../io/http.ts'
+import { type Http, type HttpAnswer, HttpFailure } from '../../io/http.ts'
+import type { Log } from '../../kernel/log.ts'
 import type { Networks } from '../../kernel/networks.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import { type Clock, SECOND_MS } from '../../kernel/time.ts'
@@ -20,18 +21,23 @@ const ADDRESSES_MOST = 3
 const KEPT_BYTES = 4_096
 const READ_BYTES = 65_536
 
+/** Never reached: it is read in pieces that are far smaller. */
+const ANSWER_BYTES_MOST = 16 * 1_024 * 1_024
+
 export interface AttemptDependencies {
   /** A client of its own, that keeps no connection: other calls must not run out of them. */
   readonly http: Http
   readonly resolve: Resolve
   readonly clock: Clock
   readonly allowed: Networks
+  readonly log: Log
 }
 
 /** What one attempt sends, and where. */
 export interface Sending {
   readonly url: string
-  readonly secret: Secret
+  /** Throws when the secret can't be opened. */
+  readonly secret: () => Secret
   readonly eventId: string
   readonly body: string
 }
@@ -62,7 +68,11 @@ export async function attemptDelivery(
     const answer = await send(dependencies, sending, addresses, over.signal, startedAtMs)
     return outcome({ status: answer.status, failure: null, answer: await readAnswer(answer) })
   } catch (error) {
-    return error === STOPPED ? null : outcome({ status: null, failure: failureOf(error), answer: null })
+    if (error === STOPPED) return null
+    const failure = failureOf(error)
+    // Counted like any other: what fails here would else be tried again at once, for ever.
+    if (failure === 'internal') dependencies.log.error({ err: error }, 'a webhook could not be sent, by a fault here')
+    return outcome({ status: null, failure, answer: null })
   } finally {
     cancelDeadline()
     stop.removeEventListener('abort', onStop)
@@ -113,13 +123,13 @@ async function send(
   signal: AbortSignal,
   atMs: number,
 ): Promise<HttpAnswer> {
-  const headers = { ...signedHeaders({ eventId, body }, secret, atMs), connection: 'close' }
+  const headers = { ...signedHeaders({ eventId, body }, secret(), atMs), connection: 'close' }
   const isSecure = url.toLowerCase().startsWith('https:')
   for (const [index, address] of addresses.entries()) {
     if (!mayConnect({ isSecure }, address, allowed)) throw new Failed('refused_address')
     const connectMs = addresses.length === 1 ? DEADLINE_MS : CONNECT_MS
     try {
-      return await http.post(url, { headers, body, signal, connectMs, maxBytes: READ_BYTES, address })
+      return await http.post(url, { headers, body, signal, connectMs, maxBytes: ANSWER_BYTES_MOST, address })
     } catch (error) {
       const isReached = !(error instanceof HttpFailure) || error.outcomeUnknown
       if (isReached || index === addresses.length - 1) throw error
@@ -131,17 +141,15 @@ async function send(
 /** The first bytes of the body, once it has ended or nothing more of it is read. */
 async function readAnswer(answer: HttpAnswer): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
-  let keptBytes = 0
+  let readBytes = 0
   try {
-    for (let piece = await answer.read(); piece !== null; piece = await answer.read()) {
-      if (keptBytes >= KEPT_BYTES) continue
-      const part = piece.slice(0, KEPT_BYTES - keptBytes)
-      pieces.push(part)
-      keptBytes += part.byteLength
+    // Who sends more has answered; the rest says nothing that anybody would look at.
+    while (readBytes < READ_BYTES) {
+      const piece = await answer.read()
+      if (piece === null) break
+      if (readBytes < KEPT_BYTES) pieces.push(piece.slice(0, KEPT_BYTES - readBytes))
+      readBytes += piece.byteLength
     }
-  } catch (error) {
-    // Who sends so much has answered; the rest says nothing that anybody would look at.
-    if (!(error instanceof HttpBodyTooLarge)) throw error
   } finally {
     answer.cancel()
   }
@@ -150,7 +158,7 @@ async function readAnswer(answer: HttpAnswer): Promise<Uint8Array> {
 
 function failureOf(error: unknown): AttemptFailure {
   if (error instanceof Failed) return error.failure
-  if (!(error instanceof HttpFailure)) throw error
+  if (!(error instanceof HttpFailure)) return 'internal'
   if (error.code === 'ETIMEDOUT') return 'timeout'
   if (!error.outcomeUnknown) return 'unreachable'
   return error.code === 'MALFORMED' ? 'malformed' : 'broken'

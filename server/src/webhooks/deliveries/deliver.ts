@@ -1,6 +1,5 @@
 import type { Database } from '../../io/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../../kernel/ids.ts'
-import type { Log } from '../../kernel/log.ts'
 import { unseal } from '../../kernel/seal.ts'
 import { Secret } from '../../kernel/secret.ts'
 import { SECOND_MS, sleep } from '../../kernel/time.ts'
@@ -29,7 +28,6 @@ const STOP_PATIENCE_MS = 2 * SECOND_MS
 
 export interface DeliverDependencies extends AttemptDependencies {
   readonly database: Database
-  readonly log: Log
   readonly random: RandomBytes
   readonly dataKey: Uint8Array
   /** Attempts after the first, each so long after the failure before. */
@@ -147,20 +145,14 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
 
 async function attempt(
   dependencies: DeliverDependencies,
-  delivery: DueDelivery,
+  { endpoint_id, url, event_id: eventId, body, secret: sealed }: DueDelivery,
   stop: AbortSignal,
 ): Promise<Outcome | null> {
-  const { dataKey, log, onAttempt } = dependencies
-  const { endpoint_id, url, event_id: eventId, body } = delivery
-  try {
-    const secret = new Secret(Buffer.from(unseal(dataKey, secretOf(endpoint_id), delivery.secret)).toString())
-    const outcome = await attemptDelivery(dependencies, { url, secret, eventId, body }, stop)
-    if (outcome !== null) onAttempt(outcome)
-    return outcome
-  } catch (error) {
-    log.error({ err: error, delivery: delivery.id }, 'a webhook delivery failed here; it is tried again')
-    return null
-  }
+  const { dataKey, onAttempt } = dependencies
+  const secret = () => new Secret(Buffer.from(unseal(dataKey, secretOf(endpoint_id), sealed)).toString())
+  const outcome = await attemptDelivery(dependencies, { url, secret, eventId, body }, stop)
+  if (outcome !== null) onAttempt(outcome)
+  return outcome
 }
 
 function settledOf(

@@ -36,9 +36,16 @@ export interface LoggedAttempt extends Outcome {
 
 /**
  * Why no answer came. `refused_address`: the name leads to an address that webhooks may not reach. `unreachable`: no
- * connection, or no trusted one. `broken`: the connection ended early. `malformed`: the answer is not HTTP.
+ * connection, or no trusted one. `broken`: the connection ended early. `malformed`: the answer is not HTTP. `internal`: it failed on this side.
  */
-export type AttemptFailure = 'timeout' | 'unresolved' | 'refused_address' | 'unreachable' | 'broken' | 'malformed'
+export type AttemptFailure =
+  | 'timeout'
+  | 'unresolved'
+  | 'refused_address'
+  | 'unreachable'
+  | 'broken'
+  | 'malformed'
+  | 'internal'
 
 /** Any answer of 2xx is a success; redirects and 410 are failures like all others (W3). */
 export function isDelivered({ status }: Pick<Outcome, 'status'>): boolean {

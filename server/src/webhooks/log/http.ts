@@ -13,7 +13,7 @@ import { listDeliveries } from './list.ts'
 import { redeliver } from './redeliver.ts'
 import { sendTest, type TestDependencies } from './sendTest.ts'
 
-const FAILURES = ['timeout', 'unresolved', 'refused_address', 'unreachable', 'broken', 'malformed'] as const
+const FAILURES = ['timeout', 'unresolved', 'refused_address', 'unreachable', 'broken', 'malformed', 'internal'] as const
 
 const attempt = z
   .object({
