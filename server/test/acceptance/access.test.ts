@@ -7,8 +7,8 @@ import { expectRefusal } from './refusals.ts'
 
 const UUID = '01900000-0000-7000-8000-000000000000'
 
-/** What each endpoint answers to a key that may: served, or refused by B7. */
-type Outcome = 'served' | 'not_found' | 'not-found' | 'payment-source-unavailable'
+/** What each endpoint answers to a key that may: served (`unknown`: as far as there is what it names), or refused by B7. */
+type Outcome = 'served' | 'unknown' | 'not_found' | 'not-found' | 'payment-source-unavailable'
 type Endpoint = [method: string, path: string, scope: string, outcome: Outcome]
 
 const endpoints: Endpoint[] = [
@@ -24,9 +24,12 @@ const endpoints: Endpoint[] = [
   ['GET', '/videos/v1', 'serverless:read', 'not_found'],
   ['GET', '/videos/v1/content', 'serverless:read', 'not_found'],
   ['POST', '/videos/v1/cancel', 'serverless:write', 'not_found'],
-  ['GET', '/webhook-endpoints', 'webhooks:read', 'not_found'],
-  ['POST', '/webhook-endpoints', 'webhooks:write', 'not_found'],
-  ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'not_found'],
+  ['GET', '/webhook-endpoints', 'webhooks:read', 'served'],
+  ['POST', '/webhook-endpoints', 'webhooks:write', 'served'],
+  ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'unknown'],
+  ['GET', '/manage/v1/deliveries', 'webhooks:read', 'served'],
+  ['POST', `/manage/v1/deliveries/${UUID}/redeliver`, 'webhooks:write', 'unknown'],
+  ['POST', `/manage/v1/webhook-endpoints/${UUID}/test`, 'webhooks:write', 'unknown'],
   ['GET', `/operations/${UUID}`, 'any', 'not_found'],
   ['GET', '/usage', 'billing:read', 'served'],
   ['GET', '/billing/deposits', 'billing:read', 'not-found'],
@@ -65,10 +68,18 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.close())
 
+/** What is posted, where it is not a chat. */
+const BODIES: Readonly<Record<string, unknown>> = {
+  '/embeddings': words(),
+  '/images/generations': picture(),
+  '/webhook-endpoints': { url: 'https://example.com/', event_types: ['video.failed'] },
+}
+
 function ask([method, path]: Endpoint, key: string | undefined) {
-  const posted = path === '/embeddings' ? words() : path === '/images/generations' ? picture() : chat()
+  const posted = BODIES[path] ?? chat()
   const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? posted : undefined
-  return gateway.ask({ method, path, key, body })
+  const headers = path === '/webhook-endpoints' && method === 'POST' ? { 'Idempotency-Key': crypto.randomUUID() } : {}
+  return gateway.ask({ method, path, key, body, headers })
 }
 
 /** K1, said again in the test's own words. */
@@ -99,7 +110,9 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
         const says = mayUse(scopes, true, endpoint) ? /needs an organization admin's key/ : /needs the scope/
         expectRefusal(answer, envelopeOf(path), { status: 403, code: 'insufficient_scope', says })
       } else if (outcome === 'served') {
-        expect(answer.status).toBe(200)
+        expect(answer.status).toBe(path === '/webhook-endpoints' && method === 'POST' ? 201 : 200)
+      } else if (outcome === 'unknown') {
+        expectRefusal(answer, envelopeOf(path), { status: 404, code: 'not_found', says: /There is no such/ })
       } else {
         const status = outcome === 'payment-source-unavailable' ? 503 : 404
         expectRefusal(answer, envelopeOf(path), { status, code: outcome, says: /on this server/ })
@@ -108,9 +121,12 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
   })
 
   test('is described exactly if it is served', () => {
-    const pattern = path.startsWith('/models/') ? '/models/{id}' : (path.split('?')[0] ?? '')
-    const described = gateway.description.paths[pattern]?.[method.toLowerCase()] !== undefined
-    expect(described).toBe(outcome === 'served')
+    const isManaged = path.startsWith('/manage/v1')
+    const bare = (path.split('?')[0] ?? '').replace('/manage/v1', '').replace(UUID, '{id}')
+    const pattern = path.startsWith('/models/') ? '/models/{id}' : bare
+    const { paths } = isManaged ? gateway.managed : gateway.description
+    const described = paths[pattern]?.[method.toLowerCase()] !== undefined
+    expect(described).toBe(outcome === 'served' || outcome === 'unknown')
   })
 })
 

@@ -75,8 +75,9 @@ function findOperation(document: Document, method: string, path: string) {
   const bare = (path.split('?')[0] ?? '').replace(/^\/[^/]+/, decodeURIComponent)
   for (const [pattern, operations] of Object.entries(document.paths)) {
     const operation = operations[key]
-    // The one parameter of a path takes all the rest of it: model ids hold slashes.
-    const matches = pattern.endsWith('/{id}') ? bare.startsWith(pattern.replace('{id}', '')) : bare === pattern
+    // A parameter at the end takes all the rest of the path: model ids hold slashes.
+    const expression = pattern.replace(/\/\{id\}$/, '/.*').replace('{id}', '[^/]*')
+    const matches = new RegExp(`^${expression}$`, 's').test(bare)
     if (operation !== undefined && matches) return { pattern, method: key, operation }
   }
   return null

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Attempt, Prepare } from '../../edge/onceForKey.ts'
+import type { Prepare } from '../../edge/onceForKey.ts'
 import type { Handle } from '../../edge/pipeline.ts'
 import { type ExplainIssue, validate } from '../../edge/validate.ts'
 import type { Queryable } from '../../io/postgres/database.ts'
@@ -8,6 +8,7 @@ import type { Networks } from '../../kernel/networks.ts'
 import { ok, refused } from '../../kernel/result.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import { toTimestamp } from '../../kernel/time.ts'
+import { jsonAnswer, keptJson } from '../answer.ts'
 import { EVENT_TYPES } from '../event.ts'
 import { vetUrl } from '../guard.ts'
 import { onceEach, PAGE_SHAPE, pageOf } from '../page.ts'
@@ -77,7 +78,7 @@ export function showEndpoints(database: Queryable): Handle {
       data: endpoints.map(toWire),
       next_cursor: next === null ? null : placeToWire(next),
     }
-    return Response.json(body)
+    return jsonAnswer(body)
   }
 }
 
@@ -97,9 +98,9 @@ export function postEndpoint(dependencies: CreateDependencies, allowed: Networks
         url,
         eventTypes: types,
         attempt: attempt.id,
-        keep: (endpoint, secret) => keepJson(attempt, 201, withSecret(endpoint, secret)),
+        keep: (endpoint, secret) => attempt.keep(keptJson(withSecret(endpoint, secret), 201)),
       })
-      return made.ok ? Response.json(withSecret(made.value.endpoint, made.value.secret), { status: 201 }) : made.refusal
+      return made.ok ? jsonAnswer(withSecret(made.value.endpoint, made.value.secret), 201) : made.refusal
     })
   }
 }
@@ -124,14 +125,6 @@ const unknownField: ExplainIssue = (issue) => {
   const param = (issue.keys[0] ?? '').slice(0, 64)
   return refusal('validation_failed', `There is no field '${param}' here; leave it out.`, { param })
 }
-
-function keepJson(attempt: Attempt, status: number, body: object) {
-  // Exactly what Response.json writes: the replay is the same byte for byte.
-  const bytes = new TextEncoder().encode(JSON.stringify(body))
-  return attempt.keep({ status, contentType: JSON_TYPE, operationId: null, body: bytes })
-}
-
-const JSON_TYPE = 'application/json'
 
 function toWire({ id, url, eventTypes: types, enabled, createdAtMs }: Endpoint): z.infer<typeof webhookEndpoint> {
   return { id, url, event_types: [...types], enabled, created_at: toTimestamp(createdAtMs) }

@@ -5,6 +5,7 @@ import { validate } from '../../edge/validate.ts'
 import type { Database } from '../../io/postgres/database.ts'
 import { ok, refused } from '../../kernel/result.ts'
 import { type Clock, toTimestamp } from '../../kernel/time.ts'
+import { jsonAnswer, keptJson } from '../answer.ts'
 import { DELIVERY_STATES, type Delivery, type LoggedAttempt } from '../deliveries/delivery.ts'
 import { EVENT_TYPES } from '../event.ts'
 import { onceEach, PAGE_SHAPE, pageOf } from '../page.ts'
@@ -81,7 +82,7 @@ export function showDeliveries(database: Database): Handle {
       data: deliveries.map(toWire),
       next_cursor: next === null ? null : placeToWire(next),
     }
-    return Response.json(body)
+    return jsonAnswer(body)
   }
 }
 
@@ -91,7 +92,7 @@ export function postRedelivery(dependencies: { readonly database: Database; read
     ok(async (kept) => {
       const [id = ''] = call.parameters
       const done = await redeliver(dependencies, call.key.organizationId, id, keepAccepted(kept))
-      return done.ok ? Response.json(toWire(done.value), { status: 202 }) : done.refusal
+      return done.ok ? jsonAnswer(toWire(done.value), 202) : done.refusal
     })
 }
 
@@ -106,18 +107,14 @@ export function postTest(dependencies: TestDependencies): Prepare {
       const [endpointId = ''] = call.parameters
       const asked = { organizationId: call.key.organizationId, endpointId, type: query.value.type }
       const done = await sendTest(dependencies, asked, keepAccepted(kept))
-      return done.ok ? Response.json(toWire(done.value), { status: 202 }) : done.refusal
+      return done.ok ? jsonAnswer(toWire(done.value), 202) : done.refusal
     })
   }
 }
 
-/** Keeps what Response.json writes, in the transaction of the effect. */
+/** Keeps the answer in the transaction of the effect. */
 function keepAccepted(kept: Attempt | null) {
-  return async (made: Delivery) => {
-    if (kept === null) return []
-    const body = new TextEncoder().encode(JSON.stringify(toWire(made)))
-    return await kept.keep({ status: 202, contentType: 'application/json', operationId: null, body })
-  }
+  return async (made: Delivery) => (kept === null ? [] : await kept.keep(keptJson(toWire(made), 202)))
 }
 
 function toWire(made: Delivery): z.infer<typeof delivery> {
