@@ -118,6 +118,33 @@ export async function loadConfig(
   }
 }
 
+/** A running server, as commands talk to it. */
+export interface RemoteServer {
+  /** Without a path or a trailing slash. */
+  readonly url: string
+  /** What the customer's key may do is what the commands may do. */
+  readonly key: Secret
+}
+
+/** Reads which server a command talks to, and with which API key. */
+export function locateServer(
+  url: string | undefined,
+  environment: Environment = process.env,
+): { readonly ok: true; readonly server: RemoteServer } | { readonly ok: false; readonly problems: readonly string[] } {
+  const problems: string[] = []
+  const given = pick(url, '--server', environment, 'TOLLGATE_URL', `http://${DEFAULT_HOST}:${DEFAULT_PORT}`)
+  const key = environment['TOLLGATE_API_KEY'] ?? ''
+  if (!/^https?:\/\/[^\s/?#@]+(\/v1)?\/?$/i.test(given.value))
+    problems.push(`${given.from}: must be a server's address, such as https://api.example.com or http://127.0.0.1:8080`)
+  if (key === '')
+    problems.push(
+      "TOLLGATE_API_KEY: must hold an API key; 'tollgate keys create --org NAME --scope full_access' makes one",
+    )
+  else if (!/^[\x21-\x7e]+$/.test(key)) problems.push('TOLLGATE_API_KEY: holds characters that no key has')
+  if (problems.length > 0) return { ok: false, problems }
+  return { ok: true, server: { url: given.value.replace(/(\/v1)?\/?$/i, ''), key: new Secret(key) } }
+}
+
 /** Where the installation's data are. */
 export interface Location {
   /** Absolute. */
