@@ -261,3 +261,22 @@ test('a sample is delivered like any event, of a type that the endpoint subscrib
   expect(receiver.received).toHaveLength(1)
   receiver.stop()
 })
+
+test('events are streamed as they happen: id, type, and what webhooks are sent; the stream ends when the server stops', async () => {
+  const own = await openAskedGateway({ settings: 'webhooks: { allow: [127.0.0.0/8] }' })
+  const key = await own.customer()
+  const headers = { Authorization: `Bearer ${key.key}` }
+  const response = await own.send('/manage/v1/events', { headers })
+  expect([response.status, response.headers.get('Content-Type')]).toEqual([200, 'text/event-stream'])
+  const id = uuidV7(Date.now(), systemRandom())
+  const event = { id, organizationId: key.organizationId, type: 'video.failed', createdAtMs: 0, data: {} } as const
+  await own.database.transaction((tx) => publishEvent(tx, event))
+  const reader = response.body?.getReader()
+  const { value } = (await reader?.read()) ?? {}
+  const data = `{"id":"${id}","type":"video.failed","created_at":"1970-01-01T00:00:00.000Z","data":{}}`
+  expect(new TextDecoder().decode(value)).toBe(`id: ${id}\nevent: video.failed\ndata: ${data}\n\n`)
+  const refused = await own.ask({ path: '/manage/v1/events', key, headers: { 'Last-Event-ID': 'x' } })
+  expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
+  await own.close()
+  expect((await reader?.read())?.done).toBe(true)
+})
