@@ -41,23 +41,25 @@ export async function callApi(invocation: Invocation, surroundings: Surroundings
 /** The same with the answer still to be read. */
 export async function openApi(
   invocation: Invocation,
-  { server, fetch }: Surroundings,
+  surroundings: Surroundings,
   { method, path, body, headers }: ApiCall,
   signal: AbortSignal,
 ): Promise<Response> {
-  const { url, key } = server(invocation.text('server'))
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers: {
-      Authorization: `Bearer ${key.reveal()}`,
-      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-      ...headers,
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal,
-  }).catch(() => {
-    throw new ServerUnreached(url)
-  })
+  const { url, key } = surroundings.server(invocation.text('server'))
+  const response = await surroundings
+    .fetch(`${url}${path}`, {
+      method,
+      headers: {
+        Authorization: `Bearer ${key.reveal()}`,
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal,
+    })
+    .catch(() => {
+      throw new ServerUnreached(url)
+    })
   if (response.ok) return response
   throw new ServerRefusal(response.status, await wordsOf(response, url))
 }
