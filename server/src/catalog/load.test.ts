@@ -334,7 +334,7 @@ test('where webhooks may go, whom they trust and when they are tried again is re
   for (const [inner, problem] of [
     ['allow: [localhost]', 'webhooks.allow[0]'],
     ['allow: [127.0.0.0/33]', 'must be a network'],
-    ['allow: [127.1]', 'must be a network'],
+    ['allow: ["127.1"]', 'must be a network'],
     ['ca_file: nowhere.pem', 'there is no such file'],
     ['retry_seconds: [0]', 'webhooks.retry_seconds[0]'],
     ['alow: []', 'allow'],

@@ -43,6 +43,8 @@ export type VettedUrl =
 /** Checks a URL as far as it can be without looking its name up (W1). The reason is the end of a sentence about `url`. */
 export function vetUrl(text: string, allowed: Networks): VettedUrl {
   if (text.length > URL_CHARACTERS_MOST) return no(`must have at most ${URL_CHARACTERS_MOST} characters`)
+  // Parsers drop some of them silently: what is stored would not be what is called.
+  if (/[\s\p{Cc}]/u.test(text)) return no('must not hold spaces or control characters')
   if (!URL.canParse(text)) return no('must be an absolute URL, such as https://example.com/hooks')
   const url = new URL(text)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return no('must begin with https://')

@@ -275,6 +275,8 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   const { value } = (await reader?.read()) ?? {}
   const data = `{"id":"${id}","type":"video.failed","created_at":"1970-01-01T00:00:00.000Z","data":{}}`
   expect(new TextDecoder().decode(value)).toBe(`id: ${id}\nevent: video.failed\ndata: ${data}\n\n`)
+  const head = await own.send('/manage/v1/events', { method: 'HEAD', headers })
+  expect([head.status, head.body]).toEqual([200, null])
   const refused = await own.ask({ path: '/manage/v1/events', key, headers: { 'Last-Event-ID': 'x' } })
   expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
   await own.close()

@@ -65,7 +65,7 @@ export async function attemptDelivery(
   try {
     const target = targetOf(sending.url, dependencies.allowed)
     const addresses = await findAddresses(dependencies, target, over.signal)
-    const answer = await send(dependencies, sending, addresses, over.signal, startedAtMs)
+    const answer = await send(dependencies, sending, { target, addresses }, over.signal, startedAtMs)
     return outcome({ status: answer.status, failure: null, answer: await readAnswer(answer) })
   } catch (error) {
     if (error === STOPPED) return null
@@ -119,14 +119,13 @@ async function findAddresses(
 async function send(
   { http, allowed }: AttemptDependencies,
   { url, secret, eventId, body }: Sending,
-  addresses: readonly string[],
+  { target, addresses }: { readonly target: WebhookTarget; readonly addresses: readonly string[] },
   signal: AbortSignal,
   atMs: number,
 ): Promise<HttpAnswer> {
   const headers = { ...signedHeaders({ eventId, body }, secret(), atMs), connection: 'close' }
-  const isSecure = url.toLowerCase().startsWith('https:')
   for (const [index, address] of addresses.entries()) {
-    if (!mayConnect({ isSecure }, address, allowed)) throw new Failed('refused_address')
+    if (!mayConnect(target, address, allowed)) throw new Failed('refused_address')
     const connectMs = addresses.length === 1 ? DEADLINE_MS : CONNECT_MS
     try {
       return await http.post(url, { headers, body, signal, connectMs, maxBytes: ANSWER_BYTES_MOST, address })

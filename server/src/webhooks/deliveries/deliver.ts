@@ -85,7 +85,11 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
     const lease = uuidV7(nowMs, random)
     const endpointIds = await takeTurns(database, { ...lane, lease, nowMs, untilMs: nowMs + LEASE_MS, limit })
     if (endpointIds.length === 0) return false
-    const due = await findDue(database, endpointIds, nowMs, lane.inFlightEach)
+    const due = await findDue(database, endpointIds, nowMs, lane.inFlightEach).catch((error: unknown) => {
+      // Else they would wait until this worker counts as dead.
+      for (const endpointId of endpointIds) void settler.giveBack({ endpointId, lease, isSlow: null })
+      throw error
+    })
     const byEndpoint = Map.groupBy(due, (delivery) => delivery.endpoint_id)
     for (const endpointId of endpointIds) {
       const work = begin(lane, lease, endpointId, byEndpoint.get(endpointId) ?? []).finally(() => running.delete(work))
