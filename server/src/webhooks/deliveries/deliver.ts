@@ -55,6 +55,7 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
   const settler = createSettler(dependencies)
   const running = new Set<Promise<void>>()
   let isClosed = false
+  let looking: Promise<unknown> = Promise.resolve()
   let isStarted = false
   let isLooking = false
   let isAsked = false
@@ -110,9 +111,11 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
     isAsked = false
     let isMore = false
     try {
-      isMore = await look()
+      const looked = look()
+      looking = looked.catch(() => {})
+      isMore = await looked
     } catch (error) {
-      if (!isClosed) log.warn({ err: error }, 'webhook deliveries could not be taken; tried again at once')
+      if (!isClosed) log.warn({ err: error }, 'webhook deliveries could not be taken; tried again in a moment')
     }
     isLooking = false
     if (!isClosed) cancelPoll = clock.after(isMore || isAsked ? 0 : POLL_MS, () => void poll())
@@ -138,6 +141,8 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
     async close() {
       isClosed = true
       cancelPoll()
+      // What it has taken by then is given back below.
+      await looking
       await Promise.race([Promise.all(running), sleep(clock, STOP_PATIENCE_MS)])
       stopping.abort()
       await Promise.race([Promise.all(running), sleep(clock, STOP_PATIENCE_MS)])
