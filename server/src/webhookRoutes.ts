@@ -127,7 +127,8 @@ export function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
         summary: 'Follow the events as they happen',
         description:
           'A stream of server-sent events: `id` and `event` are id and type, `data` is what webhooks are sent. With ' +
-          '`Last-Event-ID`, as clients send it when they connect again, it goes on behind that event; else it begins now.',
+          '`Last-Event-ID`, as clients send it when they connect again, it goes on behind that event; else it begins now. The header `Svc-Stream-Start` says where: a client that comes ' +
+          'back before it has seen an event sends that.',
         requestParams: { header: lastEventId },
         responses: { 200: { description: 'The stream.', content: { 'text/event-stream': webhookEvent } } },
         refusals: [422],

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { HEADER_BRAND } from '../kernel/brand.ts'
 import { Secret } from '../kernel/secret.ts'
 import { SECOND_MS, sleep, toTimestamp } from '../kernel/time.ts'
 import { Watchdog } from '../kernel/watchdog.ts'
@@ -76,6 +77,7 @@ async function follow(listener: Listener, isFirst: boolean): Promise<boolean> {
     const headers = lastEventId === null ? {} : { 'Last-Event-ID': lastEventId }
     const call = { method: 'GET', path: '/manage/v1/events', headers } as const
     const response = await openApi(invocation, surroundings, call, over.signal)
+    listener.lastEventId ??= response.headers.get(`${HEADER_BRAND}-Stream-Start`)
     if (isFirst) greet(listener)
     await readEvents(response, listen, (message) => forward(listener, message))
     return true

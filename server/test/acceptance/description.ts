@@ -76,7 +76,10 @@ function findOperation(document: Document, method: string, path: string) {
   for (const [pattern, operations] of Object.entries(document.paths)) {
     const operation = operations[key]
     // A parameter at the end takes all the rest of the path: model ids hold slashes.
-    const expression = pattern.replaceAll('.', '\\.').replace(/\/\{id\}$/, '/.*').replace('{id}', '[^/]*')
+    const expression = pattern
+      .replaceAll('.', '\\.')
+      .replace(/\/\{id\}$/, '/.*')
+      .replace('{id}', '[^/]*')
     const matches = new RegExp(`^${expression}$`, 's').test(bare)
     if (operation !== undefined && matches) return { pattern, method: key, operation }
   }

@@ -23,10 +23,11 @@ async function open(organizationId: string, lastEventId: string | null = null, b
   const gone = new AbortController()
   const followed = await by.follow(organizationId, lastEventId, gone.signal)
   if (!followed.ok) throw new Error(followed.refusal.message)
-  const { value: stream } = followed
+  const { events: stream, start } = followed.value
   return {
     gone,
     stream,
+    start,
     /** The ids of the next events, the clock turned as often as it takes. */
     async next(count: number): Promise<string[]> {
       const ids: string[] = []
@@ -63,10 +64,23 @@ test("another organization's events are not in it, nor a place to begin from", a
   const foreign = await house.publish(other)
   const own = await house.publish(organizationId)
   expect(await stream.next(1)).toEqual([own])
-  for (const unknown of [foreign, crypto.randomUUID(), 'nonsense', '']) {
+  for (const unknown of [foreign, crypto.randomUUID(), 'nonsense', '', 'start-', 'start-x', 'start--1']) {
     const followed = await follower().follow(organizationId, unknown, new AbortController().signal)
     expect(followed).toMatchObject({ ok: false, refusal: { code: 'validation_failed' } })
   }
+})
+
+test('who comes back before it has seen an event misses none', async () => {
+  const organizationId = await house.organization()
+  await house.publish(organizationId)
+  const { start } = await open(organizationId)
+  const missed = await house.publish(organizationId)
+  const again = await open(organizationId, start)
+  expect(again.start).toBe(start)
+  expect(await again.next(1)).toEqual([missed])
+  const other = await open(await house.organization(), start)
+  other.gone.abort()
+  expect(await other.stream.next()).toMatchObject({ done: true })
 })
 
 test('an event whose transaction began first and commits last is not missed', async () => {

@@ -26,14 +26,17 @@ export interface FollowDependencies {
 
 export interface Follower {
   /**
-   * An organization's events from now on, or those after one that it names, within 30 days. Ends when `gone` is aborted or
-   * the server stops; call `source.return()` or read it to its end, or its place stays taken.
+   * An organization's events from now on, or those after one that it names, within 30 days, or after the start of an
+   * earlier stream. Ends when `gone` is aborted or the server stops; read `events` to its end or, once begun, return it,
+   * or its place stays taken.
    */
-  follow(
-    organizationId: string,
-    lastEventId: string | null,
-    gone: AbortSignal,
-  ): Promise<Result<AsyncGenerator<FollowedEvent, void>>>
+  follow(organizationId: string, lastEventId: string | null, gone: AbortSignal): Promise<Result<Followed>>
+}
+
+export interface Followed {
+  readonly events: AsyncGenerator<FollowedEvent, void>
+  /** What a client names as the last event that it saw when it has to come back before it saw any. */
+  readonly start: string
 }
 
 export function createFollower(dependencies: FollowDependencies): Follower {
@@ -55,15 +58,17 @@ export function createFollower(dependencies: FollowDependencies): Follower {
   }
   return {
     async follow(organizationId, lastEventId, gone) {
-      if (lastEventId !== null && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
+      const start = lastEventId === null ? null : startFromWire(lastEventId)
+      if (lastEventId !== null && start === null && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
       const leave = enter(organizationId)
       if (leave === null) return refused(TOO_MANY)
       try {
-        const place =
-          lastEventId === null
-            ? await findEventsEnd(database)
-            : await findEventPlace(database, organizationId, lastEventId)
-        if (place !== null) return ok(read(dependencies, organizationId, place, gone, leave))
+        const named = lastEventId === null ? findEventsEnd(database) : null
+        const place = start ?? (await (named ?? findEventPlace(database, organizationId, lastEventId ?? '')))
+        if (place !== null) {
+          const events = read(dependencies, organizationId, place, gone, leave)
+          return ok({ events, start: place.id ?? `${START}${place.writtenBy}` })
+        }
       } catch (error) {
         leave()
         throw error
@@ -72,6 +77,15 @@ export function createFollower(dependencies: FollowDependencies): Follower {
       return refused(UNKNOWN_EVENT)
     },
   }
+}
+
+/** Marks the start of a stream, where a client names the last event that it saw. */
+const START = 'start-'
+
+/** The start of a stream as its client hands it back; null for anything else. */
+function startFromWire(text: string): EventPlace | null {
+  const [, writtenBy] = /^start-(\d{1,18})$/.exec(text) ?? []
+  return writtenBy === undefined ? null : { writtenBy, id: null }
 }
 
 async function* read(
@@ -101,7 +115,7 @@ async function* read(
 
 const UNKNOWN_EVENT = refusal(
   'validation_failed',
-  "The header Last-Event-ID must be the id of one of this organization's events of the last 30 days; leave it out to begin now.",
+  "The header Last-Event-ID must be the id of one of this organization's events of the last 30 days, or the header Svc-Stream-Start of an earlier stream; leave it out to begin now.",
 )
 
 const TOO_MANY = refusal(
