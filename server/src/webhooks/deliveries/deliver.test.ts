@@ -1,6 +1,7 @@
 /** Section 6 of the interface and W3: what counts as delivered, when it is tried again, and that nothing is lost or doubled. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { PRIVATE_HOSTS } from '../../../test/privateHosts.ts'
 import { rawServer } from '../../../test/rawServer.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { type AnswerWith, type Receiver, startReceiver } from '../../../test/webhookReceiver.ts'
@@ -325,4 +326,33 @@ test('a name that changes between check and connection is resolved once, and wha
   await house.worker({ http, resolve: async () => answers[lookUps++] ?? [] }).run()
   expect([lookUps, addresses]).toEqual([1, ['127.0.0.2']])
   expect((await stateOf(eventId)).log).toEqual(['internal'])
+})
+
+test(`none of ${PRIVATE_HOSTS.length} private hosts is connected to, though an endpoint is there already`, async () => {
+  const connected: string[] = []
+  const lookedUp: string[] = []
+  const http = {
+    post: async (url: string) => {
+      connected.push(url)
+      throw new Error('nobody may come here')
+    },
+    close: () => {},
+  }
+  const events: string[] = []
+  for (let start = 0; start < PRIVATE_HOSTS.length; start += 25) {
+    const organizationId = await house.organization()
+    for (const host of PRIVATE_HOSTS.slice(start, start + 25)) {
+      // As if its network had been open when it was made.
+      for (const scheme of ['http', 'https']) await house.endpoint(organizationId, `${scheme}://${host}/hook`)
+    }
+    events.push(await house.publish(organizationId))
+  }
+  const resolve = async (name: string) => {
+    lookedUp.push(name)
+    return []
+  }
+  await house.worker({ http, resolve, allowed: [] }).run()
+  expect([connected, lookedUp]).toEqual([[], []])
+  const logs = (await Promise.all(events.map((eventId) => house.deliveries(eventId)))).flat().map(({ log }) => log)
+  expect(logs).toEqual(PRIVATE_HOSTS.flatMap(() => [['refused_address'], ['refused_address']]))
 })

@@ -21,13 +21,10 @@ export const webhookEvent = z
   .meta({ id: 'Event' })
 
 export const lastEventId = z.object({
-  'Last-Event-ID': z
-    .string()
-    .optional()
-    .meta({
-      description:
-        'The id of the last event that was seen, or what the header `Svc-Stream-Start` of an earlier stream said.',
-    }),
+  'Last-Event-ID': z.string().optional().meta({
+    description:
+      'The id of the last event that was seen, or what the header `Svc-Stream-Start` of an earlier stream said.',
+  }),
 })
 
 /** GET /manage/v1/events. */
