@@ -64,7 +64,20 @@ test("another organization's events are not in it, nor a place to begin from", a
   const foreign = await house.publish(other)
   const own = await house.publish(organizationId)
   expect(await stream.next(1)).toEqual([own])
-  for (const unknown of [foreign, crypto.randomUUID(), 'nonsense', '', 'start-', 'start-x', 'start--1']) {
+  for (const unknown of [
+    foreign,
+    crypto.randomUUID(),
+    'nonsense',
+    '',
+    'start-',
+    'start-x',
+    'start-1:2',
+    'start-5:3:',
+    'start-0:1:',
+    'start-3:5:4,4',
+    'start-3:5:2',
+    'start-3:5:5',
+  ]) {
     const followed = await follower().follow(organizationId, unknown, new AbortController().signal)
     expect(followed).toMatchObject({ ok: false, refusal: { code: 'validation_failed' } })
   }
@@ -81,6 +94,30 @@ test('who comes back before it has seen an event misses none', async () => {
   const other = await open(await house.organization(), start)
   other.gone.abort()
   expect(await other.stream.next()).toMatchObject({ done: true })
+})
+
+test('what had committed when a stream began is not in it, though a transaction from before is open', async () => {
+  const organizationId = await house.organization()
+  let commit = () => {}
+  const committing = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let hasBegun = () => {}
+  const begun = new Promise<void>((resolve) => {
+    hasBegun = resolve
+  })
+  const slow = house.database.transaction(async (tx) => {
+    await tx.query('select pg_current_xact_id()')
+    hasBegun()
+    await committing
+  })
+  await begun
+  await house.publish(organizationId)
+  const { next } = await open(organizationId)
+  const after = await house.publish(organizationId)
+  commit()
+  await slow
+  expect(await next(1)).toEqual([after])
 })
 
 test('an event whose transaction began first and commits last is not missed', async () => {

@@ -4,7 +4,7 @@ import { isUuid } from '../../kernel/ids.ts'
 import type { Log } from '../../kernel/log.ts'
 import { ok, type Result, refused } from '../../kernel/result.ts'
 import { type Clock, SECOND_MS, sleep } from '../../kernel/time.ts'
-import { type EventPlace, type FollowedEvent, findEventPlace, findEventsEnd, listEventsAfter } from './store.ts'
+import { type EventPlace, type FollowedEvent, findEventPlace, listEventsAfter, readSnapshot } from './store.ts'
 
 /** The database is asked this often by each stream: that also hears what other processes published. */
 const POLL_MS = SECOND_MS
@@ -58,16 +58,18 @@ export function createFollower(dependencies: FollowDependencies): Follower {
   }
   return {
     async follow(organizationId, lastEventId, gone) {
-      const start = lastEventId === null ? null : startFromWire(lastEventId)
-      if (lastEventId !== null && start === null && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
+      const isStart = lastEventId !== null && isStartOfStream(lastEventId)
+      if (lastEventId !== null && !isStart && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
       const leave = enter(organizationId)
       if (leave === null) return refused(TOO_MANY)
       try {
-        const named = lastEventId === null ? findEventsEnd(database) : null
-        const place = start ?? (await (named ?? findEventPlace(database, organizationId, lastEventId ?? '')))
-        if (place !== null) {
-          const events = read(dependencies, organizationId, place, gone, leave)
-          return ok({ events, start: place.id ?? `${START}${place.writtenBy}` })
+        const from =
+          lastEventId === null || isStart
+            ? startOf(lastEventId?.slice(START_MARK.length) ?? (await readSnapshot(database)))
+            : await behind(database, organizationId, lastEventId)
+        if (from !== null) {
+          const events = read(dependencies, organizationId, from, gone, leave)
+          return ok({ events, start: lastEventId ?? `${START_MARK}${from.since}` })
         }
       } catch (error) {
         leave()
@@ -79,26 +81,53 @@ export function createFollower(dependencies: FollowDependencies): Follower {
   }
 }
 
-/** Marks the start of a stream, where a client names the last event that it saw. */
-const START = 'start-'
+/** The start of a stream, where a client names the last event that it saw: a snapshot of the database. */
+const START_MARK = 'start-'
+const START = /^start-\d{1,18}:\d{1,18}:[\d,]{0,4000}$/
 
-/** The start of a stream as its client hands it back; null for anything else. */
-function startFromWire(text: string): EventPlace | null {
-  const [, writtenBy] = /^start-(\d{1,18})$/.exec(text) ?? []
-  return writtenBy === undefined ? null : { writtenBy, id: null }
+/** Whether PostgreSQL takes it for a snapshot too: numbers from the first to below the second, rising. */
+function isStartOfStream(text: string): boolean {
+  if (!START.test(text)) return false
+  const [oldest = '', next = '', open = ''] = text.slice(START_MARK.length).split(':')
+  const numbers = [oldest, ...(open === '' ? [] : open.split(','))].map(BigInt)
+  const rises = numbers.every((each, index) => index < 2 || each > (numbers[index - 1] ?? 0n))
+  const [first = 0n, second = first] = numbers
+  return (
+    first > 0n &&
+    second >= first &&
+    rises &&
+    (numbers.at(-1) ?? 0n) <= BigInt(next) &&
+    (open === '' || (numbers.at(-1) ?? 0n) < BigInt(next))
+  )
+}
+
+interface From {
+  readonly place: EventPlace
+  /** What this snapshot shows is not sent. */
+  readonly since: string | null
+}
+
+function startOf(since: string): From {
+  const [oldest = '1'] = since.split(':')
+  return { place: { writtenBy: String(BigInt(oldest) - 1n), id: null }, since }
+}
+
+async function behind(database: Queryable, organizationId: string, eventId: string): Promise<From | null> {
+  const place = await findEventPlace(database, organizationId, eventId)
+  return place === null ? null : { place, since: null }
 }
 
 async function* read(
   { database, clock, log, isStopping }: FollowDependencies,
   organizationId: string,
-  from: EventPlace,
+  { place: first, since }: From,
   gone: AbortSignal,
   leave: () => void,
 ): AsyncGenerator<FollowedEvent, void> {
-  let place = from
+  let place = first
   try {
     while (!gone.aborted && !isStopping()) {
-      const events = await listEventsAfter(database, organizationId, place, PAGE).catch((error: unknown) => {
+      const events = await listEventsAfter(database, organizationId, place, since, PAGE).catch((error: unknown) => {
         log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
         return []
       })
