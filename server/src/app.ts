@@ -1,19 +1,19 @@
 /** The composition root: builds every client and domain once, and passes them down. */
 
+import { wireLimits } from './app/limits.ts'
+import { type ClientFor, healthOf, keepClients, storePrices, targetsOf } from './app/targets.ts'
+import { wireDeliverer } from './app/webhooks.ts'
 import type { Discovered } from './catalog/discovered.ts'
-import { type Catalog, type Served, tiersOf } from './catalog/model.ts'
-import { priceToJson } from './catalog/price.ts'
+import type { Served } from './catalog/model.ts'
 import { type LiveCatalog, startLiveCatalog } from './catalog/watch.ts'
 import { createTokenCounter } from './chat/tokenCounter.ts'
 import type { Config } from './config.ts'
 import { createLifecycle } from './edge/lifecycle.ts'
-import { openLimits } from './edge/limits/openLimits.ts'
-import { LIMITS_SCRIPT, PROBE } from './edge/limits/script.ts'
 import type { Connection } from './edge/pipeline.ts'
 import { createTurns } from './edge/turns.ts'
 import { createAttempts } from './idempotency/attempts.ts'
 import { openDataKey } from './idempotency/openDataKey.ts'
-import { freeAbandoned } from './idempotency/store.ts'
+import { forgetAnswer, freeAbandoned } from './idempotency/store.ts'
 import { openArtifacts } from './io/artifacts/open.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
@@ -22,12 +22,11 @@ import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgr
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
 import { openSession } from './io/postgres/session.ts'
-import { connectRedis } from './io/redis/connection.ts'
-import { openSharedScript } from './io/redis/sharedScript.ts'
 import { createMailer } from './io/smtp.ts'
 import { ByteBudget } from './kernel/byteBudget.ts'
-import { type RandomBytes, toHex } from './kernel/ids.ts'
+import type { RandomBytes } from './kernel/ids.ts'
 import type { Log } from './kernel/log.ts'
+import { parseNetworks } from './kernel/networks.ts'
 import type { Clock } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
@@ -37,18 +36,20 @@ import { openMoney } from './money/openMoney.ts'
 import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
 import { createRecaller } from './money/recaller.ts'
 import { claimSlot } from './money/slot.ts'
-import { storePriceVersion } from './money/store.ts'
 import type { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
 import { createCourier } from './notices/courier.ts'
 import { checkReadiness } from './readiness.ts'
 import { createRouter } from './routes.ts'
 import { Health } from './routing/health.ts'
-import { createUpstreamClients, type UpstreamClients } from './upstream/clients.ts'
+import { createUpstreamClients } from './upstream/clients.ts'
 import type { Upstream } from './upstream/spec.ts'
 import { createVectorWork } from './upstream/vectors/work.ts'
 import type { VideoDependencies } from './videos/dependencies.ts'
+import { measureSeconds } from './videos/measure.ts'
 import { runVideos } from './videos/run.ts'
+import { createFollower } from './webhooks/events/follow.ts'
+import { publishEvent } from './webhooks/publish.ts'
 import { preparePartitions, startWorkers } from './workers.ts'
 
 export interface AppOptions {
@@ -62,16 +63,15 @@ export interface AppOptions {
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
-  /** Left out, videos are not enabled on this server. */
-  readonly videos?: VideoParts
+  /** In tests: what makes the videos of all upstreams, and how its files are measured. */
+  readonly videos?: ScriptedVideos
   /** Serving can't go on. */
   readonly onFatal: (reason: string) => void
 }
 
-/** What videos need of others. */
-export type VideoParts = Pick<VideoDependencies, 'artifacts' | 'measureSeconds' | 'publish'> & {
-  /** In tests: upstreams that make videos as a script tells them. */
-  readonly dress?: (upstream: Upstream) => Upstream
+/** Stands in for what makes and measures videos. */
+export interface ScriptedVideos extends Pick<VideoDependencies, 'measureSeconds'> {
+  readonly dress: (upstream: Upstream) => Upstream
 }
 
 export interface App {
@@ -208,24 +208,24 @@ export async function createApp(options: AppOptions): Promise<App> {
     dataKey,
     artifacts: answers,
   })
-  const { redisUrl } = config
-  const limits = openLimits(
-    { clock, openRequestsPerKey: fixed.openRequestsPerKey },
-    redisUrl && {
-      open: (onReady) =>
-        openSharedScript({
-          url: redisUrl.reveal(),
-          script: LIMITS_SCRIPT,
-          probe: PROBE,
-          connect: connectRedis,
-          clock,
-          log,
-          onReady,
-        }),
-      processName: toHex(random(8)),
-      onSkipped: metrics.limitSkipped,
-    },
-  )
+  const limits = wireLimits({
+    clock,
+    random,
+    log,
+    openRequestsPerKey: fixed.openRequestsPerKey,
+    redisUrl: config.redisUrl,
+    onSkipped: metrics.limitSkipped,
+  })
+  const allowed = parseNetworks(fixed.webhooks.allow)
+  const deliverer = await wireDeliverer(fixed.webhooks, allowed, {
+    database,
+    clock,
+    random,
+    log,
+    dataKey,
+    onAttempt: metrics.webhookAttempted,
+  })
+  const follower = createFollower({ database, clock, log, isStopping: () => !lifecycle.isAdmitting() })
 
   const health = new Health(clock, fixed.breakerFailures)
   const tokenCounter = createTokenCounter(log)
@@ -240,27 +240,21 @@ export async function createApp(options: AppOptions): Promise<App> {
     metrics,
     ...(telemetry === null ? {} : { telemetry }),
   }
-  const videos: VideoDependencies | null =
-    options.videos === undefined
-      ? null
-      : {
-          ...options.videos,
-          database,
-          clock,
-          random,
-          log,
-          money,
-          catalog: () => catalog.current(),
-          targets: paid.targets,
-          upstream(name) {
-            const settings = catalog.current().upstreams.get(name)
-            return settings === undefined ? null : clientFor(settings)
-          },
-          health,
-          lowBalanceMicrocents: fixed.lowBalanceMicrocents,
-          onNoticed: courier.wake,
-        }
-  const videoRunner = videos === null ? null : runVideos(videos)
+  const videos: VideoDependencies = {
+    ...paid,
+    database,
+    random,
+    upstream(name) {
+      const settings = catalog.current().upstreams.get(name)
+      return settings === undefined ? null : clientFor(settings)
+    },
+    artifacts: openArtifacts(fixed.artifacts, 'videos', dataDirectory, { clock, random }),
+    measureSeconds: options.videos?.measureSeconds ?? measureSeconds,
+    publish: publishEvent,
+    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
+    onNoticed: courier.wake,
+  }
+  const videoRunner = runVideos(videos)
   const handle = createRouter({
     edge: {
       clock,
@@ -286,8 +280,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     chat: { ...paid, tokenCounter },
     images: paid,
     embeddings: { ...paid, vectors, countTokens: tokenCounter.count },
-    videos: videos === null || videoRunner === null ? null : { ...videos, wake: videoRunner.wake },
+    videos: { ...videos, wake: videoRunner.wake },
     database,
+    webhooks: { database, clock, random, dataKey, forgetAnswer, allowed, follower },
   })
 
   for (const settings of catalog.current().upstreams.values()) clients.clientFor(settings)
@@ -306,6 +301,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     retentionDays: fixed.retentionDays,
     onDisagreements: metrics.disagreed,
   })
+
+  deliverer.start()
 
   return {
     catalog,
@@ -332,7 +329,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     },
     async close() {
       stopWorkers()
-      await videoRunner?.stop()
+      await videoRunner.stop()
       limits.close()
       catalog.close()
       await Promise.all([
@@ -341,6 +338,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         slot.release(),
         tokenCounter.close(),
         courier.close(),
+        deliverer.close(),
         telemetry?.close(),
         vectors.close(),
       ])
@@ -356,42 +354,7 @@ function sumOf(wallets: ReadonlyMap<string, Wallet>, amount: (wallet: Wallet) =>
   return Number(sum)
 }
 
-async function storePrices(database: Database, catalog: Catalog, nowMs: number): Promise<void> {
-  for (const tier of tiersOf(catalog)) {
-    await storePriceVersion(database, tier.priceHash, priceToJson(tier.price), nowMs)
-  }
-}
-
-type ClientFor = ReturnType<typeof createUpstreamClients>['clientFor']
-
 /** Four random bytes as a number from 0 up to, and without, 1. */
 function fractionOf(bytes: Uint8Array): number {
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) / 2 ** 32
-}
-
-function targetsOf({ tier }: Served, catalog: Catalog, clientFor: ClientFor) {
-  return tier.targets.flatMap((target) => {
-    const settings = catalog.upstreams.get(target.upstream)
-    return settings === undefined ? [] : [{ ...target, upstream: clientFor(settings) }]
-  })
-}
-
-/** What is known of each target that is offered now. */
-function* healthOf(catalog: Catalog, clientFor: ClientFor, health: Health) {
-  const seen = new Set<string>()
-  for (const tier of tiersOf(catalog)) {
-    for (const { upstream, model } of tier.targets) {
-      const settings = catalog.upstreams.get(upstream)
-      if (settings === undefined || seen.has(`${upstream}/${model}`)) continue
-      seen.add(`${upstream}/${model}`)
-      const { open, breaker } = health.of({ upstream: clientFor(settings), model })
-      yield { upstream, model, open, isWell: breaker.state === 'closed' }
-    }
-  }
-}
-
-function keepClients(clients: UpstreamClients, catalog: Catalog, log: Log): void {
-  clients.keepOnly(catalog.upstreams.values()).catch((error: unknown) => {
-    log.warn({ err: error }, 'an upstream that is not in the settings any more could not be ended cleanly')
-  })
 }

@@ -64,6 +64,8 @@ test('a flag wins over a variable, a variable over the file, the file over the d
   expect(fromFlags.settings.fixed).toMatchObject({ logLevel: 'error', discovery: false })
   const overridden = await configOf({}, { TOLLGATE_LOG_LEVEL: 'warn', TOLLGATE_DISCOVERY: 'off' }, directory)
   expect(overridden.settings.fixed).toMatchObject({ logLevel: 'warn', discovery: false, otlp: null })
+  const opened = await configOf({}, { TOLLGATE_WEBHOOK_ALLOW: '127.0.0.0/8, ::1' }, directory)
+  expect(opened.settings.fixed.webhooks.allow).toEqual(['127.0.0.0/8', '::1'])
   const traced = await configOf({}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318/' }, directory)
   expect(traced.settings.fixed.otlp).toEqual({ endpoint: 'http://c:4318', traceRatio: 1 })
 })
@@ -105,6 +107,8 @@ const REFUSED: readonly (readonly [ConfigFlags, Environment, RegExp])[] = [
   [{ config: '.' }, {}, /^\.: can't be read \(EISDIR\)/],
   [{}, { TOLLGATE_DISCOVERY: 'yes' }, /^TOLLGATE_DISCOVERY: must be 'on' or 'off'/],
   [{}, { TOLLGATE_LOG_LEVEL: 'loud' }, /^TOLLGATE_LOG_LEVEL: must be one of fatal/],
+  [{}, { TOLLGATE_WEBHOOK_ALLOW: '127.0.0.0/33' }, /^TOLLGATE_WEBHOOK_ALLOW: must be networks/],
+  [{}, { TOLLGATE_WEBHOOK_ALLOW: 'localhost' }, /^TOLLGATE_WEBHOOK_ALLOW: must be networks/],
   [{}, { TOLLGATE_DATA_KEY: 'canary' }, /^TOLLGATE_DATA_KEY: must be 64 hex digits/],
   [{}, { DATABASE_URL: 'mysql://canary@h/d' }, /^DATABASE_URL: must be an address such as postgres:/],
   [{}, { REDIS_URL: 'http://canary@h' }, /^REDIS_URL: must be an address such as redis:/],

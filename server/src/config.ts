@@ -5,6 +5,7 @@ import type { Discovered } from './catalog/discovered.ts'
 import { DEFAULT_SETTINGS, describeProblem, LOG_LEVELS, type Settings } from './catalog/settings.ts'
 import type { SettingsSource } from './catalog/watch.ts'
 import { type Environment, type Overrides, settingsSource } from './config/settingsFile.ts'
+import { parseNetwork } from './kernel/networks.ts'
 import { Secret } from './kernel/secret.ts'
 
 /** The only reader of the environment and of the settings file. A flag wins over a variable, a variable over the file. */
@@ -115,6 +116,33 @@ export async function loadConfig(
       environment: () => environment,
     },
   }
+}
+
+/** A running server, as commands talk to it. */
+export interface RemoteServer {
+  /** Without a path or a trailing slash. */
+  readonly url: string
+  /** What the customer's key may do is what the commands may do. */
+  readonly key: Secret
+}
+
+/** Reads which server a command talks to, and with which API key. */
+export function locateServer(
+  url: string | undefined,
+  environment: Environment = process.env,
+): { readonly ok: true; readonly server: RemoteServer } | { readonly ok: false; readonly problems: readonly string[] } {
+  const problems: string[] = []
+  const given = pick(url, '--server', environment, 'TOLLGATE_URL', `http://${DEFAULT_HOST}:${DEFAULT_PORT}`)
+  const key = environment['TOLLGATE_API_KEY'] ?? ''
+  if (!/^https?:\/\/[^\s/?#@]+(\/v1)?\/?$/i.test(given.value))
+    problems.push(`${given.from}: must be a server's address, such as https://api.example.com or http://127.0.0.1:8080`)
+  if (key === '')
+    problems.push(
+      "TOLLGATE_API_KEY: must hold an API key; 'tollgate keys create --org NAME --scope full_access' makes one",
+    )
+  else if (!/^[\x21-\x7e]+$/.test(key)) problems.push('TOLLGATE_API_KEY: holds characters that no key has')
+  if (problems.length > 0) return { ok: false, problems }
+  return { ok: true, server: { url: given.value.replace(/(\/v1)?\/?$/i, ''), key: new Secret(key) } }
 }
 
 /** Where the installation's data are. */
@@ -241,18 +269,29 @@ function readOverrides(environment: Environment, reject: (problem: string) => vo
     reject("TOLLGATE_DISCOVERY: must be 'on' or 'off'")
   if (logLevel !== undefined && level === undefined)
     reject(`TOLLGATE_LOG_LEVEL: must be one of ${LOG_LEVELS.join(', ')}`)
+  const allow = readNetworks(environment['TOLLGATE_WEBHOOK_ALLOW'], reject)
   return (settings) => ({
     ...settings,
     fixed: {
       ...settings.fixed,
       discovery: discovery === undefined ? settings.fixed.discovery : discovery === 'on',
       logLevel: level ?? settings.fixed.logLevel,
+      webhooks: { ...settings.fixed.webhooks, allow: allow ?? settings.fixed.webhooks.allow },
       otlp:
         endpoint === undefined
           ? settings.fixed.otlp
           : { traceRatio: 1, ...settings.fixed.otlp, endpoint: endpoint.replace(/\/+$/, '') },
     },
   })
+}
+
+/** Networks that webhooks may reach, separated by commas; null where none are set. */
+function readNetworks(text: string | undefined, reject: (problem: string) => void): readonly string[] | null {
+  if (text === undefined || text === '') return null
+  const entries = text.split(',').map((entry) => entry.trim())
+  if (entries.some((entry) => parseNetwork(entry) === null))
+    reject('TOLLGATE_WEBHOOK_ALLOW: must be networks or addresses separated by commas, such as 127.0.0.0/8')
+  return entries
 }
 
 function openSource(

@@ -32,6 +32,7 @@ import type { Clock } from './kernel/time.ts'
 import { inferencePreflight, preflightQuery, showPreflight } from './preflight/http.ts'
 import { showUsage, USAGE_PARAMETERS, usagePage, usageQuery } from './usage/http.ts'
 import { type VideoRouteDependencies, videoRoutes } from './videoRoutes.ts'
+import { manageRoutes, type WebhookRouteDependencies, webhookRoutes } from './webhookRoutes.ts'
 
 export interface RouteDependencies extends VideoRouteDependencies {
   readonly edge: PipelineDependencies
@@ -45,6 +46,7 @@ export interface RouteDependencies extends VideoRouteDependencies {
   readonly embeddings: EmbeddingsDependencies
   readonly images: ImagesDependencies
   readonly database: Queryable
+  readonly webhooks: WebhookRouteDependencies
 }
 
 const READ = { permission: 'serverless:read' } as const
@@ -236,9 +238,6 @@ function routesNotEnabled(): Route[] {
   const billingRead = { permission: 'billing:read' } as const
   const billingWrite = { permission: 'billing:write' } as const
   return [
-    off('GET', '/webhook-endpoints', { permission: 'webhooks:read', query: ['limit', 'cursor'] }),
-    off('POST', '/webhook-endpoints', { permission: 'webhooks:write' }),
-    off('DELETE', '/webhook-endpoints/{id}', { permission: 'webhooks:write' }),
     off('GET', '/operations/{id}', { permission: 'any' }),
     off('GET', '/billing/deposits', billingRead, noDeposits),
     off('POST', '/billing/deposits/crypto', billingWrite, noDeposits),
@@ -273,6 +272,12 @@ const publicRoutes: DescribedRoute[] = [
   },
 ]
 
+/** Where the management interface is. Its envelope is A. */
+const MANAGE = '/manage/v1'
+
+const PUBLIC = { title: 'Inference, media generation and billing', base: '/v1' }
+const MANAGEMENT = { title: 'Management: what happened, and who was told', base: MANAGE }
+
 /** Answers one request whose route is known. */
 type Serve = ReturnType<typeof pipeline>
 
@@ -282,14 +287,17 @@ export function createRouter(
 ): (request: Request, connection: Connection) => Promise<Response> {
   const { edge, attempts } = dependencies
   const table = new RouteTable<Serve>()
-  const served = servedRoutes(dependencies)
-  for (const route of [...served, ...routesNotEnabled()]) {
+  const add = (base: string, route: Route, name: string) => {
     const handle = 'handle' in route ? route.handle : onceForKey(attempts, route.needs, route.prepare)
-    const serve = pipeline(edge, `${route.method} ${route.path}`, route.needs, handle)
-    table.add(route.method, patternOf(route.path), serve)
+    table.add(route.method, `${base}${patternOf(route.path)}`, pipeline(edge, name, route.needs, handle))
   }
+  const served = [...servedRoutes(dependencies), ...webhookRoutes(dependencies.webhooks)]
+  for (const route of [...served, ...routesNotEnabled()]) add('/v1', route, `${route.method} ${route.path}`)
+  const managed = manageRoutes(dependencies.webhooks)
+  for (const route of managed) add(MANAGE, route, `${route.method} ${MANAGE}${route.path}`)
   table.add('GET', '/v1/health', publicPage(edge, { status: 'ok' }))
-  table.add('GET', '/v1/openapi.json', publicPage(edge, describeService([...publicRoutes, ...served])))
+  table.add('GET', '/v1/openapi.json', publicPage(edge, describeService([...publicRoutes, ...served], PUBLIC)))
+  table.add('GET', '/manage/openapi.json', publicPage(edge, describeService(managed, MANAGEMENT)))
 
   const answer = async (request: Request, connection: Connection): Promise<Response> => {
     const { path, query } = splitUrl(request.url)
@@ -328,7 +336,7 @@ function methodNotAllowed({ path, methods }: Endpoint<Serve>, requestId: string)
 
 /** A path of the description in the table. Model ids hold slashes, so they take the rest of the path. */
 function patternOf(path: string): string {
-  return `/v1${path === '/models/{id}' ? '/models/{id...}' : path}`
+  return path === '/models/{id}' ? '/models/{id...}' : path
 }
 
 function toResponse(answer: ReturnType<CatalogEndpoints['list']>) {

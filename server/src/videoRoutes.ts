@@ -17,15 +17,13 @@ import { VIDEOS_PARAMETERS, videoCreateRequest, videoJob, videoList, videosQuery
 
 export interface VideoRouteDependencies {
   readonly openRequests: OpenRequests
-  /** Null: not enabled on this server. */
-  readonly videos: VideoEndpoints | null
+  readonly videos: VideoEndpoints
 }
 
 const READ = { permission: 'serverless:read' } as const
 
 /** Beneath /v1. */
 export function videoRoutes({ videos, openRequests }: VideoRouteDependencies): Route[] {
-  if (videos === null) return []
   const write = { permission: 'serverless:write' } as const
   const job = { 'application/json': videoJob }
   const path = z.object({ id: z.string() })

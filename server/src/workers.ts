@@ -16,6 +16,7 @@ import type { Courier } from './notices/courier.ts'
 import type { UpstreamClients } from './upstream/clients.ts'
 import type { VideoDependencies } from './videos/dependencies.ts'
 import { sweepFiles } from './videos/sweep.ts'
+import { sweepWebhooks } from './webhooks/log/sweep.ts'
 
 export interface WorkerDependencies {
   readonly database: Database
@@ -33,8 +34,7 @@ export interface WorkerDependencies {
   readonly attempts: Attempts
   /** Where the larger of the kept answers are. */
   readonly answers: Artifacts
-  /** Null: videos are not enabled. */
-  readonly videos: VideoDependencies | null
+  readonly videos: VideoDependencies
 }
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
@@ -66,10 +66,10 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
       (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, artifacts }, isStopping),
     ],
   ])
-  const stopFiles =
-    videos === null
-      ? () => {}
-      : startRound(clock, log, [['files of videos', (isStopping) => sweepFiles(videos, isStopping)]])
+  const stopFiles = startRound(clock, log, [['files of videos', (isStopping) => sweepFiles(videos, isStopping)]])
+  const stopWebhooks = startRound(clock, log, [
+    ['webhooks', (isStopping) => sweepWebhooks({ database, clock }, isStopping)],
+  ])
   const retention: Step[] =
     retentionDays === null ? [] : [['retention', () => dropOldDays({ database, log }, retentionDays, clock.now())]]
   const stopBooks = startRound(clock, log, [
@@ -81,6 +81,7 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
     stopNotices()
     stopAnswers()
     stopFiles()
+    stopWebhooks()
     stopBooks()
   }
 }

@@ -17,7 +17,6 @@ import type { Upstream, VideoWork } from '../src/upstream/spec.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { measureTestVideo } from './scriptedVideos.ts'
-import { openTestArtifacts } from './testArtifacts.ts'
 
 export type { TestKey } from './customer.ts'
 
@@ -28,7 +27,7 @@ export interface GatewayOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Where it shares its limits with others. */
   readonly redisUrl?: string
-  /** What makes the videos of all upstreams; without it none do. */
+  /** What makes the videos of all upstreams, in place of their own ways. */
   readonly videos?: VideoWork
   /** Another gateway, on whose database this one works too; close this one first. */
   readonly beside?: { readonly databaseUrl: string; readonly dataDirectory: string }
@@ -41,7 +40,7 @@ export interface Gateway {
   readonly dataDirectory: string
   /** What was logged, a JSON object a line. */
   readonly logs: string[]
-  /** Sends a request to a path beneath /v1 as if from `address`. */
+  /** Sends a request to a path beneath /v1, or to one of `/manage/`, as if from `address`. */
   send(path: string, init?: RequestInit & { address?: string }): Promise<Response>
   /** The same with a key and a JSON body. */
   post(key: TestKey, path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -77,12 +76,9 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     database,
     databaseUrl: url,
     alone: true,
-    videos: {
-      artifacts: openTestArtifacts(join(dataDirectory, 'videos')),
-      measureSeconds: measureTestVideo,
-      publish: async () => {},
-      dress: dressedWith(options.videos),
-    },
+    ...(options.videos === undefined
+      ? {}
+      : { videos: { measureSeconds: measureTestVideo, dress: dressedWith(options.videos) } }),
     discovered: [],
     clock,
     random,
@@ -94,7 +90,8 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
 
   const send: Gateway['send'] = async (path, init = {}) => {
     const { address = '127.0.0.1', ...rest } = init
-    const request = new Request(`http://gateway.test/v1${path}`, rest)
+    const base = path.startsWith('/manage/') ? '' : '/v1'
+    const request = new Request(`http://gateway.test${base}${path}`, rest)
     return app.handle(request, { address, setIdleTimeout: () => {} })
   }
   return {
@@ -122,10 +119,9 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
 }
 
 /** The same client gives the same one: health is kept by it. */
-function dressedWith(video: VideoWork | undefined) {
+function dressedWith(video: VideoWork) {
   const dressed = new WeakMap<Upstream, Upstream>()
   return (upstream: Upstream): Upstream => {
-    if (video === undefined) return upstream
     const known = dressed.get(upstream) ?? { ...upstream, video }
     dressed.set(upstream, known)
     return known

@@ -325,6 +325,26 @@ test('models that can not be called need no target', () => {
   expect(settingsOf(listed).models?.[0]?.status).toBe('coming_soon')
 })
 
+test('where webhooks may go, whom they trust and when they are tried again is read', () => {
+  const defaults = { allow: [], caFile: null, retryMs: [30_000, 300_000, 1_800_000, 7_200_000] }
+  expect(settingsOf('log_level: info\n').fixed.webhooks).toEqual(defaults)
+  expect(settingsOf('webhooks: { allow: [127.0.0.0/8, "::1"], retry_seconds: [1, 0x10] }\n').fixed.webhooks).toEqual({
+    allow: ['127.0.0.0/8', '::1'],
+    caFile: null,
+    retryMs: [1_000, 16_000],
+  })
+  for (const [inner, problem] of [
+    ['allow: [localhost]', 'webhooks.allow[0]'],
+    ['allow: [127.0.0.0/33]', 'must be a network'],
+    ['allow: ["127.1"]', 'must be a network'],
+    ['ca_file: nowhere.pem', 'there is no such file'],
+    ['retry_seconds: [0]', 'webhooks.retry_seconds[0]'],
+    ['alow: []', 'allow'],
+  ] as const) {
+    expect(problemsOf(`webhooks: { ${inner} }\n`).join()).toContain(problem)
+  }
+})
+
 test('how notices are mailed is read, and its password never stands in the file', () => {
   const at = (inner: string) => `smtp: { host: mail.example.com, from: "Tollgate <b@example.com>", ${inner} }\n`
   const { smtp, lowBalanceMicrocents } = settingsOf(

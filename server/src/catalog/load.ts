@@ -9,6 +9,7 @@ import type { Surroundings } from './loadRemote.ts'
 import { loadSmtp, SmtpShape } from './loadSmtp.ts'
 import type { NamedUpstreams } from './loadTarget.ts'
 import { loadUpstream } from './loadUpstream.ts'
+import { loadWebhooks, WebhooksShape } from './loadWebhooks.ts'
 import type { Model } from './model.ts'
 import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
 import {
@@ -61,6 +62,7 @@ const FileShape = closed(
     retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
     low_balance_cents: whole(0, LOW_BALANCE_CENTS_MAX).optional(),
     smtp: SmtpShape.optional(),
+    webhooks: WebhooksShape.optional(),
     compat: closed({
       max_completion_tokens: z.boolean().optional(),
       neutral_parameters: z.boolean().optional(),
@@ -208,6 +210,7 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
         ? defaults.lowBalanceMicrocents
         : BigInt(read.low_balance_cents) * MICROCENTS_PER_CENT,
     smtp: read.smtp === undefined ? defaults.smtp : loadSmtp(read.smtp, ['smtp'], around, report),
+    webhooks: loadWebhooks(read.webhooks ?? {}, ['webhooks'], around, report),
     compat: {
       maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,

@@ -34,6 +34,16 @@ interface RateLimitSettings {
   readonly burst: number
 }
 
+/** Of webhooks to customers. */
+export interface WebhookSettings {
+  /** Networks that webhooks may reach beyond the public internet, over plain HTTP too: CIDR ranges or addresses. */
+  readonly allow: readonly string[]
+  /** A file of PEM certificates of authorities to trust beside the public ones, absolute; null: none. */
+  readonly caFile: string | null
+  /** Attempts after the first, each so long after the failure before. */
+  readonly retryMs: readonly number[]
+}
+
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {
   readonly logLevel: LogLevel
@@ -63,6 +73,7 @@ export interface FixedSettings {
   readonly compat: CompatSettings
   /** Where clips, and large answers that are kept, are. */
   readonly artifacts: ArtifactPlace
+  readonly webhooks: WebhookSettings
   /** Null: nothing is sent. */
   readonly otlp: OtlpSettings | null
 }
@@ -83,6 +94,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   smtp: 'smtp',
   compat: 'compat',
   artifacts: 'artifacts',
+  webhooks: 'webhooks',
   otlp: 'otlp',
 }
 
@@ -126,6 +138,8 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   smtp: null,
   compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false },
   artifacts: { kind: 'folder', path: null },
+  // 2.6 hours in all (W3).
+  webhooks: { allow: [], caFile: null, retryMs: [30_000, 300_000, 1_800_000, 7_200_000] },
   otlp: null,
 }
 

@@ -4,6 +4,7 @@ import { checkConfigCommand } from './config.ts'
 import { grantCreditsCommand } from './credits.ts'
 import { createKeyCommand, listKeysCommand, revokeKeyCommand } from './keys.ts'
 import { verifyLedgerCommand } from './ledger.ts'
+import { listenCommand } from './listen.ts'
 import { migrateCommand } from './migrate.ts'
 import { listModelsCommand } from './models.ts'
 import { createOrganizationCommand, listOrganizationsCommand, updateOrganizationCommand } from './organizations.ts'
@@ -11,6 +12,14 @@ import { pullModelCommand } from './pullModel.ts'
 import { createRefundCommand } from './refunds.ts'
 import { serveCommand } from './serveCommand.ts'
 import { setSubscriptionCommand, showSubscriptionCommand } from './subscriptions.ts'
+import {
+  createWebhookCommand,
+  deleteWebhookCommand,
+  listDeliveriesCommand,
+  listWebhooksCommand,
+  redeliverCommand,
+  testWebhookCommand,
+} from './webhooks.ts'
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -31,4 +40,11 @@ export const COMMANDS: readonly Command[] = [
   checkConfigCommand,
   listModelsCommand,
   pullModelCommand,
+  createWebhookCommand,
+  listWebhooksCommand,
+  deleteWebhookCommand,
+  listDeliveriesCommand,
+  redeliverCommand,
+  testWebhookCommand,
+  listenCommand,
 ]

@@ -61,6 +61,10 @@ async function tollgate(...argv: string[]) {
     },
     loadConfig: (flags) => loadConfig(flags, {}, import.meta.dirname),
     dataDirectory: () => '/data',
+    fetch: () => Promise.reject(new Error('nothing is fetched here')),
+    server: () => {
+      throw new Error('no server is talked to here')
+    },
     pullModel: async (pull: ModelPull) => {
       pull.onProgress(1_000_000, 2_000_000)
       return { file: '/data/models/tiny-Q4.gguf', sizeBytes: 2_000_000, sha256: 'ab'.repeat(32) }

@@ -46,6 +46,10 @@ async function tollgate(...argv: string[]) {
     loadConfig: (flags) => loadConfig(flags, {}, folder),
     dataDirectory: () => '/data',
     pullModel: () => Promise.reject(new Error('nothing is pulled here')),
+    fetch: () => Promise.reject(new Error('nothing is fetched here')),
+    server: () => {
+      throw new Error('no server is talked to here')
+    },
     serve: async () => 0,
   })
   return { exitCode, ...printed }

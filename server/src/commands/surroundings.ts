@@ -1,4 +1,5 @@
-import type { Config, ConfigFlags, LoadedConfig } from '../config.ts'
+import type { Config, ConfigFlags, LoadedConfig, RemoteServer } from '../config.ts'
+import type { Fetch } from '../io/fetch.ts'
 import type { Database } from '../io/postgres/database.ts'
 import type { RandomBytes } from '../kernel/ids.ts'
 import type { Clock } from '../kernel/time.ts'
@@ -16,6 +17,9 @@ export interface Surroundings {
   readonly loadConfig: (flags: ConfigFlags) => Promise<LoadedConfig>
   /** Where the installation's data are, absolute; throws CommandFailure when that can't be told. */
   readonly dataDirectory: (flags: ConfigFlags) => string
+  /** The running server that a command talks to; throws CommandFailure when that can't be told. */
+  readonly server: (url: string | undefined) => RemoteServer
+  readonly fetch: Fetch
   /** Fetches a GGUF file into `<data directory>/models`. */
   readonly pullModel: (pull: ModelPull) => Promise<PulledModel>
   /** Runs the gateway until it is stopped; gives the exit code. */

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
-import { type ConfigFlags, loadConfig, locateData } from '../config.ts'
+import { type ConfigFlags, loadConfig, locateData, locateServer } from '../config.ts'
 import { systemClock } from '../io/clock.ts'
+import { systemFetch } from '../io/fetch.ts'
 import { migrate } from '../io/postgres/migrate.ts'
 import { openDatabase } from '../io/postgres/open.ts'
 import { systemRandom } from '../io/random.ts'
@@ -24,6 +25,12 @@ export function systemSurroundings(parts: Pick<Surroundings, 'pullModel' | 'serv
     loadConfig: (flags) => loadConfig(flags),
     dataDirectory: (flags) => located(flags).dataDirectory,
     openDatabase: openForCommand,
+    server: (url) => {
+      const read = locateServer(url)
+      if (!read.ok) throw new CommandFailure(...read.problems)
+      return read.server
+    },
+    fetch: systemFetch,
   }
 }
 

@@ -29,7 +29,7 @@ export interface Description {
 /** A route as the description sees it. */
 export interface DescribedRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Beneath /v1, parameters in braces. */
+  /** Beneath the base of its interface, parameters in braces. */
   readonly path: string
   readonly isPublic?: boolean
   readonly describe?: Description
@@ -167,8 +167,7 @@ function bodyContent({ needs }: DescribedRoute, schema: z.ZodType): Record<strin
   return needs?.body === 'form' ? { ...json, 'multipart/form-data': { schema } } : json
 }
 
-function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOperationObject {
-  const envelope = envelopeOf(`/v1${route.path}`)
+function operationOf(route: DescribedRoute, describe: Description, envelope: Envelope): ZodOpenApiOperationObject {
   const responses: ZodOpenApiOperationObject['responses'] = {}
   for (const [status, { description, content }] of Object.entries(describe.responses)) {
     responses[`${Number(status)}` as '200'] = {
@@ -208,24 +207,31 @@ function operationOf(route: DescribedRoute, describe: Description): ZodOpenApiOp
   }
 }
 
-/** The machine-readable description of everything that is served, OpenAPI 3.1. */
-export function describeService(routes: readonly DescribedRoute[]): object {
+/** An interface of this server. */
+export interface Service {
+  readonly title: string
+  /** What the paths of its routes are beneath. */
+  readonly base: string
+}
+
+/** The machine-readable description of everything that an interface serves, OpenAPI 3.1. */
+export function describeService(routes: readonly DescribedRoute[], { title, base }: Service): object {
   const paths: ZodOpenApiPathsObject = {}
   for (const route of routes) {
     if (route.describe === undefined) continue
     const path = paths[route.path] ?? {}
-    path[route.method.toLowerCase() as 'get'] = operationOf(route, route.describe)
+    path[route.method.toLowerCase() as 'get'] = operationOf(route, route.describe, envelopeOf(`${base}${route.path}`))
     paths[route.path] = path
   }
   const document: ZodOpenApiObject = {
     openapi: '3.1.0',
     info: {
-      title: 'Inference, media generation and billing',
+      title,
       version: '1.0.0',
       description: `Model ids are \`${BRAND}/<slug>\`. Money is in USD cents unless a field says otherwise.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/v1' }],
+    servers: [{ url: base }],
     security: [{ apiKey: [] }],
     paths,
     components: {

@@ -66,6 +66,8 @@ export interface Requirements {
   readonly body?: 'json' | 'form'
   /** The answer may be a large file, whose client may pause while it takes it. */
   readonly isLarge?: true
+  /** A GET whose answer goes on: silence is no sign of its client's leaving. */
+  readonly isStream?: true
   /** Left out, requests may come without one. */
   readonly idempotencyKey?: 'required'
   /** Query parameters that the route knows; others are refused (E8). */
@@ -214,6 +216,7 @@ async function prepare(
     if (headers.has('Idempotency-Key'))
       fingerprint = fingerprintFor(request, target, form?.ok ? form.value : bytes.value)
   } else if (headers.has('Idempotency-Key')) fingerprint = fingerprintFor(request, target, NO_BYTES)
+  if (needs.isStream) connection.setIdleTimeout(0)
   const query = target.query === '' ? NO_QUERY : new URLSearchParams(target.query)
   const unknown = refuseUnknownQuery(query, needs.query ?? [], envelope)
   return unknown ?? { key, body, query, fingerprint }

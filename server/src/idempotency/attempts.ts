@@ -5,9 +5,9 @@ import { type Artifacts, readWholeArtifact } from '../io/artifacts.ts'
 import type { Database, Rider, Transaction } from '../io/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../kernel/ids.ts'
 import type { Log } from '../kernel/log.ts'
+import { type SealedThing, seal, unseal } from '../kernel/seal.ts'
 import type { Clock } from '../kernel/time.ts'
 import { IN_ROW_BYTES, KEPT_MS, type KeptAnswer, type KeyScope } from './answer.ts'
-import { seal, unseal } from './seal.ts'
 import {
   type AttemptRow,
   findAttempt,
@@ -37,6 +37,8 @@ export interface AttemptsDependencies {
 
 /** An attempt under way, of this process. */
 export interface Attempt {
+  /** Names it for ever, as its kept answer. */
+  readonly id: string
   /**
    * Prepares an answer to be kept. The riders join the transaction of the answer's effect; once they have committed, the
    * answer is given again for 24 h, whatever becomes of this process. They say false where another has taken the key over:
@@ -146,11 +148,12 @@ function openAttempt(
   }
   const keep = async (answer: KeptAnswer): Promise<readonly Rider[]> => {
     kept = true
-    const sealed = seal(dataKey, attempt, answer.body, random)
+    const sealed = seal(dataKey, answerOf(attempt), answer.body, random)
     const body = (await file(sealed)) ? null : sealed
     return [(tx) => keepAnswer(tx, scope, attempt, { ...answer, body })]
   }
   return {
+    id: attempt,
     keep,
     async keepNow(answer) {
       const riders = await keep(answer)
@@ -173,6 +176,8 @@ function openAttempt(
   }
 }
 
+const answerOf = (attempt: string): SealedThing => ({ kind: 'tollgate kept answer', name: attempt })
+
 async function readAnswer(
   { dataKey, artifacts }: AttemptsDependencies,
   row: AttemptRow,
@@ -184,7 +189,7 @@ async function readAnswer(
       `the kept answer ${row.attempt} is not among the artifacts: do all machines keep them in one place?`,
     )
   }
-  const body = unseal(dataKey, row.attempt, sealed)
+  const body = unseal(dataKey, answerOf(row.attempt), sealed)
   return { status, contentType: row.content_type, operationId: row.operation_id, body }
 }
 

@@ -1,9 +1,9 @@
 import { readOrWriteOnce } from '../io/folder.ts'
 import type { Database } from '../io/postgres/database.ts'
 import { type RandomBytes, toHex } from '../kernel/ids.ts'
+import { DATA_KEY_BYTES, keyFingerprint } from '../kernel/seal.ts'
 import type { Secret } from '../kernel/secret.ts'
 import type { Clock } from '../kernel/time.ts'
-import { DATA_KEY_BYTES, keyFingerprint } from './seal.ts'
 import { noteDataKey } from './store.ts'
 
 /** Beneath the data directory. */

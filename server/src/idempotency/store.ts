@@ -108,6 +108,11 @@ export async function freeAbandoned(db: Queryable, slot: number, living: readonl
   )
 }
 
+/** Forgets the kept answer of an attempt, before its time: it shows what was deleted since. */
+export async function forgetAnswer(tx: Transaction, attempt: string): Promise<void> {
+  await tx.query('delete from idempotent_attempts where attempt = $1::uuid and status is not null', [attempt])
+}
+
 /** Forgets so many expired attempts, oldest first, but those under way in this process; how many it were. */
 export async function dropExpired(
   db: Queryable,

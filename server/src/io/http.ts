@@ -35,6 +35,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal
   /** How long a new connection, with its TLS handshake, may take; then the call fails as not reached (`ETIMEDOUT`). */
   readonly connectMs: number
+  /** The address to connect to, in place of what the URL's host is resolved to; the host stays what TLS and the server see. */
+  readonly address?: string
   /** Bytes of the answer's body after which reading it throws {@link HttpBodyTooLarge}. */
   readonly maxBytes: number
 }

@@ -60,8 +60,16 @@ export interface Metrics {
   planUnreadable(): void
   /** A request was let through without its rate limit, because the store is away. */
   limitSkipped(): void
+  /** An attempt to deliver a webhook has ended. */
+  webhookAttempted(outcome: WebhookOutcome): void
   text(): Promise<string>
   readonly contentType: string
+}
+
+/** Of an attempt: the status of its answer, or why none came. */
+interface WebhookOutcome {
+  readonly status: number | null
+  readonly failure: string | null
 }
 
 export function createMetrics(gauges: Gauges): Metrics {
@@ -174,6 +182,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     'tollgate_rate_limits_skipped_total',
     'Requests let through without their rate limit, because the store that processes share is away.',
   )
+  const webhookAttempts = counter(
+    'tollgate_webhook_attempts_total',
+    'Attempts to deliver a webhook, by the class of the answer, or by why none came.',
+    ['outcome'],
+  )
   gauge('tollgate_limit_store_up', '0 while that store is away; 1 also where none is needed.', () =>
     gauges.isLimitStoreAway() ? 0 : 1,
   )
@@ -216,6 +229,8 @@ export function createMetrics(gauges: Gauges): Metrics {
     unreadable: () => unreadable.inc(),
     planUnreadable: () => planUnreadable.inc(),
     limitSkipped: () => limitSkipped.inc(),
+    webhookAttempted: ({ status, failure }) =>
+      webhookAttempts.inc({ outcome: failure ?? `${Math.floor((status ?? 0) / 100)}xx` }),
     hedged: (upstream) => hedges.inc({ upstream }),
     text: () => registry.metrics(),
     contentType: registry.contentType,

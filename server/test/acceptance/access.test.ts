@@ -7,8 +7,8 @@ import { expectRefusal } from './refusals.ts'
 
 const UUID = '01900000-0000-7000-8000-000000000000'
 
-/** What each endpoint answers to a key that may: served (of what there is nothing of, too), or refused by B7. */
-type Outcome = 'served' | 'accepted' | 'none of these' | 'not_found' | 'not-found' | 'payment-source-unavailable'
+/** What each endpoint answers to a key that may: served (`unknown`: as far as there is what it names), or refused by B7. */
+type Outcome = 'served' | 'accepted' | 'unknown' | 'not_found' | 'not-found' | 'payment-source-unavailable'
 type Endpoint = [method: string, path: string, scope: string, outcome: Outcome]
 
 const endpoints: Endpoint[] = [
@@ -21,12 +21,15 @@ const endpoints: Endpoint[] = [
   ['POST', '/images/generations', 'serverless:write', 'served'],
   ['POST', '/videos', 'serverless:write', 'accepted'],
   ['GET', '/videos', 'serverless:read', 'served'],
-  ['GET', '/videos/v1', 'serverless:read', 'none of these'],
-  ['GET', '/videos/v1/content', 'serverless:read', 'none of these'],
-  ['POST', '/videos/v1/cancel', 'serverless:write', 'none of these'],
-  ['GET', '/webhook-endpoints', 'webhooks:read', 'not_found'],
-  ['POST', '/webhook-endpoints', 'webhooks:write', 'not_found'],
-  ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'not_found'],
+  ['GET', '/videos/v1', 'serverless:read', 'unknown'],
+  ['GET', '/videos/v1/content', 'serverless:read', 'unknown'],
+  ['POST', '/videos/v1/cancel', 'serverless:write', 'unknown'],
+  ['GET', '/webhook-endpoints', 'webhooks:read', 'served'],
+  ['POST', '/webhook-endpoints', 'webhooks:write', 'served'],
+  ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'unknown'],
+  ['GET', '/manage/v1/deliveries', 'webhooks:read', 'served'],
+  ['POST', `/manage/v1/deliveries/${UUID}/redeliver`, 'webhooks:write', 'unknown'],
+  ['POST', `/manage/v1/webhook-endpoints/${UUID}/test`, 'webhooks:write', 'unknown'],
   ['GET', `/operations/${UUID}`, 'any', 'not_found'],
   ['GET', '/usage', 'billing:read', 'served'],
   ['GET', '/billing/deposits', 'billing:read', 'not-found'],
@@ -65,15 +68,19 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.close())
 
+/** What is posted, where it is not a chat. */
+const BODIES: Readonly<Record<string, unknown>> = {
+  '/embeddings': words(),
+  '/images/generations': picture(),
+  '/videos': film(),
+  '/webhook-endpoints': { url: 'https://example.com/', event_types: ['video.failed'] },
+}
+
 function ask([method, path]: Endpoint, key: string | undefined) {
-  const bodies: Record<string, () => object> = {
-    '/embeddings': words,
-    '/images/generations': picture,
-    '/videos': film,
-  }
-  const posted = (bodies[path] ?? chat)()
+  const posted = BODIES[path] ?? chat()
   const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? posted : undefined
-  return gateway.ask({ method, path, key, body })
+  const headers = path === '/webhook-endpoints' && method === 'POST' ? { 'Idempotency-Key': crypto.randomUUID() } : {}
+  return gateway.ask({ method, path, key, body, headers })
 }
 
 /** K1, said again in the test's own words. */
@@ -104,9 +111,10 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
         const says = mayUse(scopes, true, endpoint) ? /needs an organization admin's key/ : /needs the scope/
         expectRefusal(answer, envelopeOf(path), { status: 403, code: 'insufficient_scope', says })
       } else if (outcome === 'served' || outcome === 'accepted') {
-        expect(answer.status).toBe(outcome === 'served' ? 200 : 202)
-      } else if (outcome === 'none of these') {
-        expectRefusal(answer, envelopeOf(path), { status: 404, code: 'not_found', says: /There is no video/ })
+        const made = path === '/webhook-endpoints' && method === 'POST' ? 201 : 200
+        expect(answer.status).toBe(outcome === 'served' ? made : 202)
+      } else if (outcome === 'unknown') {
+        expectRefusal(answer, envelopeOf(path), { status: 404, code: 'not_found', says: /There is no (such|video)/ })
       } else {
         const status = outcome === 'payment-source-unavailable' ? 503 : 404
         expectRefusal(answer, envelopeOf(path), { status, code: outcome, says: /on this server/ })
@@ -115,11 +123,15 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
   })
 
   test('is described exactly if it is served', () => {
-    const pattern = path.startsWith('/models/')
-      ? '/models/{id}'
-      : (path.split('?')[0] ?? '').replace('/videos/v1', '/videos/{id}')
-    const described = gateway.description.paths[pattern]?.[method.toLowerCase()] !== undefined
-    expect(described).toBe(['served', 'accepted', 'none of these'].includes(outcome))
+    const isManaged = path.startsWith('/manage/v1')
+    const bare = (path.split('?')[0] ?? '')
+      .replace('/manage/v1', '')
+      .replace(UUID, '{id}')
+      .replace('/videos/v1', '/videos/{id}')
+    const pattern = path.startsWith('/models/') ? '/models/{id}' : bare
+    const { paths } = isManaged ? gateway.managed : gateway.description
+    const described = paths[pattern]?.[method.toLowerCase()] !== undefined
+    expect(described).toBe(['served', 'accepted', 'unknown'].includes(outcome))
   })
 })
 

@@ -6,7 +6,7 @@ import { type Answer, createDescription, type Description, type Document } from 
 export interface Question {
   /** GET unless there is a body. */
   readonly method?: string
-  /** Beneath /v1. */
+  /** Beneath /v1, or one of /manage/v1. */
   readonly path: string
   /** Left out, none is sent. */
   readonly key?: string | { readonly key: string } | undefined
@@ -19,16 +19,28 @@ export interface Question {
 
 export interface AskedGateway extends Gateway {
   readonly description: Document
+  /** Of the management interface. */
+  readonly managed: Document
   /** Asks, and throws where the answer is not as described. Has the whole answer when it resolves. */
   ask(question: Question): Promise<Answer>
 }
+
+const MANAGE = '/manage/v1'
 
 /** Opens a gateway to ask. Call `close` in `afterAll`. */
 export async function openAskedGateway(options: GatewayOptions = {}): Promise<AskedGateway> {
   const gateway = await openGateway(options)
   const description: Document = await (await gateway.send('/openapi.json')).json()
+  const managed: Document = await (await gateway.send('/manage/openapi.json')).json()
   const described = createDescription(description)
-  return { ...gateway, description, ask: (question) => ask(gateway, described, question) }
+  const describedManaged = createDescription(managed)
+  const describe: Description = {
+    check: (method, path, answer) =>
+      path.startsWith(MANAGE)
+        ? describedManaged.check(method, path.slice(MANAGE.length), answer)
+        : described.check(method, path, answer),
+  }
+  return { ...gateway, description, managed, ask: (question) => ask(gateway, describe, question) }
 }
 
 async function ask(gateway: Gateway, described: Description, question: Question): Promise<Answer> {

@@ -26,6 +26,9 @@ const OPERATIONS = {
   'get /videos/{id}/content': 'downloadVideo',
   'post /videos/{id}/cancel': 'cancelVideo',
   'get /inference/preflight': 'getInferencePreflight',
+  'get /webhook-endpoints': 'listWebhookEndpoints',
+  'post /webhook-endpoints': 'createWebhookEndpoint',
+  'delete /webhook-endpoints/{id}': 'deleteWebhookEndpoint',
   'get /billing/balance': 'getBalance',
   'get /billing/subscription': 'getSubscription',
   'get /billing/spending-limit': 'getSpendingLimit',
@@ -48,6 +51,14 @@ test('is valid OpenAPI 3.1', async () => {
   const result = await validator.validate({ ...gateway.description })
   expect(result).toEqual({ valid: true })
   expect(validator.version).toBe('3.1')
+})
+
+test('that of the management interface too, with names of its own', async () => {
+  expect(await new Validator().validate({ ...gateway.managed })).toEqual({ valid: true })
+  const names = Object.values(gateway.managed.paths).flatMap((item) =>
+    Object.values(item).map(({ operationId }) => operationId),
+  )
+  expect(names).toEqual(['listDeliveries', 'redeliver', 'followEvents', 'testWebhookEndpoint'])
 })
 
 test('carries version 1.0.0', () => {
@@ -90,6 +101,9 @@ describe('each operation', () => {
     ['post /videos/{id}/cancel', [200, 400, 401, 403, 404, 409, 422, 429, 500, 503]],
     ['get /inference/preflight', [200, 400, 401, 403, 404, 429, 500, 503]],
     ['get /billing/subscription', [200, 401, 403, 422, 429, 500, 503]],
+    ['get /webhook-endpoints', [200, 401, 403, 422, 429, 500, 503]],
+    ['post /webhook-endpoints', [201, 400, 401, 403, 409, 413, 422, 429, 500, 503]],
+    ['delete /webhook-endpoints/{id}', [204, 401, 403, 404, 409, 422, 429, 500, 503]],
     ['get /billing/balance', [200, 401, 403, 422, 429, 500, 503]],
   ])('%s has the statuses %j', (name, statuses) => {
     const [method = '', path = ''] = name.split(' ')

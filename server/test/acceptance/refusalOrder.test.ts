@@ -6,6 +6,7 @@ import { chat, directed, film, picture, SETTINGS, words } from './catalog.ts'
 import { useUpPlan } from './plans.ts'
 
 const path = '/chat/completions'
+const HOOKS = '/webhook-endpoints'
 const ANNOUNCED = { 'Content-Length': '70000' }
 const LARGE = ' '.repeat(70_000)
 /** An address that has presented more unknown keys than it may. */
@@ -182,6 +183,20 @@ const rows: Row[] = [
   ['what the model takes', '402', draw({ size: '65x65' }, 'poor'), 'invalid_request'],
   ['429 open requests', '503 of images', draw({ prompt: '[[sandbox fail=timeout]]' }, 'busy'), 'stream_limit_exceeded'],
   ['402 of images', '503', draw({ prompt: '[[sandbox fail=unavailable]]' }, 'poor'), 'insufficient_balance'],
+  ['401', 'malformed body in A', { path: HOOKS, body: '{' }, 'unauthenticated'],
+  ['403', 'malformed body in A', { path: HOOKS, body: '{', key: 'chat only' }, 'insufficient_scope'],
+  ['malformed body in A', '422 without a key', { path: HOOKS, body: '{', key: 'good' }, 'validation_failed'],
+  ['unknown query', '404 of A', { path: `${HOOKS}/x?x=1`, method: 'DELETE', key: 'good' }, 'validation_failed'],
+  [
+    '422 key',
+    '404 of A',
+    { path: `${HOOKS}/x`, method: 'DELETE', key: 'good', headers: LONG_KEY },
+    'validation_failed',
+  ],
+  ['403', '404 of A', { path: `${HOOKS}/x`, method: 'DELETE', key: 'reader' }, 'insufficient_scope'],
+  ['405', '401 of management', { path: '/manage/v1/deliveries', method: 'DELETE' }, 'method_not_allowed'],
+  ['401', '422 of management', { path: '/manage/v1/deliveries?limit=0' }, 'unauthenticated'],
+  ['403', '422 of management', { path: '/manage/v1/deliveries?limit=0', key: 'chat only' }, 'insufficient_scope'],
   ['402', '504', { path, body: directed('fail=timeout'), key: 'poor' }, 'insufficient_balance'],
   ['402', '400 of the upstream', { path, body: directed('nonsense'), key: 'poor' }, 'insufficient_balance'],
 ]

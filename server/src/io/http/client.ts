@@ -15,8 +15,15 @@ const TAIL_MS = 1_000
 const MAX_DESTINATIONS = 1_000
 const UNSENDABLE = /[^\t\x20-\x7e]/
 
+export interface HttpOptions {
+  /** How long a connection that nobody uses is kept for the next call; 0: not at all. 4 s unless given. */
+  readonly idleMs?: number
+  /** Certificates to trust, PEM, in place of the runtime's own list. */
+  readonly authorities?: readonly string[]
+}
+
 /** The HTTP/1.1 client, over sockets of the runtime: see docs/decisions/0018-own-http-client.md. */
-export function createHttp(clock: Clock): Http {
+export function createHttp(clock: Clock, { idleMs = IDLE_MS, authorities }: HttpOptions = {}): Http {
   const idle = new Map<string, Connection[]>()
   const destinations = new Map<string, Destination>()
   const heads = new WeakMap<object, string>()
@@ -29,7 +36,10 @@ export function createHttp(clock: Clock): Http {
     soon = []
     for (const callback of callbacks) callback()
   }
+  const idleLimitMs = ({ keepAliveSeconds }: Connection): number =>
+    keepAliveSeconds === null ? idleMs : Math.min(idleMs, keepAliveSeconds * 1_000 - KEEP_ALIVE_MARGIN_MS)
   const owner = {
+    authorities: authorities ?? null,
     soon(callback: () => void) {
       soon.push(callback)
       if (soon.length === 1) setImmediate(runSoon)
@@ -116,7 +126,9 @@ export function createHttp(clock: Clock): Http {
     request: HttpRequest,
     body: string | null,
   ): Promise<HttpAnswer> => {
-    const { origin, path } = find(url)
+    const { origin: found, path } = find(url)
+    const { address } = request
+    const origin = address === undefined ? found : { ...found, address, key: `${found.key} at ${address}` }
     const lines = headOf(request.headers)
     request.signal.throwIfAborted()
     const length = body === null ? '' : `content-length: ${Buffer.byteLength(body)}\r\n`
@@ -144,11 +156,6 @@ export function createHttp(clock: Clock): Http {
       for (const connection of [...idle.values()].flat()) connection.close()
     },
   }
-}
-
-function idleLimitMs({ keepAliveSeconds }: Connection): number {
-  if (keepAliveSeconds === null) return IDLE_MS
-  return Math.min(IDLE_MS, keepAliveSeconds * 1_000 - KEEP_ALIVE_MARGIN_MS)
 }
 
 /** Throws TypeError for a value that could end its line. */

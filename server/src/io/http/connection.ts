@@ -11,6 +11,8 @@ export interface ConnectionOwner {
   closed(connection: Connection): void
   /** Calls back at the end of this turn of the event loop. */
   soon(callback: () => void): void
+  /** Certificates to trust, PEM; null: the runtime's own list. */
+  readonly authorities: readonly string[] | null
   /** Calls back once after the moment that the end of a body may take, unless cancelled by the result. */
   afterTail(callback: () => void): () => void
 }
@@ -38,12 +40,14 @@ export class Connection implements Line {
 
   /** Resolves when a request can be sent. Throws {@link HttpFailure}: not reached, or not the host that was meant. */
   open(): Promise<void> {
-    const { hostname, port, isSecure } = this.origin
-    const tls = isSecure ? { tls: { serverName: hostname, rejectUnauthorized: true } } : {}
+    const { hostname, address = hostname, port, isSecure } = this.origin
+    const { authorities } = this.owner
+    const ca = authorities === null ? {} : { ca: [...authorities] }
+    const tls = isSecure ? { tls: { serverName: hostname, rejectUnauthorized: true, ...ca } } : {}
     return new Promise((resolve, reject) => {
       this.opening = { resolve, reject }
       const refused = (error: unknown) => this.gone(codeOf(error) ?? 'ECONNREFUSED')
-      Bun.connect<Connection>({ hostname, port, data: this, socket: HANDLERS, ...tls }).catch(refused)
+      Bun.connect<Connection>({ hostname: address, port, data: this, socket: HANDLERS, ...tls }).catch(refused)
     })
   }
 

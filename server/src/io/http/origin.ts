@@ -3,6 +3,8 @@ export interface Origin {
   readonly isSecure: boolean
   /** Without the brackets of an IPv6 address. */
   readonly hostname: string
+  /** Where connections go in place of what the hostname is resolved to. */
+  readonly address?: string
   readonly port: number
   /** The same for two URLs that can share connections. */
   readonly key: string

@@ -1,0 +1,26 @@
+/** The part of a gateway process that delivers webhooks, for `webhooks.ts`. Ends with its input. */
+
+import { systemClock } from '../src/io/clock.ts'
+import { systemResolve } from '../src/io/dns.ts'
+import { createHttp } from '../src/io/http/client.ts'
+import { createLog } from '../src/io/log.ts'
+import { openClient } from '../src/io/postgres/client.ts'
+import { systemRandom } from '../src/io/random.ts'
+import { parseNetworks } from '../src/kernel/networks.ts'
+import { createDeliverer } from '../src/webhooks/deliveries/deliver.ts'
+
+const [url = '', dataKey = ''] = process.argv.slice(2)
+const database = openClient(url, { maxConnections: 4, clock: systemClock })
+createDeliverer({
+  database,
+  clock: systemClock,
+  log: createLog('warn', process.stderr),
+  random: systemRandom(),
+  dataKey: new Uint8Array(Buffer.from(dataKey, 'hex')),
+  http: createHttp(systemClock, { idleMs: 0 }),
+  resolve: systemResolve,
+  allowed: parseNetworks(['127.0.0.0/8']),
+  retryMs: [30_000, 300_000, 1_800_000, 7_200_000],
+  onAttempt: () => {},
+}).start()
+process.stdin.on('end', () => process.exit()).resume()

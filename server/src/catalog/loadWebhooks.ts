@@ -1,0 +1,41 @@
+import { resolve } from 'node:path'
+import { z } from 'zod'
+import { parseNetwork } from '../kernel/networks.ts'
+import type { Path, Report } from './document.ts'
+import type { Surroundings } from './loadRemote.ts'
+import { DEFAULT_FIXED_SETTINGS, type WebhookSettings } from './settings.ts'
+import { closed, label, seconds } from './shape.ts'
+
+/** A delivery must be over long before its event is dropped, after 30 days. */
+const RETRY_SECONDS_MAX = 2 * 86_400
+const RETRIES_MAX = 10
+const NETWORKS_MAX = 100
+
+/** The section `webhooks` as it stands in the file. */
+export const WebhooksShape = closed({
+  allow: z.array(z.string()).max(NETWORKS_MAX).optional(),
+  ca_file: label.optional(),
+  retry_seconds: z.array(seconds(1, RETRY_SECONDS_MAX)).max(RETRIES_MAX).optional(),
+}).optional()
+
+/** Reads where webhooks may go, whom they trust, and when they are tried again. */
+export function loadWebhooks(
+  read: NonNullable<z.infer<typeof WebhooksShape>>,
+  path: Path,
+  around: Surroundings,
+  report: Report,
+): WebhookSettings {
+  const defaults = DEFAULT_FIXED_SETTINGS.webhooks
+  for (const [index, entry] of (read.allow ?? []).entries()) {
+    if (parseNetwork(entry) === null) report([...path, 'allow', index], NETWORK_HINT)
+  }
+  const caFile = read.ca_file === undefined ? null : resolve(around.directory, read.ca_file)
+  if (caFile !== null && !around.fileExists(caFile)) report([...path, 'ca_file'], 'there is no such file')
+  return {
+    allow: read.allow ?? defaults.allow,
+    caFile,
+    retryMs: read.retry_seconds?.map((each) => Math.round(each * 1_000)) ?? defaults.retryMs,
+  }
+}
+
+const NETWORK_HINT = 'must be a network or an address, such as 127.0.0.0/8'

@@ -1,0 +1,89 @@
+import type { Database } from '../../io/postgres/database.ts'
+import type { Log } from '../../kernel/log.ts'
+import { type Clock, SECOND_MS, sleep } from '../../kernel/time.ts'
+import { type GivenBack, giveBack, type HeldTurn, lockHeld, type Settled, settle } from './store.ts'
+
+/** Rows a transaction. What waits beyond them is bounded by the attempts under way. */
+const AT_ONCE = 500
+
+/** Between two tries while the database is away. Leases that run out meanwhile are void, and their results with them. */
+const PAUSE_MS = SECOND_MS
+
+export interface SettlerDependencies {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Writes results down together: what ends while one transaction is under way shares the next one. */
+export interface Settler {
+  settle(settled: Settled): void
+  /** Gives a turn back, after everything that was settled before. Resolves when that is written, or given up. */
+  giveBack(turn: GivenBack): Promise<void>
+  /** Gives up what is not written yet: whoever takes its turns next makes the attempts again. */
+  close(): void
+}
+
+interface Waiting extends GivenBack {
+  readonly done: () => void
+}
+
+export function createSettler({ database, clock, log }: SettlerDependencies): Settler {
+  let results: Settled[] = []
+  let turns: Waiting[] = []
+  let isWriting = false
+  let isClosed = false
+
+  const write = async () => {
+    while (!isClosed && (results.length > 0 || turns.length > 0)) {
+      const batch = results.slice(0, AT_ONCE)
+      // Turns only once all results before them are in: they may be in a later batch.
+      const given = results.length > AT_ONCE ? [] : turns.slice(0, AT_ONCE)
+      try {
+        await writeBatch(database, batch, given)
+      } catch (error) {
+        log.warn({ err: error }, 'results of webhook deliveries could not be written; tried again in a second')
+        await sleep(clock, PAUSE_MS)
+        continue
+      }
+      results = results.slice(batch.length)
+      turns = turns.slice(given.length)
+      for (const { done } of given) done()
+    }
+    isWriting = false
+  }
+  const wake = () => {
+    if (isWriting) return
+    isWriting = true
+    void write()
+  }
+  return {
+    settle(settled) {
+      results.push(settled)
+      wake()
+    },
+    giveBack(turn) {
+      if (isClosed) return Promise.resolve()
+      return new Promise((done) => {
+        turns.push({ ...turn, done })
+        wake()
+      })
+    },
+    close() {
+      isClosed = true
+      for (const { done } of turns) done()
+    },
+  }
+}
+
+/** Safe to repeat when the outcome of a commit is unknown: what was settled is not pending any more, what was given back not held. */
+function writeBatch(database: Database, batch: readonly Settled[], given: readonly GivenBack[]): Promise<void> {
+  return database.transaction(async (tx) => {
+    const held = await lockHeld(tx, [...batch, ...given])
+    const isHeld = ({ endpointId, lease }: HeldTurn) => held.get(endpointId) === lease
+    const valid = batch.filter(isHeld)
+    if (valid.length > 0) await settle(tx, valid)
+    const back = given.filter(isHeld)
+    if (back.length > 0) await giveBack(tx, back)
+  })
+}

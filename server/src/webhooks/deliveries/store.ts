@@ -1,0 +1,178 @@
+/** The queries by which deliveries are taken, sent and settled. */
+
+import { arrayLiteral, type Queryable, type Transaction } from '../../io/postgres/database.ts'
+import { toTimestamp } from '../../kernel/time.ts'
+import type { Outcome } from './delivery.ts'
+
+/**
+ * Tells the turns of endpoints what is new for them; how many deliveries that were. Every new row is seen to here, however
+ * long the queue of its endpoint is, so none waits behind another's. Waits for no lock: what somebody else holds is told
+ * the next time.
+ */
+export async function routeNew(db: Queryable, limit: number): Promise<number> {
+  const rows = await db.query<{ count: bigint }>(
+    `with seen as materialized (
+       select id, endpoint_id from webhook_deliveries where is_new order by created_at limit $1::integer
+     ), locked as materialized (
+       select endpoint_id from webhook_turns where endpoint_id in (select endpoint_id from seen) for update skip locked
+     ), fresh as materialized (
+       select d.id from webhook_deliveries d join seen using (id)
+       where d.is_new and d.endpoint_id in (select endpoint_id from locked) for update of d skip locked
+     ), routed as (
+       update webhook_deliveries d set is_new = false from fresh where d.id = fresh.id returning d.endpoint_id, d.due_at
+     ), woken as (
+       update webhook_turns t set due_at = least(t.due_at, told.due_at)
+       from (select endpoint_id, min(due_at) as due_at from routed group by endpoint_id) told
+       where t.endpoint_id = told.endpoint_id and t.lease is null
+     )
+     select count(*) as count from routed`,
+    [limit],
+  )
+  return Number(rows[0]?.count ?? 0)
+}
+
+export interface TakenTurns {
+  /** Of the slow lane, or of the other one. */
+  readonly isSlow: boolean
+  /** Names this taking. */
+  readonly lease: string
+  readonly nowMs: number
+  /** Until then nobody else takes them. */
+  readonly untilMs: number
+  readonly limit: number
+}
+
+/** Takes the turns of endpoints that are due, longest due first, those of dead workers among them; the endpoints. */
+export async function takeTurns(
+  db: Queryable,
+  { isSlow, lease, nowMs, untilMs, limit }: TakenTurns,
+): Promise<string[]> {
+  const rows = await db.query<{ endpoint_id: string }>(
+    `with due as (
+       select endpoint_id from webhook_turns where is_slow = $1::boolean and due_at <= $2::timestamptz
+       order by due_at limit $3::integer for update skip locked
+     )
+     update webhook_turns t set lease = $4::uuid, due_at = $5::timestamptz from due
+     where t.endpoint_id = due.endpoint_id returning t.endpoint_id`,
+    [isSlow, toTimestamp(nowMs), limit, lease, toTimestamp(untilMs)],
+  )
+  return rows.map(({ endpoint_id }) => endpoint_id)
+}
+
+/** A delivery whose attempt is due, with all that it needs. */
+export interface DueDelivery {
+  readonly id: string
+  readonly endpoint_id: string
+  readonly url: string
+  /** Sealed. */
+  readonly secret: Uint8Array
+  readonly attempts: number
+  readonly attempts_before_round: number
+  readonly event_id: string
+  readonly body: string
+}
+
+/** What is due of some endpoints, for each the first so many. A statement of its own: it must see what was settled before. */
+export async function findDue(
+  db: Queryable,
+  endpointIds: readonly string[],
+  nowMs: number,
+  limitEach: number,
+): Promise<DueDelivery[]> {
+  return await db.query<DueDelivery>(
+    `select d.id, e.id as endpoint_id, e.url, e.secret, d.attempts, d.attempts_before_round, d.event_id, v.body
+     from webhook_endpoints e
+     cross join lateral (
+       select * from webhook_deliveries w
+       where w.endpoint_id = e.id and w.state = 'pending' and not w.is_new and w.due_at <= $2::timestamptz
+       order by w.due_at limit $3::integer
+     ) d
+     join webhook_events v on v.id = d.event_id
+     where e.id = any ($1::text::uuid[])`,
+    [arrayLiteral(endpointIds), toTimestamp(nowMs), limitEach],
+  )
+}
+
+/** A turn that was taken. */
+export interface HeldTurn {
+  readonly endpointId: string
+  readonly lease: string
+}
+
+/** Locks those of some turns that are still held by these takings; their leases by endpoint. */
+export async function lockHeld(tx: Transaction, turns: readonly HeldTurn[]): Promise<Map<string, string>> {
+  const rows = await tx.query<{ endpoint_id: string; lease: string }>(
+    `select t.endpoint_id, t.lease from webhook_turns t
+     where (t.endpoint_id, t.lease) in (
+       select endpoint_id, lease from unnest($1::text::uuid[], $2::text::uuid[]) as held (endpoint_id, lease)
+     )
+     order by t.endpoint_id for update`,
+    [arrayLiteral(turns.map(({ endpointId }) => endpointId)), arrayLiteral(turns.map(({ lease }) => lease))],
+  )
+  return new Map(rows.map(({ endpoint_id, lease }) => [endpoint_id, lease]))
+}
+
+/** What an attempt makes of its delivery. */
+export interface Settled {
+  readonly deliveryId: string
+  readonly endpointId: string
+  readonly lease: string
+  /** As they were before this attempt: another number means that it was settled already. */
+  readonly attemptsBefore: number
+  readonly state: 'pending' | 'delivered' | 'dead'
+  /** Of the next attempt; null unless pending. */
+  readonly dueAtMs: number | null
+  readonly outcome: Outcome
+}
+
+/** Writes down attempts and what became of their deliveries; their turns are held. Those of deleted endpoints are gone. */
+export async function settle(tx: Transaction, settled: readonly Settled[]): Promise<void> {
+  const instant = (atMs: number | null) => (atMs === null ? null : toTimestamp(atMs))
+  const list = <T extends string | number | null>(read: (each: Settled) => T) => arrayLiteral(settled.map(read))
+  await tx.query(
+    `with ended as (
+       select * from unnest($1::text::uuid[], $2::text::integer[], $3::text::text[], $4::text::timestamptz[],
+         $5::text::timestamptz[], $6::text::integer[], $7::text::integer[], $8::text::text[], $9::text::text[])
+         as e (id, attempts, state, due_at, started_at, latency_ms, status, failure, answer)
+     ), changed as (
+       update webhook_deliveries d
+       set state = e.state, attempts = d.attempts + 1, due_at = e.due_at, is_new = false
+       from ended e where d.id = e.id and d.state = 'pending' and d.attempts = e.attempts
+       returning d.id, d.attempts
+     )
+     insert into webhook_attempts (delivery_id, number, started_at, latency_ms, status, failure, answer)
+     select c.id, c.attempts, e.started_at, e.latency_ms, e.status, e.failure, decode(e.answer, 'base64')
+     from changed c join ended e on e.id = c.id
+     on conflict do nothing`,
+    [
+      list((each) => each.deliveryId),
+      list((each) => each.attemptsBefore),
+      list((each) => each.state),
+      list((each) => instant(each.dueAtMs)),
+      list((each) => toTimestamp(each.outcome.startedAtMs)),
+      list((each) => each.outcome.latencyMs),
+      list((each) => each.outcome.status),
+      list((each) => each.outcome.failure),
+      list(({ outcome: { answer } }) => (answer === null ? null : Buffer.from(answer).toString('base64'))),
+    ],
+  )
+}
+
+/** A turn that is given back. */
+export interface GivenBack extends HeldTurn {
+  /** Which lane it goes to; null: the one that it was in. */
+  readonly isSlow: boolean | null
+}
+
+/** Gives turns back that are held and locked: each is due when the first of its deliveries is, as they are settled now. */
+export async function giveBack(tx: Transaction, turns: readonly GivenBack[]): Promise<void> {
+  await tx.query(
+    `update webhook_turns t set lease = null, is_slow = coalesce(g.is_slow, t.is_slow), due_at = (
+       select min(d.due_at) from webhook_deliveries d
+       where d.endpoint_id = t.endpoint_id and d.state = 'pending' and not d.is_new
+     )
+     from unnest($1::text::uuid[], $2::text::boolean[]) as g (endpoint_id, is_slow)
+     where t.endpoint_id = g.endpoint_id`,
+    [arrayLiteral(turns.map(({ endpointId }) => endpointId)), arrayLiteral(turns.map(({ isSlow }) => isSlow))],
+  )
+}

@@ -1,0 +1,172 @@
+/** Streams of events: none is missed, whoever wrote it and however late it committed; none is anybody else's. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { SILENCE } from '../../../test/silence.ts'
+import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
+import { publishEvent } from '../publish.ts'
+import { createFollower, type Follower } from './follow.ts'
+import type { FollowedEvent } from './store.ts'
+
+let house: WebhookHouse
+beforeAll(async () => {
+  house = await openWebhookHouse()
+})
+afterAll(() => house.close())
+
+let isStopping = false
+const follower = (): Follower => {
+  const { database, clock } = house
+  return createFollower({ database, clock, log: SILENCE, isStopping: () => isStopping })
+}
+
+async function open(organizationId: string, lastEventId: string | null = null, by = follower()) {
+  const gone = new AbortController()
+  const followed = await by.follow(organizationId, lastEventId, gone.signal)
+  if (!followed.ok) throw new Error(followed.refusal.message)
+  const { events: stream, start } = followed.value
+  return {
+    gone,
+    stream,
+    start,
+    /** The ids of the next events, the clock turned as often as it takes. */
+    async next(count: number): Promise<string[]> {
+      const ids: string[] = []
+      while (ids.length < count) {
+        const step = stream.next()
+        let isHere = false
+        void step.finally(() => {
+          isHere = true
+        })
+        while (!isHere) await house.clock.turn(1_000)
+        const { value } = (await step) as { value: FollowedEvent }
+        ids.push(value.id)
+      }
+      return ids
+    },
+  }
+}
+
+test('a stream begins now, and goes on behind the event that a client names', async () => {
+  const organizationId = await house.organization()
+  const before = await house.publish(organizationId)
+  const first = await open(organizationId)
+  const events = [await house.publish(organizationId), await house.publish(organizationId, 'video.failed')]
+  expect(await first.next(2)).toEqual(events)
+  events.push(await house.publish(organizationId))
+  expect(await first.next(1)).toEqual(events.slice(2))
+  const again = await open(organizationId, before)
+  expect(await again.next(3)).toEqual(events)
+})
+
+test("another organization's events are not in it, nor a place to begin from", async () => {
+  const [organizationId, other] = [await house.organization(), await house.organization()]
+  const stream = await open(organizationId)
+  const foreign = await house.publish(other)
+  const own = await house.publish(organizationId)
+  expect(await stream.next(1)).toEqual([own])
+  for (const unknown of [
+    foreign,
+    crypto.randomUUID(),
+    'nonsense',
+    '',
+    'start-',
+    'start-x',
+    'start-1:2',
+    'start-5:3:',
+    'start-0:1:',
+    'start-3:5:4,4',
+    'start-3:5:2',
+    'start-3:5:5',
+  ]) {
+    const followed = await follower().follow(organizationId, unknown, new AbortController().signal)
+    expect(followed).toMatchObject({ ok: false, refusal: { code: 'validation_failed' } })
+  }
+})
+
+test('who comes back before it has seen an event misses none', async () => {
+  const organizationId = await house.organization()
+  await house.publish(organizationId)
+  const { start } = await open(organizationId)
+  const missed = await house.publish(organizationId)
+  const again = await open(organizationId, start)
+  expect(again.start).toBe(start)
+  expect(await again.next(1)).toEqual([missed])
+  const other = await open(await house.organization(), start)
+  other.gone.abort()
+  expect(await other.stream.next()).toMatchObject({ done: true })
+})
+
+test('what had committed when a stream began is not in it, though a transaction from before is open', async () => {
+  const organizationId = await house.organization()
+  let commit = () => {}
+  const committing = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let hasBegun = () => {}
+  const begun = new Promise<void>((resolve) => {
+    hasBegun = resolve
+  })
+  const slow = house.database.transaction(async (tx) => {
+    await tx.query('select pg_current_xact_id()')
+    hasBegun()
+    await committing
+  })
+  await begun
+  await house.publish(organizationId)
+  const { next } = await open(organizationId)
+  const after = await house.publish(organizationId)
+  commit()
+  await slow
+  expect(await next(1)).toEqual([after])
+})
+
+test('an event whose transaction began first and commits last is not missed', async () => {
+  const organizationId = await house.organization()
+  const stream = await open(organizationId)
+  const early = crypto.randomUUID()
+  const event = { organizationId, type: 'video.completed', createdAtMs: house.clock.now(), data: {} } as const
+  let commit = () => {}
+  const committing = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let isWritten = () => {}
+  const written = new Promise<void>((resolve) => {
+    isWritten = resolve
+  })
+  const slow = house.database.transaction(async (tx) => {
+    await publishEvent(tx, { ...event, id: early })
+    isWritten()
+    await committing
+  })
+  await written
+  const late = await house.publish(organizationId)
+  const reading = stream.next(2)
+  commit()
+  await slow
+  expect(await reading).toEqual([early, late])
+})
+
+test('ten streams of an organization may be open at once, and each gives its place back', async () => {
+  const by = follower()
+  const organizationId = await house.organization()
+  const opened = []
+  for (let count = 0; count < 10; count += 1) opened.push(await open(organizationId, null, by))
+  const refused = await by.follow(organizationId, null, new AbortController().signal)
+  expect(refused).toMatchObject({ ok: false, refusal: { code: 'rate_limited' } })
+  const [first] = opened
+  await house.publish(organizationId)
+  await first?.next(1)
+  await first?.stream.return()
+  expect((await by.follow(organizationId, null, new AbortController().signal)).ok).toBe(true)
+})
+
+test('a stream ends when its client is gone, and when the server stops', async () => {
+  const organizationId = await house.organization()
+  const left = await open(organizationId)
+  left.gone.abort()
+  expect(await left.stream.next()).toMatchObject({ done: true })
+  const stopped = await open(organizationId)
+  isStopping = true
+  expect(await stopped.stream.next()).toMatchObject({ done: true })
+  isStopping = false
+})

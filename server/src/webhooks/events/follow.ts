@@ -1,0 +1,154 @@
+import type { Queryable } from '../../io/postgres/database.ts'
+import { refusal } from '../../kernel/errors.ts'
+import { isUuid } from '../../kernel/ids.ts'
+import type { Log } from '../../kernel/log.ts'
+import { ok, type Result, refused } from '../../kernel/result.ts'
+import { type Clock, SECOND_MS, sleep } from '../../kernel/time.ts'
+import { type EventPlace, type FollowedEvent, findEventPlace, listEventsAfter, readSnapshot } from './store.ts'
+
+/** The database is asked this often by each stream: that also hears what other processes published. */
+const POLL_MS = SECOND_MS
+
+/** Read at once; a client that takes up old events gets them page by page. */
+const PAGE = 100
+
+/** Streams open at once in this process, of one organization and of all. Each asks the database once a second. */
+const STREAMS_EACH_MOST = 10
+const STREAMS_MOST = 500
+
+export interface FollowDependencies {
+  readonly database: Queryable
+  readonly clock: Clock
+  readonly log: Log
+  /** Streams end when the server is to stop: their clients take them up elsewhere. */
+  readonly isStopping: () => boolean
+}
+
+export interface Follower {
+  /**
+   * An organization's events from now on, or those after one that it names, within 30 days, or after the start of an
+   * earlier stream. Ends when `gone` is aborted or the server stops; read `events` to its end or, once begun, return it,
+   * or its place stays taken.
+   */
+  follow(organizationId: string, lastEventId: string | null, gone: AbortSignal): Promise<Result<Followed>>
+}
+
+export interface Followed {
+  readonly events: AsyncGenerator<FollowedEvent, void>
+  /** What a client names as the last event that it saw when it has to come back before it saw any. */
+  readonly start: string
+}
+
+export function createFollower(dependencies: FollowDependencies): Follower {
+  const { database } = dependencies
+  const open = new Map<string, number>()
+  let openCount = 0
+
+  const enter = (organizationId: string): (() => void) | null => {
+    const own = open.get(organizationId) ?? 0
+    if (own >= STREAMS_EACH_MOST || openCount >= STREAMS_MOST) return null
+    open.set(organizationId, own + 1)
+    openCount += 1
+    return () => {
+      openCount -= 1
+      const left = (open.get(organizationId) ?? 1) - 1
+      if (left === 0) open.delete(organizationId)
+      else open.set(organizationId, left)
+    }
+  }
+  return {
+    async follow(organizationId, lastEventId, gone) {
+      const isStart = lastEventId !== null && isStartOfStream(lastEventId)
+      if (lastEventId !== null && !isStart && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
+      const leave = enter(organizationId)
+      if (leave === null) return refused(TOO_MANY)
+      try {
+        const from =
+          lastEventId === null || isStart
+            ? startOf(lastEventId?.slice(START_MARK.length) ?? (await readSnapshot(database)))
+            : await behind(database, organizationId, lastEventId)
+        if (from !== null) {
+          const events = read(dependencies, organizationId, from, gone, leave)
+          return ok({ events, start: lastEventId ?? `${START_MARK}${from.since}` })
+        }
+      } catch (error) {
+        leave()
+        throw error
+      }
+      leave()
+      return refused(UNKNOWN_EVENT)
+    },
+  }
+}
+
+/** The start of a stream, where a client names the last event that it saw: a snapshot of the database. */
+const START_MARK = 'start-'
+const START = /^start-\d{1,18}:\d{1,18}:[\d,]{0,4000}$/
+
+/** Whether PostgreSQL takes it for a snapshot too: numbers from the first to below the second, rising. */
+function isStartOfStream(text: string): boolean {
+  if (!START.test(text)) return false
+  const [oldest = '', next = '', open = ''] = text.slice(START_MARK.length).split(':')
+  const numbers = [oldest, ...(open === '' ? [] : open.split(','))].map(BigInt)
+  const rises = numbers.every((each, index) => index < 2 || each > (numbers[index - 1] ?? 0n))
+  const [first = 0n, second = first] = numbers
+  return (
+    first > 0n &&
+    second >= first &&
+    rises &&
+    (numbers.at(-1) ?? 0n) <= BigInt(next) &&
+    (open === '' || (numbers.at(-1) ?? 0n) < BigInt(next))
+  )
+}
+
+interface From {
+  readonly place: EventPlace
+  /** What this snapshot shows is not sent. */
+  readonly since: string | null
+}
+
+function startOf(since: string): From {
+  const [oldest = '1'] = since.split(':')
+  return { place: { writtenBy: String(BigInt(oldest) - 1n), id: null }, since }
+}
+
+async function behind(database: Queryable, organizationId: string, eventId: string): Promise<From | null> {
+  const place = await findEventPlace(database, organizationId, eventId)
+  return place === null ? null : { place, since: null }
+}
+
+async function* read(
+  { database, clock, log, isStopping }: FollowDependencies,
+  organizationId: string,
+  { place: first, since }: From,
+  gone: AbortSignal,
+  leave: () => void,
+): AsyncGenerator<FollowedEvent, void> {
+  let place = first
+  try {
+    while (!gone.aborted && !isStopping()) {
+      const events = await listEventsAfter(database, organizationId, place, since, PAGE).catch((error: unknown) => {
+        log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
+        return []
+      })
+      for (const event of events) {
+        place = event
+        yield event
+      }
+      if (events.length < PAGE) await sleep(clock, POLL_MS)
+    }
+  } finally {
+    leave()
+  }
+}
+
+const UNKNOWN_EVENT = refusal(
+  'validation_failed',
+  "The header Last-Event-ID must be the id of one of this organization's events of the last 30 days, or the header Svc-Stream-Start of an earlier stream; leave it out to begin now.",
+)
+
+const TOO_MANY = refusal(
+  'rate_limited',
+  `At most ${STREAMS_EACH_MOST} streams of events may be open at once for an organization; close one, or try again later.`,
+  { retryAfterSeconds: 5 },
+)

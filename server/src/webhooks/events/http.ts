@@ -1,0 +1,51 @@
+import { z } from 'zod'
+import { eventStream } from '../../edge/eventStream.ts'
+import type { Handle } from '../../edge/pipeline.ts'
+import { HEADER_BRAND } from '../../kernel/brand.ts'
+import type { Clock } from '../../kernel/time.ts'
+import { EVENT_TYPES } from '../event.ts'
+import type { Follower } from './follow.ts'
+import type { FollowedEvent } from './store.ts'
+
+/** For a client that comes back before it has seen an event: what it then sends as Last-Event-ID. */
+const STREAM_START = `${HEADER_BRAND}-Stream-Start`
+
+/** What a stream of events sends as `data`, and a delivery as its body. */
+export const webhookEvent = z
+  .object({
+    id: z.string().meta({ format: 'uuid' }),
+    type: z.enum(EVENT_TYPES),
+    created_at: z.string().meta({ format: 'date-time' }),
+    data: z.looseObject({}),
+  })
+  .meta({ id: 'Event' })
+
+export const lastEventId = z.object({
+  'Last-Event-ID': z.string().optional().meta({
+    description:
+      'The id of the last event that was seen, or what the header `Svc-Stream-Start` of an earlier stream said.',
+  }),
+})
+
+/** GET /manage/v1/events. */
+export function showEvents(follower: Follower, clock: Clock): Handle {
+  return async (call) => {
+    const gone = new AbortController()
+    const { signal } = call.request
+    if (signal.aborted) gone.abort()
+    else signal.addEventListener('abort', () => gone.abort(), { once: true })
+    const lastId = call.request.headers.get('Last-Event-ID') || null
+    const following = await follower.follow(call.key.organizationId, lastId, gone.signal)
+    if (!following.ok) return following.refusal
+    const { events, start } = following.value
+    const stream = eventStream(events, toWire, { clock, gone, onEnd: call.holdOpen() })
+    return new Response(stream, {
+      headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store', [STREAM_START]: start },
+    })
+  }
+}
+
+/** The data is the body of its deliveries, byte for byte: JSON has no line breaks. */
+function toWire({ id, type, body }: FollowedEvent): string {
+  return `id: ${id}\nevent: ${type}\ndata: ${body}\n\n`
+}

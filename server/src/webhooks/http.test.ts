@@ -1,0 +1,284 @@
+/** Webhook endpoints and the routes of the management interface, as customers meet them (W1, W2, W4, D3). */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type AskedGateway, openAskedGateway } from '../../test/acceptance/ask.ts'
+import type { Answer } from '../../test/acceptance/description.ts'
+import { expectRefusal } from '../../test/acceptance/refusals.ts'
+import type { TestKey } from '../../test/gateway.ts'
+import { startReceiver } from '../../test/webhookReceiver.ts'
+import { systemRandom } from '../io/random.ts'
+import { uuidV7 } from '../kernel/ids.ts'
+import { publishEvent } from './publish.ts'
+
+const HOOKS = '/webhook-endpoints'
+const UUID = '01900000-0000-7000-8000-000000000000'
+const GOOD = { url: 'https://example.com/hook', event_types: ['video.completed'] }
+
+let gateway: AskedGateway
+let closed: AskedGateway
+beforeAll(async () => {
+  gateway = await openAskedGateway({ settings: 'webhooks: { allow: [127.0.0.0/8] }' })
+  closed = await openAskedGateway()
+})
+afterAll(async () => {
+  await gateway.close()
+  await closed.close()
+})
+
+function create(key: TestKey, more: object = {}, idempotencyKey: string = crypto.randomUUID()): Promise<Answer> {
+  const headers = { 'Idempotency-Key': idempotencyKey }
+  return gateway.ask({ path: HOOKS, key, body: { ...GOOD, ...more }, headers })
+}
+
+interface Made {
+  readonly id: string
+  readonly secret: string
+}
+
+async function made(key: TestKey, more: object = {}): Promise<Made> {
+  const answer = await create(key, more)
+  expect(answer.status).toBe(201)
+  return answer.json as Made
+}
+
+const publish = (key: TestKey, type: 'video.completed' | 'video.failed' = 'video.completed') => {
+  const id = uuidV7(Date.now(), systemRandom())
+  const event = { id, organizationId: key.organizationId, type, createdAtMs: Date.now(), data: { video: { id: 'v' } } }
+  return gateway.database.transaction((tx) => publishEvent(tx, event)).then(() => id)
+}
+
+interface ShownDelivery {
+  readonly id: string
+  readonly state: string
+  readonly event_id: string
+  readonly endpoint_id: string
+  readonly event_type: string
+  readonly attempts: readonly { readonly status: number | null; readonly answer: string | null }[]
+}
+
+async function deliveries(key: TestKey, query = ''): Promise<ShownDelivery[]> {
+  const answer = await gateway.ask({ path: `/manage/v1/deliveries${query}`, key })
+  expect(answer.status).toBe(200)
+  return (answer.json as { data: ShownDelivery[] }).data
+}
+
+/** Asks until there is one of this state. */
+async function deliveryOnce(key: TestKey, state: string, query = ''): Promise<ShownDelivery> {
+  for (let tries = 0; tries < 5_000; tries += 1) {
+    const found = (await deliveries(key, query)).find((each) => each.state === state)
+    if (found !== undefined) return found
+  }
+  throw new Error(`no delivery was ever ${state}`)
+}
+
+test('an endpoint is shown with its secret once, and without it ever after', async () => {
+  const key = await gateway.customer()
+  const answer = await create(key, { event_types: ['video.failed', 'instance.running'] })
+  expect(answer.json).toEqual({
+    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    url: GOOD.url,
+    event_types: ['video.failed', 'instance.running'],
+    enabled: true,
+    created_at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
+    secret: expect.stringMatching(/^[0-9a-f]{64}$/),
+  })
+  const { secret, ...rest } = answer.json as Made
+  const listed = await gateway.ask({ path: HOOKS, key })
+  expect(listed.json).toEqual({ data: [rest], next_cursor: null })
+  const [row] = await gateway.database.query<{ found: boolean }>(
+    `select exists (select 1 from webhook_endpoints e where e::text like '%' || $1 || '%'
+       or position(convert_to($1, 'UTF8') in secret) > 0) as found`,
+    [secret],
+  )
+  expect(row?.found).toBe(false)
+  expect(gateway.logs.join('')).not.toContain(secret)
+})
+
+test('its creation needs an Idempotency-Key, and shows the same secret to who asks again with it', async () => {
+  const key = await gateway.customer()
+  const without = await gateway.ask({ path: HOOKS, key, body: GOOD })
+  expectRefusal(without, 'A', { status: 422, code: 'validation_failed', says: /Idempotency-Key/ })
+  const first = await create(key, {}, 'again')
+  const second = await create(key, {}, 'again')
+  expect([second.status, second.text]).toEqual([201, first.text])
+  expect(second.headers.get('Content-Type')).toBe(first.headers.get('Content-Type'))
+  expect(second.headers.get('Idempotency-Replayed')).toBe('true')
+  const other = await create(key, { event_types: ['video.failed'] }, 'again')
+  expectRefusal(other, 'A', { status: 422, code: 'idempotency_mismatch' })
+  expect(
+    (await gateway.database.query('select 1 from webhook_endpoints where organization_id = $1', [key.organizationId]))
+      .length,
+  ).toBe(1)
+})
+
+test.each<[string, object, RegExp]>([
+  ['no url', { url: undefined }, /'url' is required/],
+  ['a url that is a number', { url: 7 }, /'url'/],
+  ['plain http', { url: 'http://example.com/' }, /https/],
+  ['a password', { url: 'https://user:hunter2@example.com/' }, /user name/],
+  ['a literal private address', { url: 'https://10.0.0.1/' }, /public internet/],
+  ['the metadata service, disguised', { url: 'https://0xa9fea9fe/' }, /public internet/],
+  ['a long url', { url: `https://example.com/${'a'.repeat(2_048)}` }, /2048/],
+  ['no event types', { event_types: undefined }, /'event_types' is required/],
+  ['an empty list', { event_types: [] }, /at least one/],
+  ['a type twice', { event_types: ['video.failed', 'video.failed'] }, /once/],
+  ['an unknown type', { event_types: ['video.started'] }, /must be one of/],
+  ['all of them at once', { event_types: ['*'] }, /must be one of/],
+  ['a word for a list', { event_types: 'video.failed' }, /'event_types'/],
+  ['an unknown field', { description: 'mine' }, /no field 'description'/],
+])('%s is refused', async (_name, more, says) => {
+  const key = await gateway.customer()
+  const answer = await create(key, more)
+  expectRefusal(answer, 'A', { status: 422, code: 'validation_failed', says })
+  expect(answer.text).not.toContain('hunter2')
+})
+
+test('localhost and plain http are for networks that the operator opened', async () => {
+  const key = await closed.customer()
+  for (const url of ['https://localhost/', 'http://localhost/', 'http://127.0.0.1/']) {
+    const headers = { 'Idempotency-Key': crypto.randomUUID() }
+    const answer = await closed.ask({ path: HOOKS, key, headers, body: { ...GOOD, url } })
+    expectRefusal(answer, 'A', { status: 422, code: 'validation_failed' })
+    expect((await create(await gateway.customer(), { url })).status).toBe(201)
+  }
+})
+
+test('the 51st is refused, and pages hold them all in their order', async () => {
+  const key = await gateway.customer()
+  const ids: string[] = []
+  for (let index = 0; index < 50; index += 1) ids.push((await made(key)).id)
+  const refused = await create(key)
+  expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /50/ })
+  const seen: string[] = []
+  let cursor: string | null = ''
+  for (let pages = 0; cursor !== null && pages < 10; pages += 1) {
+    const query: string = cursor === '' ? '' : `&cursor=${cursor}`
+    const { json } = await gateway.ask({ path: `${HOOKS}?limit=17${query}`, key })
+    const page = json as { data: { id: string }[]; next_cursor: string | null }
+    seen.push(...page.data.map(({ id }) => id))
+    cursor = page.next_cursor
+  }
+  expect(seen).toEqual(ids)
+})
+
+test.each(['limit=0', 'limit=201', 'limit=x', 'cursor=x', 'cursor=', 'limit=1&limit=2', 'after=1'])(
+  'a list does not take ?%s',
+  async (query) => {
+    const key = await gateway.customer()
+    for (const path of [HOOKS, '/manage/v1/deliveries']) {
+      const answer = await gateway.ask({ path: `${path}?${query}`, key })
+      expectRefusal(answer, 'A', { status: 422, code: 'validation_failed' })
+    }
+  },
+)
+
+test('who deletes an endpoint deletes its secret everywhere, and what was on its way', async () => {
+  const receiver = await startReceiver((response) => response.writeHead(500).end())
+  const key = await gateway.customer()
+  const first = await create(key, { url: receiver.url }, 'mine')
+  const { id } = first.json as Made
+  await publish(key)
+  await receiver.until(1)
+  const gone = await gateway.ask({ method: 'DELETE', path: `${HOOKS}/${id}`, key })
+  expect([gone.status, gone.text]).toEqual([204, ''])
+  const again = await gateway.ask({ method: 'DELETE', path: `${HOOKS}/${id}`, key })
+  expectRefusal(again, 'A', { status: 404, code: 'not_found' })
+  expect(await deliveries(key)).toEqual([])
+  // The kept answer is gone too: the key begins anew.
+  const second = await create(key, { url: receiver.url }, 'mine')
+  expect(second.headers.get('Idempotency-Replayed')).toBe(null)
+  expect((second.json as Made).secret).not.toBe((first.json as Made).secret)
+  receiver.stop()
+})
+
+test("another organization's endpoints and deliveries are as those that there are not", async () => {
+  const receiver = await startReceiver()
+  const [key, other] = [await gateway.customer(), await gateway.customer()]
+  const { id } = await made(key, { url: receiver.url })
+  await publish(key)
+  const delivered = await deliveryOnce(key, 'delivered')
+  expect(await deliveries(other)).toEqual([])
+  for (const path of [`/manage/v1/deliveries/${delivered.id}/redeliver`, `/manage/v1/webhook-endpoints/${id}/test`]) {
+    for (const wrong of [path, path.replace(/[0-9a-f-]{36}/, UUID), path.replace(/[0-9a-f-]{36}/, 'x')]) {
+      const answer = await gateway.ask({ method: 'POST', path: wrong, key: other })
+      expectRefusal(answer, 'A', { status: 404, code: 'not_found' })
+    }
+  }
+  const answer = await gateway.ask({ method: 'DELETE', path: `${HOOKS}/${id}`, key: other })
+  expectRefusal(answer, 'A', { status: 404, code: 'not_found' })
+  receiver.stop()
+})
+
+test('a delivery is listed with its attempts, and sent again when asked', async () => {
+  let status = 500
+  const receiver = await startReceiver((response) => response.writeHead(status).end(`said ${status}`))
+  const key = await gateway.customer()
+  const { id } = await made(key, { url: receiver.url })
+  const eventId = await publish(key)
+  await receiver.until(1)
+  let [shown] = await deliveries(key)
+  while (shown?.attempts.length === 0) [shown] = await deliveries(key)
+  expect(shown).toMatchObject({
+    event_id: eventId,
+    endpoint_id: id,
+    event_type: 'video.completed',
+    state: 'pending',
+    attempts: [{ number: 1, status: 500, failure: null, answer: 'said 500' }],
+  })
+  status = 204
+  const again = await gateway.ask({ method: 'POST', path: `/manage/v1/deliveries/${shown?.id}/redeliver`, key })
+  expect(again.status).toBe(202)
+  const after = await deliveryOnce(key, 'delivered')
+  expect(after.attempts.map((each) => each.status)).toEqual([500, 204])
+  await gateway.ask({ method: 'POST', path: `/manage/v1/deliveries/${shown?.id}/redeliver`, key })
+  await receiver.until(3)
+  expect(new Set(receiver.received.map(({ body }) => body)).size).toBe(1)
+  expect((await deliveries(key, `?event_id=${eventId}&endpoint_id=${id}`)).length).toBe(1)
+  expect(await deliveries(key, '?state=dead')).toEqual([])
+  expect(await deliveries(key, `?event_id=${UUID}`)).toEqual([])
+  receiver.stop()
+})
+
+test('a sample is delivered like any event, of a type that the endpoint subscribed to', async () => {
+  const receiver = await startReceiver()
+  const key = await gateway.customer()
+  const { id } = await made(key, { url: receiver.url, event_types: ['instance.failed', 'video.failed'] })
+  const path = `/manage/v1/webhook-endpoints/${id}/test`
+  const answer = await gateway.ask({ method: 'POST', path, key, headers: { 'Idempotency-Key': 'sample' } })
+  expect([answer.status, (answer.json as ShownDelivery).event_type]).toEqual([202, 'video.failed'])
+  const replay = await gateway.ask({ method: 'POST', path, key, headers: { 'Idempotency-Key': 'sample' } })
+  expect(replay.text).toBe(answer.text)
+  const [received] = await receiver.until(1)
+  expect(JSON.parse(received?.body ?? '')).toMatchObject({
+    type: 'video.failed',
+    data: { video: { id: 'video_test', object: 'video', status: 'failed', error: 'internal_error' } },
+  })
+  for (const type of ['video.completed', 'instance.failed', 'nonsense']) {
+    const refused = await gateway.ask({ method: 'POST', path: `${path}?type=${type}`, key })
+    expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /video/ })
+  }
+  await deliveryOnce(key, 'delivered')
+  expect(receiver.received).toHaveLength(1)
+  receiver.stop()
+})
+
+test('events are streamed as they happen: id, type, and what webhooks are sent; the stream ends when the server stops', async () => {
+  const own = await openAskedGateway({ settings: 'webhooks: { allow: [127.0.0.0/8] }' })
+  const key = await own.customer()
+  const headers = { Authorization: `Bearer ${key.key}` }
+  const response = await own.send('/manage/v1/events', { headers })
+  expect([response.status, response.headers.get('Content-Type')]).toEqual([200, 'text/event-stream'])
+  const id = uuidV7(Date.now(), systemRandom())
+  const event = { id, organizationId: key.organizationId, type: 'video.failed', createdAtMs: 0, data: {} } as const
+  await own.database.transaction((tx) => publishEvent(tx, event))
+  const reader = response.body?.getReader()
+  const { value } = (await reader?.read()) ?? {}
+  const data = `{"id":"${id}","type":"video.failed","created_at":"1970-01-01T00:00:00.000Z","data":{}}`
+  expect(new TextDecoder().decode(value)).toBe(`id: ${id}\nevent: video.failed\ndata: ${data}\n\n`)
+  const head = await own.send('/manage/v1/events', { method: 'HEAD', headers })
+  expect([head.status, head.body]).toEqual([200, null])
+  const refused = await own.ask({ path: '/manage/v1/events', key, headers: { 'Last-Event-ID': 'x' } })
+  expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
+  await own.close()
+  expect((await reader?.read())?.done).toBe(true)
+})

@@ -1,0 +1,187 @@
+/** Queries on deliveries as customers see them, and what drops them when they are old. */
+
+import { arrayLiteral, type Queryable, type Transaction } from '../../io/postgres/database.ts'
+import { toTimestamp } from '../../kernel/time.ts'
+import type { AttemptFailure, Delivery, DeliveryState, LoggedAttempt } from '../deliveries/delivery.ts'
+import type { EventType } from '../event.ts'
+import type { Place } from '../place.ts'
+
+interface DeliveryRow {
+  readonly id: string
+  readonly organization_id: string
+  readonly endpoint_id: string
+  readonly event_id: string
+  readonly type: EventType
+  readonly state: DeliveryState
+  readonly created_at: Date
+  readonly due_at: Date | null
+}
+
+interface AttemptRow {
+  readonly delivery_id: string
+  readonly number: number
+  readonly started_at: Date
+  readonly latency_ms: number
+  readonly status: number | null
+  readonly failure: AttemptFailure | null
+  readonly answer: Uint8Array | null
+}
+
+/** Which deliveries are listed; null: whatever it is. */
+export interface DeliveryFilter {
+  readonly organizationId: string
+  readonly state: DeliveryState | null
+  readonly endpointId: string | null
+  readonly eventId: string | null
+}
+
+const COLUMNS = 'd.id, d.organization_id, d.endpoint_id, d.event_id, v.type, d.state, d.created_at, d.due_at'
+
+/** More than any schedule makes; redeliveries may have made more. */
+const ATTEMPTS_SHOWN = 10
+
+/** Deliveries behind a place, newest first, each with its last attempts. */
+export async function listDeliveriesAfter(
+  db: Queryable,
+  { organizationId, state, endpointId, eventId }: DeliveryFilter,
+  after: Place | null,
+  limit: number,
+): Promise<Delivery[]> {
+  const rows = await db.query<DeliveryRow>(
+    `select ${COLUMNS} from webhook_deliveries d join webhook_events v on v.id = d.event_id
+     where d.organization_id = $1::uuid and ($2::text is null or d.state = $2::text)
+       and ($3::uuid is null or d.endpoint_id = $3::uuid) and ($4::uuid is null or d.event_id = $4::uuid)
+       and ($5::timestamptz is null or (d.created_at, d.id) < ($5::timestamptz, $6::uuid))
+     order by d.created_at desc, d.id desc limit $7::integer`,
+    [
+      organizationId,
+      state,
+      endpointId,
+      eventId,
+      after === null ? null : toTimestamp(after.createdAtMs),
+      after?.id ?? null,
+      limit,
+    ],
+  )
+  return await withAttempts(db, rows)
+}
+
+/** One delivery, if it is the organization's. */
+export async function findDelivery(db: Queryable, organizationId: string, id: string): Promise<Delivery | null> {
+  const rows = await db.query<DeliveryRow>(
+    `select ${COLUMNS} from webhook_deliveries d join webhook_events v on v.id = d.event_id
+     where d.organization_id = $1::uuid and d.id = $2::uuid`,
+    [organizationId, id],
+  )
+  const [found] = await withAttempts(db, rows)
+  return found ?? null
+}
+
+async function withAttempts(db: Queryable, rows: readonly DeliveryRow[]): Promise<Delivery[]> {
+  const attempts = await db.query<AttemptRow>(
+    `select a.* from unnest($1::text::uuid[]) as d (id) cross join lateral (
+       select * from webhook_attempts where delivery_id = d.id order by number desc limit $2::integer
+     ) a order by a.number`,
+    [arrayLiteral(rows.map(({ id }) => id)), ATTEMPTS_SHOWN],
+  )
+  const byDelivery = Map.groupBy(attempts, ({ delivery_id }) => delivery_id)
+  return rows.map((row) => ({
+    id: row.id,
+    organizationId: row.organization_id,
+    endpointId: row.endpoint_id,
+    eventId: row.event_id,
+    eventType: row.type,
+    state: row.state,
+    createdAtMs: row.created_at.getTime(),
+    dueAtMs: row.due_at?.getTime() ?? null,
+    attempts: (byDelivery.get(row.id) ?? []).map(toAttempt),
+  }))
+}
+
+function toAttempt(row: AttemptRow): LoggedAttempt {
+  const { number, status, failure, answer } = row
+  return { number, startedAtMs: row.started_at.getTime(), latencyMs: row.latency_ms, status, failure, answer }
+}
+
+/** Holds an endpoint's turn until the transaction ends; whether a worker has it, or null when there is no such endpoint. */
+export async function lockTurn(
+  tx: Transaction,
+  organizationId: string,
+  endpointId: string,
+): Promise<{ readonly isTaken: boolean } | null> {
+  const rows = await tx.query<{ lease: string | null }>(
+    `select t.lease from webhook_turns t join webhook_endpoints e on e.id = t.endpoint_id
+     where e.organization_id = $1::uuid and e.id = $2::uuid for update of t`,
+    [organizationId, endpointId],
+  )
+  return rows[0] === undefined ? null : { isTaken: rows[0].lease !== null }
+}
+
+/** Begins a new round of a delivery that is over. */
+export async function beginRound(tx: Transaction, id: string, nowMs: number): Promise<void> {
+  await tx.query(
+    `update webhook_deliveries
+     set state = 'pending', attempts_before_round = attempts, due_at = $2::timestamptz, is_new = true
+     where id = $1::uuid and state <> 'pending'`,
+    [id, toTimestamp(nowMs)],
+  )
+}
+
+/** Makes a delivery that waits for its next attempt due at once; its turn is held, and nobody has it. */
+export async function hasten(tx: Transaction, { id, endpointId }: Delivery, nowMs: number): Promise<void> {
+  const parameters = [id, endpointId, toTimestamp(nowMs)]
+  await tx.query(
+    `with hastened as (
+       update webhook_deliveries set due_at = $3::timestamptz
+       where id = $1::uuid and endpoint_id = $2::uuid and state = 'pending' and not is_new and due_at > $3::timestamptz
+       returning endpoint_id
+     )
+     update webhook_turns t set due_at = least(t.due_at, $3::timestamptz) from hastened h
+     where t.endpoint_id = h.endpoint_id and t.lease is null`,
+    parameters,
+  )
+}
+
+/** Notes a delivery of an event to one endpoint, whatever it subscribed to. */
+export async function insertDelivery(
+  tx: Transaction,
+  {
+    id,
+    organizationId,
+    endpointId,
+    eventId,
+    createdAtMs,
+  }: Omit<Delivery, 'eventType' | 'state' | 'dueAtMs' | 'attempts'>,
+): Promise<void> {
+  await tx.query(
+    `insert into webhook_deliveries (id, organization_id, endpoint_id, event_id, state, attempts, attempts_before_round,
+       due_at, is_new, created_at)
+     values ($1::uuid, $2::uuid, $3::uuid, $4::uuid, 'pending', 0, 0, $5::timestamptz, true, $5::timestamptz)
+     on conflict do nothing`,
+    [id, organizationId, endpointId, eventId, toTimestamp(createdAtMs)],
+  )
+}
+
+/** What is dropped by its age, each by its own index. */
+const DROPPED = {
+  attempts: `delete from webhook_attempts where (delivery_id, number) in (
+    select delivery_id, number from webhook_attempts where started_at < $1::timestamptz
+    order by started_at limit $2::integer for update skip locked) returning 1`,
+  deliveries: `delete from webhook_deliveries where id in (
+    select id from webhook_deliveries where created_at < $1::timestamptz and state <> 'pending'
+    order by created_at limit $2::integer for update skip locked) returning 1`,
+  events: `delete from webhook_events where id in (
+    select id from webhook_events v where created_at < $1::timestamptz
+      and not exists (select 1 from webhook_deliveries d where d.event_id = v.id)
+    order by created_at limit $2::integer for update skip locked) returning 1`,
+} as const
+
+/** Drops so many rows from before an instant, oldest first; how many it were. */
+export async function dropBefore(
+  db: Queryable,
+  what: keyof typeof DROPPED,
+  beforeMs: number,
+  limit: number,
+): Promise<number> {
+  return (await db.query(DROPPED[what], [toTimestamp(beforeMs), limit])).length
+}

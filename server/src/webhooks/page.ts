@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { type Refusal, refusal } from '../kernel/errors.ts'
+import { ok, type Result, refused } from '../kernel/result.ts'
+import { type Place, placeFromWire } from './place.ts'
+
+const LIMIT_MOST = 200
+const LIMIT_DEFAULT = 50
+
+const limitError = { error: `must be a whole number from 1 to ${LIMIT_MOST}` }
+
+/** The parameters of every list. */
+export const PAGE_SHAPE = {
+  limit: z.coerce
+    .number(limitError)
+    .int(limitError)
+    .min(1, limitError)
+    .max(LIMIT_MOST, limitError)
+    .optional()
+    .meta({ description: `Unless given: ${LIMIT_DEFAULT}.` }),
+  cursor: z.string().optional().meta({ description: 'The `next_cursor` of the page before.' }),
+}
+
+export interface Page {
+  readonly limit: number
+  readonly after: Place | null
+}
+
+/** Where a page begins and how long it is. */
+export function pageOf(query: { limit?: number | undefined; cursor?: string | undefined }): Result<Page> {
+  const after = query.cursor === undefined ? null : placeFromWire(query.cursor)
+  if (query.cursor !== undefined && after === null) return refused(BAD_CURSOR)
+  return ok({ limit: query.limit ?? LIMIT_DEFAULT, after })
+}
+
+/** A query as an object; a parameter that is given twice is refused. */
+export function onceEach(query: URLSearchParams): Result<Record<string, string>> {
+  const twice = [...query.keys()].find((name) => query.getAll(name).length > 1)
+  return twice === undefined ? ok(Object.fromEntries(query)) : refused(givenTwice(twice))
+}
+
+const BAD_CURSOR = refusal('validation_failed', "'cursor' is none that this server made; take next_cursor as it is.", {
+  param: 'cursor',
+})
+
+function givenTwice(param: string): Refusal {
+  return refusal('validation_failed', `'${param}' is given twice; give it once.`, { param })
+}
