@@ -46,7 +46,7 @@ test.each([
   [COMFY.replace('"http://h:1"', '"http://h:1/prompt"'), {}, "must stop before '/prompt'"],
   [COMFY.replace(', workflows: { wan: flows/wan.json }', ''), {}, 'workflows: is missing'],
   [`${COMFY}${model('comfy', '')}`, {}, "must have 'seconds' with 'type: int' and its 'default'"],
-  [`${COMFY}${model('comfy', '{ name: seconds, type: int, min: 1, default: 4 }')}`, {}, "must have a 'max'"],
+  [`${COMFY}${model('comfy', '{ name: seconds, type: int, min: 1, default: 4 }')}`, {}, "'max'"],
   [
     `${COMFY}${model('comfy', '{ name: seconds, type: int, min: 0, max: 8, default: 4 }')}`,
     {},

@@ -13,6 +13,11 @@ export interface Artifacts {
    * Read it to its end, or cancel it.
    */
   read(name: string, first: number, last: number): Promise<ReadableStream<Uint8Array> | null>
+  /**
+   * The same as a part of a file on this machine, which the HTTP server sends by itself, with its length; a stream has none
+   * on the wire. Absent where the files are elsewhere.
+   */
+  file?(name: string, first: number, last: number): Promise<Blob | null>
   /** Does nothing when there is none. */
   remove(name: string): Promise<void>
   /** Names of files that were last written before `untilMs` (milliseconds since the epoch), unfinished ones among them. */

@@ -30,7 +30,7 @@ models:
   const { dataDir, firstKey: key } = first
   // Its database is left running, so that it is not traced.
   await first.kill()
-  const answers = join(dataDir, 'answers')
+  const answers = join(dataDir, 'artifacts', 'answers')
   const ask = (server: TestServer) =>
     fetch(`${server.url}/embeddings`, {
       method: 'POST',

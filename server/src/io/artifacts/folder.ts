@@ -41,6 +41,10 @@ export function openFolderArtifacts(path: string, { clock, random }: FolderDepen
       const file = await open(placeOf(name), 'r').catch(absentAs(null))
       return file && streamOf(file, first, last)
     },
+    async file(name, first, last) {
+      const file = Bun.file(placeOf(name))
+      return (await file.exists()) ? file.slice(first, last + 1) : null
+    },
     remove: (name) => unlink(placeOf(name)).catch(absentAs(undefined)),
     async *list(untilMs) {
       for (const name of await readdir(path).catch(absentAs([]))) {

@@ -21,9 +21,12 @@ export async function routeNew(db: Queryable, limit: number): Promise<number> {
      ), routed as (
        update webhook_deliveries d set is_new = false from fresh where d.id = fresh.id returning d.endpoint_id, d.due_at
      ), woken as (
-       update webhook_turns t set due_at = least(t.due_at, told.due_at)
+       -- The lease is looked at in what is set: there it is that of the row as it is now locked. A condition would look at
+       -- it as it was when the statement began, and a turn that was given back since would never hear of its delivery.
+       update webhook_turns t
+       set due_at = case when t.lease is null then least(t.due_at, told.due_at) else t.due_at end
        from (select endpoint_id, min(due_at) as due_at from routed group by endpoint_id) told
-       where t.endpoint_id = told.endpoint_id and t.lease is null
+       where t.endpoint_id = told.endpoint_id
      )
      select count(*) as count from routed`,
     [limit],

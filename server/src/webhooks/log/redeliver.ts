@@ -8,7 +8,7 @@ import { beginRound, findDelivery, hasten, lockTurn } from './store.ts'
 
 /**
  * Sends an event to its endpoint again: one that is over begins its whole schedule anew, one that waits for its next
- * attempt gets it now, and one that is being sent is left alone. Refuses what is unknown, and where the endpoint is gone.
+ * attempt gets it now, and one that is being sent goes on. Refuses what is unknown, and where the endpoint is gone.
  */
 export async function redeliver(
   { database, clock }: { readonly database: Database; readonly clock: Clock },
@@ -21,10 +21,11 @@ export async function redeliver(
     const found = await findDelivery(tx, organizationId, id)
     if (found === null) return NO_DELIVERY
     // The turn first, as everywhere: it keeps workers from the delivery.
-    const turn = await lockTurn(tx, organizationId, found.endpointId)
-    if (turn === null) return NO_ENDPOINT
+    if (!(await lockTurn(tx, organizationId, found.endpointId))) return NO_ENDPOINT
     await beginRound(tx, id, clock.now())
-    if (!turn.isTaken) await hasten(tx, found, clock.now())
+    // Also while its turn is held: an attempt that is over may be written down before its turn is given back. One that is
+    // under way sets the next instant itself when it ends.
+    await hasten(tx, found, clock.now())
     const delivery = await findDelivery(tx, organizationId, id)
     if (delivery === null) return NO_DELIVERY
     for (const ride of await keep(delivery)) await ride(tx)

@@ -103,18 +103,14 @@ function toAttempt(row: AttemptRow): LoggedAttempt {
   return { number, startedAtMs: row.started_at.getTime(), latencyMs: row.latency_ms, status, failure, answer }
 }
 
-/** Holds an endpoint's turn until the transaction ends; whether a worker has it, or null when there is no such endpoint. */
-export async function lockTurn(
-  tx: Transaction,
-  organizationId: string,
-  endpointId: string,
-): Promise<{ readonly isTaken: boolean } | null> {
-  const rows = await tx.query<{ lease: string | null }>(
-    `select t.lease from webhook_turns t join webhook_endpoints e on e.id = t.endpoint_id
+/** Holds an endpoint's turn until the transaction ends; false when there is no such endpoint. */
+export async function lockTurn(tx: Transaction, organizationId: string, endpointId: string): Promise<boolean> {
+  const rows = await tx.query(
+    `select 1 from webhook_turns t join webhook_endpoints e on e.id = t.endpoint_id
      where e.organization_id = $1::uuid and e.id = $2::uuid for update of t`,
     [organizationId, endpointId],
   )
-  return rows[0] === undefined ? null : { isTaken: rows[0].lease !== null }
+  return rows.length > 0
 }
 
 /** Begins a new round of a delivery that is over. */
