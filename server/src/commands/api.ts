@@ -82,6 +82,11 @@ export class ServerRefusal extends CommandFailure {
 
 async function wordsOf(response: Response, url: string): Promise<string> {
   const body: unknown = await response.json().catch(() => null)
-  if (typeof body === 'object' && body !== null && 'detail' in body) return String(body.detail)
+  if (typeof body === 'object' && body !== null) {
+    if ('detail' in body) return String(body.detail)
+    // The other envelope.
+    const { error } = body as { readonly error?: { readonly message?: unknown } }
+    if (typeof error?.message === 'string') return error.message
+  }
   return `${url} answered with ${response.status}, and not as a Tollgate server does: check the address`
 }

@@ -34,6 +34,7 @@ async function tollgate(...argv: string[]) {
     dataDirectory: () => '/data',
     pullModel: () => Promise.reject(new Error('nothing is pulled here')),
     fetch: () => Promise.reject(new Error('nothing is fetched here')),
+    saveFile: () => Promise.reject(new Error('nothing is saved here')),
     server: () => {
       throw new Error('no server is talked to here')
     },

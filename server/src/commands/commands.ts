@@ -12,6 +12,7 @@ import { pullModelCommand } from './pullModel.ts'
 import { createRefundCommand } from './refunds.ts'
 import { serveCommand } from './serveCommand.ts'
 import { setSubscriptionCommand, showSubscriptionCommand } from './subscriptions.ts'
+import { createVideoCommand } from './videos.ts'
 import {
   createWebhookCommand,
   deleteWebhookCommand,
@@ -40,6 +41,7 @@ export const COMMANDS: readonly Command[] = [
   checkConfigCommand,
   listModelsCommand,
   pullModelCommand,
+  createVideoCommand,
   createWebhookCommand,
   listWebhooksCommand,
   deleteWebhookCommand,

@@ -1,14 +1,11 @@
 import { discoveredId } from '../catalog/discovered.ts'
-import { SECOND_MS } from '../kernel/time.ts'
 import { type Command, UsageFailure } from './command.ts'
 import { flagsOf } from './environment.ts'
-import type { PulledModel, Surroundings } from './surroundings.ts'
+import { barLine, createBar } from './progress.ts'
+import type { PulledModel } from './surroundings.ts'
 
 /** Owner, repository, folders if any, file. */
 const SOURCE = /^hf:[\w.-]+\/[\w.-]+\/(?:[\w.-]+\/)*([\w.-]+)\.gguf$/i
-const BAR_CHARACTERS = 30
-/** A terminal is drawn on no more often. */
-const DRAW_INTERVAL_MS = SECOND_MS / 10
 
 /** `tollgate models pull hf:OWNER/REPO/FILE.gguf` */
 export const pullModelCommand: Command = {
@@ -25,9 +22,13 @@ export const pullModelCommand: Command = {
     }
     const flags = flagsOf(invocation)
     const dataDirectory = surroundings.dataDirectory(flags)
-    const progress = surroundings.stderrIsTerminal && !invocation.json ? progressBar(surroundings) : undefined
+    const progress = surroundings.stderrIsTerminal && !invocation.json ? createBar(surroundings) : undefined
     const pulled = await surroundings
-      .pullModel({ dataDirectory, source, onProgress: progress?.draw ?? (() => undefined) })
+      .pullModel({
+        dataDirectory,
+        source,
+        onProgress: (received, total) => progress?.draw(shareOf(received, total), amountsOf(received, total)),
+      })
       .finally(() => progress?.end())
     // A settings file that is broken, or refers to credentials which this shell lacks, is a settings file all the same.
     const loaded = await surroundings.loadConfig(flags)
@@ -67,25 +68,14 @@ function settingsLines(name: string, file: PulledModel['file']): string {
   ].join('\n')
 }
 
-function progressBar(surroundings: Surroundings) {
-  const { clock, stderr } = surroundings
-  let drawnAtMs = Number.NEGATIVE_INFINITY
-  return {
-    draw: (receivedBytes: number, totalBytes: number) => {
-      if (clock.monotonicMs() - drawnAtMs < DRAW_INTERVAL_MS) return
-      drawnAtMs = clock.monotonicMs()
-      stderr(`\r${progressLine(receivedBytes, totalBytes)}\u001b[K`)
-    },
-    end: () => stderr('\r\u001b[K'),
-  }
-}
-
 /** Such as `[#####.....]  50%  1.2 of 2.4 GB`. */
 export function progressLine(receivedBytes: number, totalBytes: number): string {
-  const share = totalBytes > 0 ? Math.min(receivedBytes / totalBytes, 1) : 0
-  const filled = Math.floor(share * BAR_CHARACTERS)
+  return barLine(shareOf(receivedBytes, totalBytes), amountsOf(receivedBytes, totalBytes))
+}
+
+const shareOf = (receivedBytes: number, totalBytes: number) => (totalBytes > 0 ? receivedBytes / totalBytes : 0)
+
+function amountsOf(receivedBytes: number, totalBytes: number): string {
   const [unit, size] = totalBytes >= 1e9 ? ['GB', 1e9] : ['MB', 1e6]
-  const amounts = `${(receivedBytes / size).toFixed(1)} of ${(totalBytes / size).toFixed(1)} ${unit}`
-  const percent = String(Math.floor(share * 100)).padStart(3)
-  return `[${'#'.repeat(filled)}${'.'.repeat(BAR_CHARACTERS - filled)}] ${percent}%  ${amounts}`
+  return `${(receivedBytes / size).toFixed(1)} of ${(totalBytes / size).toFixed(1)} ${unit}`
 }

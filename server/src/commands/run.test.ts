@@ -62,6 +62,7 @@ async function tollgate(...argv: string[]) {
     loadConfig: (flags) => loadConfig(flags, {}, import.meta.dirname),
     dataDirectory: () => '/data',
     fetch: () => Promise.reject(new Error('nothing is fetched here')),
+    saveFile: () => Promise.reject(new Error('nothing is saved here')),
     server: () => {
       throw new Error('no server is talked to here')
     },

@@ -20,6 +20,8 @@ export interface Surroundings {
   /** The running server that a command talks to; throws CommandFailure when that can't be told. */
   readonly server: (url: string | undefined) => RemoteServer
   readonly fetch: Fetch
+  /** Writes a file whole or not at all; the bytes written. */
+  readonly saveFile: (path: string, content: ReadableStream<Uint8Array>) => Promise<number>
   /** Fetches a GGUF file into `<data directory>/models`. */
   readonly pullModel: (pull: ModelPull) => Promise<PulledModel>
   /** Runs the gateway until it is stopped; gives the exit code. */

@@ -5,6 +5,7 @@ import { systemFetch } from '../io/fetch.ts'
 import { migrate } from '../io/postgres/migrate.ts'
 import { openDatabase } from '../io/postgres/open.ts'
 import { systemRandom } from '../io/random.ts'
+import { saveFile } from '../io/saveFile.ts'
 import { HOUR_MS } from '../kernel/time.ts'
 import { CommandFailure } from './command.ts'
 import type { CommandDatabase, DatabaseRequest, Surroundings } from './surroundings.ts'
@@ -31,6 +32,7 @@ export function systemSurroundings(parts: Pick<Surroundings, 'pullModel' | 'serv
       return read.server
     },
     fetch: systemFetch,
+    saveFile,
   }
 }
 
