@@ -41,7 +41,7 @@ beforeAll(async () => {
   })
   url = `http://127.0.0.1:${server.port}/v1/videos/${ID}/content`
   stop = () => server.kill()
-  const folder = join(gateway.dataDirectory, 'videos')
+  const folder = join(gateway.dataDirectory, 'artifacts', 'videos')
   await mkdir(folder, { recursive: true })
   // Without its bytes on the disk: a hole.
   const file = await open(join(folder, NAME), 'w')
