@@ -11,8 +11,9 @@ import { makeCustomer } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { installPython, run } from '../python.ts'
 import { startServer } from '../server.ts'
-import { IMAGES_MOST, MODELS, SETTINGS, SIZES } from './settings.ts'
+import { IMAGES_MOST, MODELS, SECONDS_MOST, SETTINGS, SIZES } from './settings.ts'
 import { fillUsage } from './usage.ts'
+import { makeVideos } from './videos.ts'
 
 const VERSION = '4.32.5'
 /** Beyond any bill: a cent a request and a dollar or two. */
@@ -76,6 +77,8 @@ export async function openFuzzer(bin: string): Promise<Fuzzer> {
       models: MODELS,
       sizes: SIZES,
       imagesMost: IMAGES_MOST,
+      secondsMost: SECONDS_MOST,
+      videos: await makeVideos(server.url, customer),
       ...(await fillUsage(database, server.url, customer)),
     }
     await setLimit(server.url, limited.key)

@@ -16,7 +16,8 @@ KEY = os.environ["TOLLGATE_FUZZ_KEY"]
 LIMITED_KEY = os.environ["TOLLGATE_FUZZ_LIMITED_KEY"]
 SEEDS = json.loads(os.environ["TOLLGATE_FUZZ_SEEDS"])
 """`models`: ids by operation. `sizes`, `imagesMost`: what every image model takes. `cursors`: of pages of GET /usage.
-`windows`: pairs of instants, the first earlier. `run`: another each time."""
+`windows`: pairs of instants, the first earlier. `secondsMost`: of the video models. `videos`: ids of jobs, those that are
+`complete` and those `underWay`. `run`: another each time."""
 
 # One case in so many goes out as it was generated.
 UNTOUCHED_EVERY = 5
@@ -81,6 +82,8 @@ def before_call(context, case, kwargs):
         case.body["stream"] = True
     if label == "GET /usage":
         ask_usage(case, turn)
+    if "/videos" in label:
+        ask_video(case, label, turn)
     if label == "PUT /billing/spending-limit" and isinstance(case.body, dict):
         in_whole_cents(case.body)
 
@@ -116,6 +119,27 @@ def ask_usage(case, turn):
     query.pop("cursor", None)
     if "start" in query or "end" in query:
         query["start"], query["end"] = SEEDS["windows"][turn % len(SEEDS["windows"])]
+
+
+def ask_video(case, label, turn):
+    complete, under_way = SEEDS["videos"]["complete"], SEEDS["videos"]["underWay"]
+    if label == "POST /videos" and isinstance(case.body, dict):
+        fit_video(case.body)
+    elif label == "GET /videos" and "after" in case.query:
+        case.query["after"] = (complete + under_way)[turn % (len(complete) + len(under_way))]
+    elif "id" in case.path_parameters:
+        ids = complete if label.endswith("/content") else complete + under_way
+        case.path_parameters["id"] = ids[turn % len(ids)]
+
+
+def fit_video(body):
+    """By the model's descriptors; in a form, and in JSON where one likes, a length is text."""
+    if body.get("seconds") is not None:
+        seconds = 1 + len(body["prompt"]) % SEEDS["secondsMost"]
+        body["seconds"] = str(seconds) if isinstance(body["seconds"], str) else seconds
+    if body.get("size") is not None:
+        sizes = SEEDS["sizes"]
+        body["size"] = sizes[len(body["prompt"]) % len(sizes)]
 
 
 def in_whole_cents(body):

@@ -5,7 +5,9 @@ rate_limit: { requests_per_second: 10000, burst: 100000 }
 # Each request says that it comes from elsewhere: unknown keys are counted by address.
 trusted_proxies: [127.0.0.0/8]
 upstreams:
-  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
+  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited, video_seconds_per_second: unlimited }
+  # Thousands of clips are asked for, which nobody needs to see.
+  endless: { dialect: sandbox, video_seconds_per_second: 0.01 }
 models:
   - id: svc/chat
     aliases: [chat, vendor/chat]
@@ -44,6 +46,19 @@ models:
     parameters: [{ name: size, type: enum, enum: ["64x64", "128x64"], default: "64x64" }]
     targets: [{ upstream: sandbox, model: sandbox }]
   - id: svc/film
+    aliases: [film]
+    modality: video
+    pricing: { per_video_second_cents: 1 }
+    parameters:
+      - { name: seconds, type: int, min: 1, max: 8, default: 4 }
+      - { name: size, type: enum, enum: ["64x64", "128x64"], default: "64x64" }
+    targets: [{ upstream: endless, model: sandbox }]
+  - id: svc/clip
+    modality: video
+    pricing: { per_video_second_cents: 1 }
+    parameters: [{ name: seconds, type: int, min: 1, max: 8, default: 1 }]
+    targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/later
     modality: video
     status: coming_soon
     pricing: { per_video_second_cents: 5 }
@@ -63,15 +78,19 @@ plans:
 const CHAT = ['svc/chat', 'chat', 'vendor/chat', 'svc/chat:economy', 'svc/daily']
 const VECTORS = ['svc/words', 'words']
 const IMAGES = ['svc/picture', 'picture', 'svc/area']
+const VIDEOS = ['svc/film', 'film']
 
 /** What a hook puts into cases, by operation as schemathesis writes it. */
 export const MODELS: Readonly<Record<string, readonly string[]>> = {
   'POST /chat/completions': CHAT,
   'POST /embeddings': VECTORS,
   'POST /images/generations': IMAGES,
-  'GET /inference/preflight': [...CHAT, ...VECTORS, ...IMAGES],
-  'GET /models/{id}': [...CHAT, ...VECTORS, ...IMAGES, 'svc/film', 'svc/retired'],
+  'POST /videos': VIDEOS,
+  'GET /inference/preflight': [...CHAT, ...VECTORS, ...IMAGES, ...VIDEOS],
+  'GET /models/{id}': [...CHAT, ...VECTORS, ...IMAGES, ...VIDEOS, 'svc/later', 'svc/retired'],
 }
 export const SIZES: readonly string[] = ['64x64', '128x64']
 /** What every image model above makes at once. */
 export const IMAGES_MOST = 4
+/** The longest clip of the video models that are asked. */
+export const SECONDS_MOST = 8
