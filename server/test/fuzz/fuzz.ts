@@ -11,6 +11,7 @@ import { makeCustomer } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { installPython, run } from '../python.ts'
 import { startServer } from '../server.ts'
+import { clearEndpoints, makeEndpoints } from './endpoints.ts'
 import { IMAGES_MOST, MODELS, SECONDS_MOST, SETTINGS, SIZES } from './settings.ts'
 import { fillUsage } from './usage.ts'
 import { makeVideos } from './videos.ts'
@@ -65,7 +66,9 @@ export async function openFuzzer(bin: string): Promise<Fuzzer> {
   const server = await startServer({ settings: SETTINGS })
   const database = await openDirectory(server.dataDir)
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-fuzz-'))
+  let stopClearing = async () => {}
   const close = async () => {
+    await stopClearing()
     await database.close()
     await server.remove()
     await rm(folder, { recursive: true, force: true })
@@ -73,12 +76,15 @@ export async function openFuzzer(bin: string): Promise<Fuzzer> {
   try {
     const customer = await makeCustomer(database, { cents: CREDIT_CENTS, admin: true })
     const limited = await makeCustomer(database, { cents: CREDIT_CENTS, admin: true })
+    const endpoints = await makeEndpoints(server.url, customer)
+    stopClearing = clearEndpoints(database, endpoints)
     const seeds = {
       models: MODELS,
       sizes: SIZES,
       imagesMost: IMAGES_MOST,
       secondsMost: SECONDS_MOST,
       videos: await makeVideos(server.url, customer),
+      endpointCursors: endpoints.cursors,
       ...(await fillUsage(database, server.url, customer)),
     }
     await setLimit(server.url, limited.key)

@@ -17,7 +17,7 @@ LIMITED_KEY = os.environ["TOLLGATE_FUZZ_LIMITED_KEY"]
 SEEDS = json.loads(os.environ["TOLLGATE_FUZZ_SEEDS"])
 """`models`: ids by operation. `sizes`, `imagesMost`: what every image model takes. `cursors`: of pages of GET /usage.
 `windows`: pairs of instants, the first earlier. `secondsMost`: of the video models. `videos`: ids of jobs, those that are
-`complete` and those `underWay`. `run`: another each time."""
+`complete` and those `underWay`. `endpointCursors`: of pages of GET /webhook-endpoints. `run`: another each time."""
 
 # One case in so many goes out as it was generated.
 UNTOUCHED_EVERY = 5
@@ -84,6 +84,8 @@ def before_call(context, case, kwargs):
         ask_usage(case, turn)
     if "/videos" in label:
         ask_video(case, label, turn)
+    if label == "GET /webhook-endpoints" and "cursor" in case.query:
+        case.query["cursor"] = SEEDS["endpointCursors"][turn % len(SEEDS["endpointCursors"])]
     if label == "PUT /billing/spending-limit" and isinstance(case.body, dict):
         in_whole_cents(case.body)
 
