@@ -50,12 +50,31 @@ export class Race implements Round<OpenedChat> {
   }
 
   /** Resolves with the answer that begins first. */
-  async run(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
-    const { signal, plan, clock } = this.options
+  run(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
     this.mayBeAskedAgain = []
+    const hedges = this.options.plan.hedgeAfterMs !== null && targets.length > 1
+    return hedges ? this.hedged(targets) : this.inTurn(targets)
+  }
+
+  private async inTurn(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
+    for (const target of targets) {
+      this.options.signal.throwIfAborted()
+      const attempt = this.attempt(target)
+      try {
+        await attempt.begin()
+        return opened(attempt, target)
+      } catch (error) {
+        this.note(target, error)
+      }
+    }
+    return null
+  }
+
+  private async hedged(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
+    const { signal, plan, clock } = this.options
     const waiting = [...targets]
     const running = new Map<Attempt, Promise<Began>>()
-    let canHedge = plan.hedgeAfterMs !== null
+    let canHedge = true
     let cancelHedge = () => {}
     const next = () => {
       const target = waiting.shift()
@@ -83,10 +102,7 @@ export class Race implements Round<OpenedChat> {
           continue
         }
         running.delete(began.attempt)
-        if (began.error === null) {
-          const { attempt, target } = began
-          return { target, events: attempt, cancel: () => attempt.cancel() }
-        }
+        if (began.error === null) return opened(began.attempt, began.target)
         this.note(began.target, began.error)
         if (running.size === 0) next()
       }
@@ -123,4 +139,8 @@ export class Race implements Round<OpenedChat> {
       return { attempt, target, error: error ?? new Error('a call failed for no reason') }
     }
   }
+}
+
+function opened(attempt: Attempt, target: ChatTarget): OpenedChat {
+  return { target, events: attempt, cancel: () => attempt.cancel() }
 }

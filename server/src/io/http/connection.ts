@@ -59,7 +59,7 @@ export class Connection implements Line {
     this.owner.soon(() => {
       if (this.exchange !== exchange) return
       exchange.sent()
-      this.write(Buffer.from(text))
+      this.write(text)
     })
     return exchange
   }
@@ -145,10 +145,11 @@ export class Connection implements Line {
     this.owner.closed(this)
   }
 
-  private write(bytes: Buffer): void {
-    const sent = this.socket?.write(bytes) ?? -1
+  private write(what: string | Buffer): void {
+    const sent = this.socket?.write(what) ?? -1
     // A socket that is closing has told so, or is about to.
-    if (sent >= 0 && sent < bytes.length) this.unsent = bytes.subarray(sent)
+    if (sent < 0 || isWhole(what, sent)) return
+    this.unsent = (typeof what === 'string' ? Buffer.from(what) : what).subarray(sent)
   }
 }
 
@@ -162,6 +163,11 @@ const HANDLERS = {
   error: (socket: Socket<Connection>, error: Error) => socket.data.ended(error),
   // `open` tells by its rejected promise; without this one that rejection would count as unhandled.
   connectError: () => {},
+}
+
+/** Whether `sentBytes` is all of it. */
+function isWhole(what: string | Buffer, sentBytes: number): boolean {
+  return sentBytes >= (typeof what === 'string' ? Buffer.byteLength(what) : what.length)
 }
 
 function codeOf(error: unknown): string | null {
