@@ -1,5 +1,8 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS, toTimestamp } from './time.ts'
 
+/** Up to here the database and the wire both can write an instant: as long as years have four digits. */
+export const LATEST_MS = Date.UTC(9999, 0)
+
 const UNIT_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS, w: 7 * DAY_MS }
 const DURATION = /^([1-9][0-9]{0,6})([mhdw])$/
 /** A date, or a date with a time and its zone: without the zone the instant would depend on the machine. */

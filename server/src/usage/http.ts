@@ -3,18 +3,11 @@ import type { Handle } from '../edge/pipeline.ts'
 import { validate } from '../edge/validate.ts'
 import type { Queryable } from '../io/postgres/database.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
+import { LATEST_MS } from '../kernel/instant.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Clock, toTimestamp } from '../kernel/time.ts'
 import { BUCKETS, defaultBucket, windowOf } from './bucket.ts'
-import {
-  cursorFromWire,
-  cursorToWire,
-  EARLIEST_MS,
-  GROUPINGS,
-  LATEST_MS,
-  type UsageCursor,
-  type UsageQuestion,
-} from './cursor.ts'
+import { cursorFromWire, cursorToWire, EARLIEST_MS, GROUPINGS, type UsageCursor, type UsageQuestion } from './cursor.ts'
 import { readUsagePage } from './read.ts'
 
 const LIMIT_MOST = 200
