@@ -3,10 +3,9 @@
  * since the model's own may differ.
  */
 
-import { Worker } from 'node:worker_threads'
+import { createWorkerCalls } from '../io/workerCalls.ts'
 import type { Log } from '../kernel/log.ts'
 import type { ChatMessage } from '../upstream/spec.ts'
-import type { CountAnswer, CountRequest } from './tokensWorker.ts'
 
 /** Tokens that chat formats spend around each message. */
 const TOKENS_EACH_MESSAGE = 4
@@ -30,51 +29,18 @@ export async function countPrompt(counter: TokenCounter, messages: readonly Chat
 
 /** Counts in a thread of its own, started when first needed: most processes never need it. */
 export function createTokenCounter(log: Log): TokenCounter {
-  const waiting = new Map<number, { readonly texts: readonly string[]; readonly resolve: (tokens: number) => void }>()
-  let worker: Worker | null = null
-  let nextId = 0
-
-  const giveUp = () => {
-    worker = null
-    for (const { texts, resolve } of waiting.values()) resolve(fromLength(texts))
-    waiting.clear()
-  }
-  const fail = (failed: Worker, error: unknown) => {
-    if (worker !== failed) return
-    log.error({ err: error, counts: waiting.size }, 'the thread that counts tokens failed; lengths are used instead')
-    giveUp()
-  }
-  const start = (): Worker => {
-    const started = new Worker(new URL('./tokensWorker.ts', import.meta.url))
-    started.on('message', ({ id, tokens }: CountAnswer) => {
-      waiting.get(id)?.resolve(tokens)
-      waiting.delete(id)
-    })
-    started.on('error', (error) => fail(started, error))
-    started.on('exit', (code) => fail(started, new Error(`it ended with code ${code}`)))
-    // It has nothing to say unless it is asked, so it keeps no process alive.
-    started.unref()
-    return started
-  }
+  const file = new URL('./tokensWorker.ts', import.meta.url)
+  const failed = 'the thread that counts tokens failed; lengths are used instead'
+  const thread = createWorkerCalls<readonly string[], number>({ file, failed, log })
   return {
     get waiting() {
-      return waiting.size
+      return thread.waiting
     },
     count(texts) {
       if (texts.every((text) => text === '')) return Promise.resolve(0)
-      worker ??= start()
-      const id = nextId++
-      const asked = worker
-      return new Promise((resolve) => {
-        waiting.set(id, { texts, resolve })
-        asked.postMessage({ id, texts } satisfies CountRequest)
-      })
+      return thread.call(texts).catch(() => fromLength(texts))
     },
-    async close() {
-      const ending = worker
-      giveUp()
-      await ending?.terminate()
-    },
+    close: thread.close,
   }
 }
 

@@ -1,20 +1,10 @@
-/** The thread that counts: takes `{id, texts}`, answers `{id, tokens}`. Started by `tokenCounter.ts`. */
+/** The thread that counts. Started by `tokenCounter.ts`. */
 
-import { parentPort } from 'node:worker_threads'
+import { answerCalls } from '../io/workerCalls.ts'
 import { countText } from './tokens.ts'
 
-export interface CountRequest {
-  readonly id: number
-  readonly texts: readonly string[]
-}
-
-export interface CountAnswer {
-  readonly id: number
-  readonly tokens: number
-}
-
-parentPort?.on('message', ({ id, texts }: CountRequest) => {
+answerCalls((texts: readonly string[]) => {
   let tokens = 0
   for (const text of texts) tokens += countText(text)
-  parentPort?.postMessage({ id, tokens } satisfies CountAnswer)
+  return { answer: tokens }
 })

@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads'
+import { createWorkerCalls } from '../../io/workerCalls.ts'
 import type { Log } from '../../kernel/log.ts'
 import { BadImages, readImages } from './images.ts'
 import { BadVectors, type ReadVectors, readVectors } from './read.ts'
@@ -23,47 +23,12 @@ export interface VectorWork {
   close(): Promise<void>
 }
 
-interface Waiting {
-  resolve(answer: VectorAnswer): void
-  reject(error: unknown): void
-}
-
 /** With one thread, started when first needed. When that fails, the work given to it fails, and the next work starts another. */
 export function createVectorWork(log: Log): VectorWork {
-  const waiting = new Map<number, Waiting>()
-  let worker: Worker | null = null
-  let nextId = 0
-
-  const giveUp = (error: unknown) => {
-    worker = null
-    for (const { reject } of waiting.values()) reject(error)
-    waiting.clear()
-  }
-  const start = (): Worker => {
-    const started = new Worker(new URL('./worker.ts', import.meta.url))
-    const fail = (error: unknown) => {
-      if (worker !== started) return
-      log.error({ err: error, tasks: waiting.size }, 'the thread for vectors failed')
-      giveUp(error)
-    }
-    started.on('message', (answer: VectorAnswer) => {
-      waiting.get(answer.id)?.resolve(answer)
-      waiting.delete(answer.id)
-    })
-    started.on('error', fail)
-    started.on('exit', (code) => fail(new Error(`it ended with code ${code}`)))
-    // It has nothing to say unless it is asked, so it keeps no process alive.
-    started.unref()
-    return started
-  }
-  const ask = async (make: (id: number) => VectorTask, moved: ArrayBuffer[]): Promise<VectorAnswer> => {
-    worker ??= start()
-    const id = nextId++
-    const asked = worker
-    const answer = await new Promise<VectorAnswer>((resolve, reject) => {
-      waiting.set(id, { resolve, reject })
-      asked.postMessage(make(id), moved)
-    })
+  const file = new URL('./worker.ts', import.meta.url)
+  const thread = createWorkerCalls<VectorTask, VectorAnswer>({ file, failed: 'the thread for vectors failed', log })
+  const ask = async (task: VectorTask, moved: readonly ArrayBuffer[]): Promise<VectorAnswer> => {
+    const answer = await thread.call(task, moved)
     if (answer.kind === 'bad') throw new BadVectors(answer.reason)
     if (answer.kind === 'bad_images') throw new BadImages(answer.reason)
     if (answer.kind === 'too_many_bytes') throw new TooManyBytes()
@@ -73,28 +38,24 @@ export function createVectorWork(log: Log): VectorWork {
     async read(pieces, count) {
       if (bytesOf(pieces) <= READ_HERE_BYTES) return readVectors(Buffer.concat(pieces).toString(), count)
       const moved = pieces.map(({ buffer }) => buffer)
-      const answer = await ask((id) => ({ id, kind: 'read', pieces, count }), moved)
+      const answer = await ask({ kind: 'read', pieces, count }, moved)
       if (answer.kind !== 'read') throw new Error('the thread for vectors answered something else')
       return answer.read
     },
     async readImages(pieces) {
       if (bytesOf(pieces) <= READ_HERE_BYTES) return readImages(pieces)
       const moved = pieces.map(({ buffer }) => buffer)
-      const answer = await ask((id) => ({ id, kind: 'images', pieces }), moved)
+      const answer = await ask({ kind: 'images', pieces }, moved)
       if (answer.kind !== 'images') throw new Error('the thread for vectors answered something else')
       return answer.images
     },
     async write(text) {
       if (text.values.length <= WRITE_HERE_NUMBERS) return writeVectors(text)
-      const answer = await ask((id) => ({ id, kind: 'write', text }), [text.values.buffer])
+      const answer = await ask({ kind: 'write', text }, [text.values.buffer])
       if (answer.kind !== 'written') throw new Error('the thread for vectors answered something else')
       return answer.bytes
     },
-    async close() {
-      const ending = worker
-      giveUp(new Error('the thread for vectors was ended'))
-      await ending?.terminate()
-    },
+    close: thread.close,
   }
 }
 
