@@ -9,7 +9,7 @@ import { type CatalogEndpoints, createCatalogEndpoints } from './catalog/http.ts
 import type { Catalog } from './catalog/model.ts'
 import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schemas.ts'
 import type { CompatSettings } from './catalog/settings.ts'
-import type { ChatDependencies } from './chat/complete.ts'
+import type { ChatDependencies } from './chat/dependencies.ts'
 import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatRequestSchema } from './chat/http.ts'
 import { type DescribedRoute, describeService, errorSchema } from './edge/describe.ts'
 import { envelopeOf, refusalResponse, unknownPathResponse } from './edge/envelopes.ts'

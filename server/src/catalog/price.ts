@@ -86,6 +86,18 @@ export function rateAt(price: PriceTable, instantMs: number): TokenRate {
   throw new Error(`a price by ${price.kind} has no rate for tokens`)
 }
 
+/** The price of an image model. Throws for others: the settings give image models none. */
+export function imagePriceOf(price: PriceTable): ImagePrice {
+  if (price.kind === 'image' || price.kind === 'megapixel') return price
+  throw new Error(`a price by ${price.kind} is none of images`)
+}
+
+/** The price of a video model. Throws for others: the settings give video models none. */
+export function videoPriceOf(price: PriceTable): VideoPrice {
+  if (price.kind === 'video_second') return price
+  throw new Error(`a price by ${price.kind} is none of videos`)
+}
+
 /** Whole cents, half a cent rounded up (M5). For amounts that are not negative. */
 export function centsRoundedHalfUp(microcents: bigint): bigint {
   return (microcents + MICROCENTS_PER_CENT / 2n) / MICROCENTS_PER_CENT

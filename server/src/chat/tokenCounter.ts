@@ -5,7 +5,7 @@
 
 import { createWorkerCalls } from '../io/workerCalls.ts'
 import type { Log } from '../kernel/log.ts'
-import type { ChatMessage } from '../upstream/spec.ts'
+import type { ChatMessage, TokenUsage } from '../upstream/spec.ts'
 
 /** Tokens that chat formats spend around each message. */
 const TOKENS_EACH_MESSAGE = 4
@@ -25,6 +25,24 @@ export interface TokenCounter {
 export async function countPrompt(counter: TokenCounter, messages: readonly ChatMessage[]): Promise<number> {
   const tokens = await counter.count(messages.map(({ content }) => content))
   return tokens + TOKENS_EACH_MESSAGE * messages.length
+}
+
+/**
+ * The usage of an answer, whose texts are `written`, that the upstream did not report, or `reported` on its way and not at the
+ * end (C4).
+ */
+export async function countUsage(
+  counter: TokenCounter,
+  messages: readonly ChatMessage[],
+  written: readonly string[],
+  reported: TokenUsage | null,
+): Promise<TokenUsage> {
+  const completionTokens = await counter.count(written)
+  if (reported !== null) {
+    return { ...reported, completionTokens: Math.max(reported.completionTokens, completionTokens) }
+  }
+  const promptTokens = await countPrompt(counter, messages)
+  return { promptTokens, cachedPromptTokens: 0, completionTokens }
 }
 
 /** Counts in a thread of its own, started when first needed: most processes never need it. */

@@ -2,7 +2,7 @@
 
 import { type ByteBudget, LARGE_BYTES, type Room } from '../kernel/byteBudget.ts'
 import type { Result } from '../kernel/result.ts'
-import type { PaidAnswer, PaidCaller } from '../money/paid.ts'
+import type { PaidAnswer, PaidCaller } from '../paid/caller.ts'
 import { COST_HEADER } from './cost.ts'
 import { type Attempt, cancelSignal } from './onceForKey.ts'
 import type { OpenRequests } from './openRequests.ts'

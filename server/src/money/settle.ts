@@ -24,7 +24,7 @@ export interface Delivered {
  * call that a plan covers costs nothing, and counts on the plan's meter instead.
  * Throws when the call's hold has ended before: a call is charged once. What `ridersFor` makes of the cost is committed
  * together with the charge. Null: a rider let it not be charged, since another does the same work; its money is free again,
- * and its answer must not leave whole (`SUPERSEDED` in `paid.ts`).
+ * and its answer must not leave whole.
  */
 export function settle(
   money: Money,

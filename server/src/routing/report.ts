@@ -13,9 +13,9 @@ export interface RoutingMetrics {
 
 export interface ReportOptions {
   readonly log: Log
-  readonly metrics?: RoutingMetrics
+  readonly metrics?: RoutingMetrics | undefined
   /** Told of each attempt at a target when it is over. */
-  readonly onAttempt?: (target: ChatTarget, outcome: AttemptOutcome, elapsedMs: number) => void
+  readonly onAttempt?: ((target: ChatTarget, outcome: AttemptOutcome, elapsedMs: number) => void) | undefined
 }
 
 /** Tells metrics, the trace and the log how an attempt at a target ended. */

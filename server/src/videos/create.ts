@@ -1,6 +1,5 @@
 import type { Served } from '../catalog/model.ts'
-import type { PriceTable, VideoPrice } from '../catalog/price.ts'
-import type { Rider } from '../io/postgres/database.ts'
+import { videoPriceOf } from '../catalog/price.ts'
 import { Refused, refusal } from '../kernel/errors.ts'
 import { uuidV7 } from '../kernel/ids.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
@@ -9,8 +8,9 @@ import { readFigures } from '../money/accounts/figures.ts'
 import { WAITING_LIMIT } from '../money/admit.ts'
 import { readBalance } from '../money/balance.ts'
 import { setAside } from '../money/holds/hold.ts'
-import { SUPERSEDED } from '../money/paid.ts'
 import { priceVideo } from '../money/pricing.ts'
+import type { PaidCaller } from '../paid/caller.ts'
+import { SUPERSEDED } from '../paid/refusals.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { enterQueue } from './queue/pace.ts'
 import type { VideoRequest } from './request.ts'
@@ -26,12 +26,8 @@ const SHORT = refusal(
   'The credit balance does not cover this video. Add credit, or ask for fewer seconds.',
 )
 
-export interface VideoCaller {
-  readonly organizationId: string
-  readonly keyId: string
-  /** Prepares the answer to be kept with the job; what it gives joins the job's transaction. */
-  readonly keep?: (video: Video) => Promise<readonly Rider[]>
-}
+/** What is kept is kept with the job, by its transaction. */
+export type VideoCaller = Omit<PaidCaller<Video>, 'traceparent'>
 
 type CreateDependencies = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'money'>
 
@@ -72,12 +68,6 @@ export async function createVideo(
     await sleep(clock, POLL_MS)
     money.waitingCalls -= 1
   }
-}
-
-/** The settings give video models no other. */
-function videoPriceOf(price: PriceTable): VideoPrice {
-  if (price.kind === 'video_second') return price
-  throw new Error(`a price by ${price.kind} is none of videos`)
 }
 
 /** Null: there is not enough at this moment. */

@@ -1,12 +1,7 @@
-import type { Catalog, Served } from '../catalog/model.ts'
 import type { Artifacts } from '../io/artifacts.ts'
 import type { Database, Transaction } from '../io/postgres/database.ts'
 import type { RandomBytes } from '../kernel/ids.ts'
-import type { Log } from '../kernel/log.ts'
-import type { Clock } from '../kernel/time.ts'
-import type { Money } from '../money/admit.ts'
-import type { ChatTarget } from '../routing/attempt.ts'
-import type { Health } from '../routing/health.ts'
+import type { PaidDependencies } from '../paid/dependencies.ts'
 import type { Upstream } from '../upstream/spec.ts'
 
 /** What happened to a job, as its organization is told. */
@@ -34,18 +29,11 @@ export type Step =
   | 'cancelling'
   | 'cancelled'
 
-export interface VideoDependencies {
+export interface VideoDependencies extends Omit<PaidDependencies, 'random' | 'metrics' | 'telemetry'> {
   readonly database: Database
-  readonly clock: Clock
   readonly random: RandomBytes
-  readonly log: Log
-  readonly money: Money
-  readonly catalog: () => Catalog
-  /** The clients of a model's targets, in the order of the settings. */
-  readonly targets: (served: Served) => readonly ChatTarget[]
   /** The client of an upstream by its name in the settings; null: it is in there no more. */
   readonly upstream: (name: string) => Upstream | null
-  readonly health: Health
   readonly artifacts: Artifacts
   /** The length of a file by its packets; rejects where it is no mp4 that can be played. */
   readonly measureSeconds: (artifacts: Artifacts, name: string, bytes: number) => Promise<number>

@@ -1,6 +1,7 @@
 import type { Served } from '../../src/catalog/model.ts'
 import { rateAt } from '../../src/catalog/price.ts'
-import { type ChatDependencies, complete } from '../../src/chat/complete.ts'
+import { complete } from '../../src/chat/complete.ts'
+import type { ChatDependencies } from '../../src/chat/dependencies.ts'
 import type { ChatReply } from '../../src/chat/reply.ts'
 import { worstCase } from '../../src/chat/request.ts'
 import type { Worst } from '../../src/money/gates.ts'

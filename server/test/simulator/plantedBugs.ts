@@ -144,7 +144,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'a call whose upstream fails keeps its hold',
-    file: 'chat/complete.ts',
+    file: 'chat/call.ts',
     search: '    } catch (error) {\n      admitted.hold.release()\n      return this.failed(',
     replace: '    } catch (error) {\n      return this.failed(',
     shownBy: 'model',

@@ -19,10 +19,12 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   money: ['organizations', 'catalog', 'keys', 'upstream/spec.ts'],
   // Which target answers. Below the paid domains and beside money, which it must not know.
   routing: ['catalog', 'upstream'],
+  // What all paid calls have in common, whatever the endpoint: between money and routing, and below the endpoints.
+  paid: ['catalog', 'money', 'upstream', 'routing'],
   // What was answered to requests with an Idempotency-Key. Knows no endpoint, and nothing of money.
   idempotency: [],
-  // What every request passes. No endpoint, so that none's rules get in here.
-  edge: ['keys', 'money', 'idempotency'],
+  // What every request passes. No endpoint, so that none's rules get in here; of paid calls, who makes one.
+  edge: ['keys', 'money', 'idempotency', 'paid/caller.ts'],
   // What organizations are told of their money.
   notices: ['organizations', 'money'],
   billing: ['organizations', 'catalog', 'keys', 'money'],
@@ -30,10 +32,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   preflight: ['organizations', 'catalog', 'keys', 'money', 'billing'],
   webhooks: ['organizations', 'keys'],
   operations: ['keys'],
-  chat: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing'],
-  embeddings: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing'],
-  images: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing'],
-  videos: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'webhooks', 'operations'],
+  chat: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid'],
+  embeddings: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid'],
+  images: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid'],
+  videos: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid', 'webhooks', 'operations'],
 }
 
 /** No domains: pure helpers, and what touches the machine. */

@@ -1,9 +1,16 @@
 /** Vectors as the `data` of EmbeddingsResponse. Pure. */
 
+import { UpstreamFailure } from '../spec.ts'
+
 export type VectorFormat = 'float' | 'base64'
 
-/** More bytes than one answer may have. */
-export class TooManyBytes extends Error {}
+/** More bytes than one answer may have: it is the answer that came which is too large, however well it was read. */
+export class TooManyBytes extends UpstreamFailure {
+  constructor() {
+    super('too_large', 'the vectors, written out, have more bytes than one answer may have', false)
+    this.name = 'TooManyBytes'
+  }
+}
 
 /** Powers of ten with which most 32-bit floats of a vector can be written in their shortest form. */
 const SCALES = [1e8, 1e9, 1e10, 1e11] as const
