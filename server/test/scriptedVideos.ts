@@ -33,7 +33,7 @@ export interface ScriptedVideos extends VideoWork {
   asked: number
 }
 
-const away = () => new UpstreamFailure('unavailable', 'the scripted upstream is away', false)
+const away = () => new UpstreamFailure('unavailable', 'the scripted upstream is away')
 
 export function scriptVideos(options: { readonly finds?: boolean } = {}): ScriptedVideos {
   const jobs = new Map<string, ScriptedJob>()
@@ -54,14 +54,14 @@ export function scriptVideos(options: { readonly finds?: boolean } = {}): Script
         case 'taken':
           return take(call)
         case 'busy':
-          throw new UpstreamFailure('unavailable', 'busy', true, null, null, true)
+          throw new UpstreamFailure('unavailable', 'busy', { mayFailOver: true, mayAskAgain: true })
         case 'rejected':
-          throw new UpstreamFailure('rejected', 'it does not like it', false)
+          throw new UpstreamFailure('rejected', 'it does not like it')
         case 'lost':
           take(call)
-          throw new UpstreamFailure('timeout', 'no answer', false)
+          throw new UpstreamFailure('timeout', 'no answer')
         case 'silent':
-          throw new UpstreamFailure('timeout', 'no answer', false)
+          throw new UpstreamFailure('timeout', 'no answer')
       }
     },
     async look(id) {

@@ -318,7 +318,7 @@ test('a stream that can get no more money because the database is away does not 
 })
 
 test('an upstream that never answers costs nothing', async () => {
-  const here = await stage(1_000_000n, () => new UpstreamFailure('unavailable', 'refused', true))
+  const here = await stage(1_000_000n, () => new UpstreamFailure('unavailable', 'refused', { mayFailOver: true }))
   for (const stream of [false, true]) {
     expect(await here.call({ stream })).toMatchObject({ ok: false, refusal: { code: 'upstream_unavailable' } })
   }
@@ -327,11 +327,7 @@ test('an upstream that never answers costs nothing', async () => {
 })
 
 test('an upstream that breaks off: a stream is charged for what it gave, a JSON answer not (C5)', async () => {
-  const here = await stage(1_000_000n, () => [
-    text('one'),
-    text(' two'),
-    new UpstreamFailure('faulty', 'broken', false),
-  ])
+  const here = await stage(1_000_000n, () => [text('one'), text(' two'), new UpstreamFailure('faulty', 'broken')])
   expect(await here.call()).toMatchObject({ ok: false, refusal: { code: 'upstream_error' } })
   expect(await here.balance()).toBe(1_000_000n)
   const parts = await partsOf(here.call({ stream: true }))

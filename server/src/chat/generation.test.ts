@@ -188,7 +188,7 @@ test('what is paid for goes out before anyone waits for more money', async () =>
 })
 
 test('an upstream that breaks off leaves what came before to be charged, and says why', async () => {
-  const failure = new UpstreamFailure('timeout', 'silent', false)
+  const failure = new UpstreamFailure('timeout', 'silent')
   const budget = await stage({ credit: 1_000n, held: 500n })
   const { generation, forwarded } = await play(scriptedAnswer([text('a'), text('b'), failure]), budget)
   expect([forwarded, generation.outcome, generation.failure]).toEqual(['ab', 'interrupted', failure])

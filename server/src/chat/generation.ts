@@ -166,7 +166,7 @@ export class Generation {
 
   private breakOff(error: unknown): void {
     this.ending = this.signal.aborted ? 'cancelled' : 'interrupted'
-    this.broken = error instanceof UpstreamFailure ? error : new UpstreamFailure('faulty', String(error), false)
+    this.broken = error instanceof UpstreamFailure ? error : new UpstreamFailure('faulty', String(error))
   }
 
   /** Waits for the money for an event that was set aside; its text, or nothing when it was cut. */
@@ -176,8 +176,7 @@ export class Generation {
     this.owed = null
     const covered = await owed.covered
     if (covered === 'extended') return this.keep(owed.event)
-    if (covered === 'unavailable')
-      this.broken = new UpstreamFailure('unavailable', 'no money could be asked for', false)
+    if (covered === 'unavailable') this.broken = new UpstreamFailure('unavailable', 'no money could be asked for')
     else this.short = covered
     await this.end(covered === 'unavailable' ? 'interrupted' : 'cut')
     return ''

@@ -60,7 +60,7 @@ export async function embed(
       isRepeatable: true,
       worstAt: (admittedAtMs) => worstCase(rateAt(served.tier.price, admittedAtMs), tokensAtMost),
       send({ upstream, model }, attemptSignal, connectMs) {
-        if (upstream.embed === undefined) throw new UpstreamFailure('misconfigured', 'it has no embeddings', false)
+        if (upstream.embed === undefined) throw new UpstreamFailure('misconfigured', 'it has no embeddings')
         return upstream.embed({ model, inputs, dimensions, user }, attemptSignal, connectMs, room)
       },
       async deliver(embedded, admitted, target) {

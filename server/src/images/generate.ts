@@ -52,7 +52,7 @@ export function generate(
       isRepeatable: false,
       worstAt: () => worstCase(price, request),
       send({ upstream, model }, attemptSignal, connectMs) {
-        if (upstream.draw === undefined) throw new UpstreamFailure('misconfigured', 'it makes no images', false)
+        if (upstream.draw === undefined) throw new UpstreamFailure('misconfigured', 'it makes no images')
         return upstream.draw({ model, prompt, count, size }, attemptSignal, connectMs, room)
       },
       deliver(drawn, admitted, target) {
@@ -74,7 +74,7 @@ async function deliver(
 ): Promise<Delivery | null> {
   if (images.length === 0) {
     log.warn({ upstream: target.upstream.name, model: target.model }, 'an upstream sent images of no known format')
-    throw new UpstreamFailure('faulty', 'there is no image in the answer', false)
+    throw new UpstreamFailure('faulty', 'there is no image in the answer')
   }
   const body = imagesToWire(Math.floor(admitted.admission.admittedAtMs / SECOND_MS), images)
   const delivered = { images: { count: images.length, pixels }, target: targetName(target) }

@@ -16,11 +16,11 @@ function explain(error: unknown, signal = here) {
 }
 
 test("a failure is told in the endpoint's own words, in those of the dialect where it has any, else in everybody's", () => {
-  const rejected = explain(new UpstreamFailure('rejected', 'secret', false))
+  const rejected = explain(new UpstreamFailure('rejected', 'secret'))
   expect(rejected).toEqual({ refusal: OWN.rejected, logged: [] })
-  const explained = explain(new UpstreamFailure('rejected', 'secret', false, null, 'Shorter, please.'))
+  const explained = explain(new UpstreamFailure('rejected', 'secret', { publicMessage: 'Shorter, please.' }))
   expect(explained.refusal.message).toBe('Shorter, please.')
-  expect(explain(new UpstreamFailure('timeout', 'secret', false)).refusal.code).toBe('upstream_timeout')
+  expect(explain(new UpstreamFailure('timeout', 'secret')).refusal.code).toBe('upstream_timeout')
 })
 
 test('a client that has left is no failure of ours', () => {

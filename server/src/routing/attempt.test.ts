@@ -23,7 +23,7 @@ test.each([['before the headers'], ['after the headers']])(
 )
 
 test('a target is told how long a connection may take, and one that has none is passed over', async () => {
-  const a = routed.upstream('a', [new UpstreamFailure('unavailable', 'no connection', true)])
+  const a = routed.upstream('a', [new UpstreamFailure('unavailable', 'no connection', { mayFailOver: true })])
   expect(await routed.text(a, routed.upstream('b', ['b']))).toBe('b')
   expect(a.connectMs()).toBe(1_000)
   expect(routed.attempts).toEqual(['a unavailable 0', 'b answered 0'])

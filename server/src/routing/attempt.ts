@@ -73,7 +73,7 @@ export class Attempt implements ChatEvents {
     // Looked at as early as any later deadline may be, so that one timer serves the whole answer.
     this.dueIn(Math.min(firstByteMs, silenceMs), this.startedMs)
     const first = await this.guard(this.start())
-    if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty', false))
+    if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty'))
     this.phase = 'answering'
     this.first = first
     this.options.onBegan()
@@ -165,7 +165,7 @@ export class Attempt implements ChatEvents {
   }
 
   private expire(detail: string, mayFailOver: boolean): void {
-    this.fail(new UpstreamFailure('timeout', detail, mayFailOver))
+    this.fail(new UpstreamFailure('timeout', detail, { mayFailOver }))
   }
 
   private readonly onAbort = (): void => {

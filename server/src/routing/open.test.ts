@@ -8,7 +8,7 @@ beforeEach(() => {
 })
 
 function fails(kind: UpstreamFailureKind, mayFailOver = false): UpstreamFailure {
-  return new UpstreamFailure(kind, 'scripted', mayFailOver)
+  return new UpstreamFailure(kind, 'scripted', { mayFailOver })
 }
 
 test('a target is called by its own name of the model, and its answer is passed on', async () => {

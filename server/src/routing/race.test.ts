@@ -11,9 +11,9 @@ beforeEach(() => {
 
 /** Not reached, or answered that it can't take the call now. */
 const away = (retryAfterSeconds: number | null = null) =>
-  new UpstreamFailure('unavailable', 'scripted', true, retryAfterSeconds, null, true)
+  new UpstreamFailure('unavailable', 'scripted', { mayFailOver: true, retryAfterSeconds, mayAskAgain: true })
 /** Bytes were sent, and the connection ended. */
-const unknown = () => new UpstreamFailure('unavailable', 'scripted', true)
+const unknown = () => new UpstreamFailure('unavailable', 'scripted', { mayFailOver: true })
 const plain = DEFAULT_ROUTING.serverless
 
 describe('retries', () => {
@@ -159,7 +159,7 @@ test('whatever targets do: one answer at most, nobody left at work, nobody asked
     () => away(),
     () => away(2),
     unknown,
-    () => new UpstreamFailure('faulty', 'scripted', false),
+    () => new UpstreamFailure('faulty', 'scripted'),
     () => new TypeError('a bug'),
   )
   const step = fc.oneof(

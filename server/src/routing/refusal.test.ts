@@ -12,18 +12,20 @@ const rows: [UpstreamFailureKind, number, string, object][] = [
   ['context_length', 400, 'context_length_exceeded', { param: 'messages' }],
 ]
 test.each(rows)('%s becomes %i %s, in our words', (kind, status, code, more) => {
-  const refused = toRefusal(new UpstreamFailure(kind, 'canary', false))
+  const refused = toRefusal(new UpstreamFailure(kind, 'canary'))
   expect(statusOf(refused)).toBe(status)
   expect<object>(refused).toEqual({ code, message: refused.message, ...more })
   expect(refused.message).not.toContain('canary')
 })
 
 test('the time that an upstream named is passed on', () => {
-  expect(toRefusal(new UpstreamFailure('unavailable', '', true, 9)).retryAfterSeconds).toBe(9)
+  expect(
+    toRefusal(new UpstreamFailure('unavailable', '', { mayFailOver: true, retryAfterSeconds: 9 })).retryAfterSeconds,
+  ).toBe(9)
 })
 
 test('words that are ours already are used as they are', () => {
-  expect(toRefusal(new UpstreamFailure('rejected', '', false, null, 'Part 2 is wrong.')).message).toBe(
+  expect(toRefusal(new UpstreamFailure('rejected', '', { publicMessage: 'Part 2 is wrong.' })).message).toBe(
     'Part 2 is wrong.',
   )
 })

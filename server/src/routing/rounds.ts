@@ -57,7 +57,7 @@ export async function inRounds<T>(
   for (let number = 1; ; number += 1) {
     const answer = await round.run(left)
     if (answer !== null) return answer
-    const failure = round.lastFailure ?? new UpstreamFailure('unavailable', 'the model has no targets', false)
+    const failure = round.lastFailure ?? new UpstreamFailure('unavailable', 'the model has no targets')
     const again = round.mayBeAskedAgain
     const waitMs = backoffMs(number, Math.min(...again.map(({ retryAfterSeconds }) => retryAfterSeconds)), random())
     // Who asked for more than that is left alone for the rest of the call.
@@ -83,7 +83,7 @@ const COLD_START_RETRY_AFTER_SECONDS = 30
 
 function stillStarting(failure: UpstreamFailure): UpstreamFailure {
   if (failure.kind !== 'unavailable' || failure.retryAfterSeconds !== null) return failure
-  return new UpstreamFailure('unavailable', failure.message, false, COLD_START_RETRY_AFTER_SECONDS)
+  return new UpstreamFailure('unavailable', failure.message, { retryAfterSeconds: COLD_START_RETRY_AFTER_SECONDS })
 }
 
 /** Rejects with the signal's reason when it is aborted meanwhile. */

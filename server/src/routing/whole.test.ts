@@ -58,7 +58,7 @@ function ask(
   )
 }
 
-const away = new UpstreamFailure('unavailable', 'x', true)
+const away = new UpstreamFailure('unavailable', 'x', { mayFailOver: true })
 
 test('the first that answers answers, and nobody is asked after it', async () => {
   expect(await ask({ a: away, b: 'b', c: 'c' })).toBe('b')
@@ -67,8 +67,8 @@ test('the first that answers answers, and nobody is asked after it', async () =>
 })
 
 test('a failure that may not go on ends it; where all fail, the last one is told', async () => {
-  expect(await ask({ a: new UpstreamFailure('faulty', 'x', false), b: 'b' })).toBe('faulty!')
-  expect(await ask({ a: new UpstreamFailure('timeout', 'x', true), b: away })).toBe('unavailable!')
+  expect(await ask({ a: new UpstreamFailure('faulty', 'x'), b: 'b' })).toBe('faulty!')
+  expect(await ask({ a: new UpstreamFailure('timeout', 'x', { mayFailOver: true }), b: away })).toBe('unavailable!')
   expect(await ask({})).toBe('unavailable!')
 })
 
@@ -114,7 +114,7 @@ test('a client that leaves cancels it, and nobody else is asked', async () => {
 })
 
 test('one that is known not to be at work is asked again after a pause, one of which nobody knows is not', async () => {
-  const free = new UpstreamFailure('unavailable', 'x', true, null, null, true)
+  const free = new UpstreamFailure('unavailable', 'x', { mayFailOver: true, mayAskAgain: true })
   const answer = ask({ a: free, b: away }, { plan: { retries: 1 } })
   await clock.turn(10_000)
   expect(await answer).toBe('unavailable!')
@@ -122,7 +122,7 @@ test('one that is known not to be at work is asked again after a pause, one of w
 })
 
 test('a cold start is waited for, and then the client is told when to come back', async () => {
-  const free = new UpstreamFailure('unavailable', 'x', true, null, null, true)
+  const free = new UpstreamFailure('unavailable', 'x', { mayFailOver: true, mayAskAgain: true })
   const answer = ask({ a: free }, { plan: { coldStartMs: 3_000 } })
   for (let turn = 0; turn < 40; turn += 1) await clock.turn(100)
   expect(await answer).toBe('unavailable!')

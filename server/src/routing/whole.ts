@@ -106,7 +106,11 @@ class Turns<T> implements Round<WholeAnswer<T>> {
       const cancelTimer = clock.after(Math.max(Math.min(attemptMs, leftMs), 0), () => {
         const isLast = leftMs <= attemptMs
         const limitMs = isLast ? deadlines.wholeMs : attemptMs
-        giveUp(new UpstreamFailure('timeout', `no whole answer within ${limitMs} ms`, isRepeatable && !isLast))
+        giveUp(
+          new UpstreamFailure('timeout', `no whole answer within ${limitMs} ms`, {
+            mayFailOver: isRepeatable && !isLast,
+          }),
+        )
       })
       signal.addEventListener('abort', onAbort, { once: true })
       const done = () => {

@@ -134,7 +134,8 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
 /** What reading a body threw, as a failure; the reason of an abort stays what it is. */
 export function failureOfBody(error: unknown, begun: boolean): unknown {
   // Broken off before anything had come, it is a failed connection; later it is half an answer.
-  if (error instanceof HttpFailure) return new UpstreamFailure(begun ? 'faulty' : 'unavailable', error.message, !begun)
+  if (error instanceof HttpFailure)
+    return new UpstreamFailure(begun ? 'faulty' : 'unavailable', error.message, { mayFailOver: !begun })
   if (error instanceof HttpBodyTooLarge) return faulty(error.message)
   return error
 }

@@ -62,7 +62,10 @@ export async function postChat(http: Http, clock: Clock, post: ChatPost, wire: C
 /** Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away. */
 function failureOfConnection(failure: HttpFailure): UpstreamFailure {
   if (failure.code === 'MALFORMED') return faulty('the answer is not HTTP')
-  return new UpstreamFailure('unavailable', failure.message, true, null, null, !failure.outcomeUnknown)
+  return new UpstreamFailure('unavailable', failure.message, {
+    mayFailOver: true,
+    mayAskAgain: !failure.outcomeUnknown,
+  })
 }
 
 function begin(answer: HttpAnswer, wire: ChatWire): ChatAnswer | Promise<ChatAnswer> {

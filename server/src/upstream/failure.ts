@@ -37,14 +37,12 @@ export function failureOf(
   retryAfterSeconds: number | null,
 ): UpstreamFailure {
   const kind = kindOf(status, error)
-  return new UpstreamFailure(
-    kind,
-    describe(status, error),
-    untouched && kind === 'unavailable',
-    kind === 'unavailable' ? retryAfterSeconds : null,
-    kind === 'rejected' ? (error.explained ?? null) : null,
-    untouched && kind === 'unavailable',
-  )
+  return new UpstreamFailure(kind, describe(status, error), {
+    mayFailOver: untouched && kind === 'unavailable',
+    retryAfterSeconds: kind === 'unavailable' ? retryAfterSeconds : null,
+    publicMessage: kind === 'rejected' ? (error.explained ?? null) : null,
+    mayAskAgain: untouched && kind === 'unavailable',
+  })
 }
 
 function kindOf(status: number, error: WireError): UpstreamFailureKind {
@@ -69,7 +67,7 @@ function describe(status: number, error: WireError): string {
 
 /** An answer that makes no sense. */
 export function faulty(detail: string): UpstreamFailure {
-  return new UpstreamFailure('faulty', detail, false)
+  return new UpstreamFailure('faulty', detail)
 }
 
 /** A day: a server that says more is not asked again by any client of ours that soon anyway. */

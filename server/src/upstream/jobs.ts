@@ -122,9 +122,8 @@ async function* piecesOf(answer: HttpAnswer): AsyncGenerator<Uint8Array, void, u
   try {
     for (let piece = await answer.read(); piece !== null; piece = await answer.read()) yield piece.slice()
   } catch (error) {
-    if (error instanceof HttpFailure)
-      throw new UpstreamFailure('unavailable', `the file broke off: ${error.code}`, false)
-    if (error instanceof HttpBodyTooLarge) throw new UpstreamFailure('too_large', 'the file is too large', false)
+    if (error instanceof HttpFailure) throw new UpstreamFailure('unavailable', `the file broke off: ${error.code}`)
+    if (error instanceof HttpBodyTooLarge) throw new UpstreamFailure('too_large', 'the file is too large')
     throw error
   } finally {
     answer.cancel()

@@ -62,36 +62,37 @@ export type UpstreamFailureKind =
   | 'context_length'
   | 'too_large'
 
-/** Thrown by dialects and by routing. `detail` is for the operator's log and never reaches a client. */
-export class UpstreamFailure extends Error {
-  readonly kind: UpstreamFailureKind
+/** What else is known of a failure. What is left out is unknown, and then nothing is asked twice. */
+export interface UpstreamFailureOptions {
   /** True when no byte of an answer had come and another target may be asked (never true for `rejected`). */
-  readonly mayFailOver: boolean
+  readonly mayFailOver?: boolean
   /** Seconds that the upstream asked us to wait, if it did. */
-  readonly retryAfterSeconds: number | null
+  readonly retryAfterSeconds?: number | null
+  /** Words for the client that are wholly ours, where more can be said than the kind; nothing that an upstream wrote. */
+  readonly publicMessage?: string | null
   /**
    * True when the target is known not to be at work on the call: it was not reached, or it answered that it can't take it now.
    * Where bytes were sent and no answer came, nobody knows, and the same target is not asked again.
    */
-  readonly mayAskAgain: boolean
-  /** Words for the client that are wholly ours, where more can be said than the kind; nothing that an upstream wrote. */
-  readonly publicMessage: string | null
+  readonly mayAskAgain?: boolean
+}
 
-  constructor(
-    kind: UpstreamFailureKind,
-    detail: string,
-    mayFailOver: boolean,
-    retryAfterSeconds: number | null = null,
-    publicMessage: string | null = null,
-    mayAskAgain = false,
-  ) {
+/** Thrown by dialects and by routing. `detail` is for the operator's log and never reaches a client. */
+export class UpstreamFailure extends Error implements Required<UpstreamFailureOptions> {
+  readonly kind: UpstreamFailureKind
+  readonly mayFailOver: boolean
+  readonly retryAfterSeconds: number | null
+  readonly publicMessage: string | null
+  readonly mayAskAgain: boolean
+
+  constructor(kind: UpstreamFailureKind, detail: string, options: UpstreamFailureOptions = {}) {
     super(detail)
     this.name = 'UpstreamFailure'
     this.kind = kind
-    this.mayFailOver = mayFailOver
-    this.retryAfterSeconds = retryAfterSeconds
-    this.publicMessage = publicMessage
-    this.mayAskAgain = mayAskAgain
+    this.mayFailOver = options.mayFailOver ?? false
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null
+    this.publicMessage = options.publicMessage ?? null
+    this.mayAskAgain = options.mayAskAgain ?? false
   }
 }
 
@@ -101,8 +102,11 @@ export class UpstreamFailure extends Error {
  */
 export class NoRoom extends UpstreamFailure {
   constructor() {
-    const message = 'Too many large answers are being made here at this moment. Nothing was charged. Try again shortly.'
-    super('unavailable', 'too many large answers at once', false, NO_ROOM_RETRY_AFTER_SECONDS, message)
+    super('unavailable', 'too many large answers at once', {
+      retryAfterSeconds: NO_ROOM_RETRY_AFTER_SECONDS,
+      publicMessage:
+        'Too many large answers are being made here at this moment. Nothing was charged. Try again shortly.',
+    })
     this.name = 'NoRoom'
   }
 }

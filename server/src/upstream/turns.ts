@@ -30,5 +30,5 @@ export function toConversation(messages: readonly ChatMessage[]): Conversation {
   }
   if (turns.length > 0) return { system, turns }
   const message = "This model needs a message of the role 'user' that is not empty."
-  throw new UpstreamFailure('rejected', 'nothing but system messages and empty ones', false, null, message)
+  throw new UpstreamFailure('rejected', 'nothing but system messages and empty ones', { publicMessage: message })
 }

@@ -74,21 +74,21 @@ export function toFailure(error: unknown, isRepeatable: boolean, hasBegun: boole
   if (error instanceof BudgetFull) return new NoRoom()
   if (!(error instanceof HttpFailure)) return error
   // Something answered, but not HTTP: that is a wrong port or a broken server, not one that is away.
-  if (error.code === 'MALFORMED') return new UpstreamFailure('faulty', 'the answer is not HTTP', false)
+  if (error.code === 'MALFORMED') return new UpstreamFailure('faulty', 'the answer is not HTTP')
   return new UpstreamFailure(
     // Broken off before anything had come, it is a failed connection; later it is half an answer.
     hasBegun ? 'faulty' : 'unavailable',
     error.message,
-    isRepeatable || !error.outcomeUnknown,
-    null,
-    null,
-    !error.outcomeUnknown,
+    { mayFailOver: isRepeatable || !error.outcomeUnknown, mayAskAgain: !error.outcomeUnknown },
   )
 }
 
 /** The same failure, after which nobody else is asked. */
 export function withoutFailover(failure: UpstreamFailure): UpstreamFailure {
-  return new UpstreamFailure(failure.kind, failure.message, false, failure.retryAfterSeconds, failure.publicMessage)
+  return new UpstreamFailure(failure.kind, failure.message, {
+    retryAfterSeconds: failure.retryAfterSeconds,
+    publicMessage: failure.publicMessage,
+  })
 }
 
 /** Refuses, before any of the body is read, what is no JSON, what is compressed, and what is announced as too long. */
@@ -97,9 +97,9 @@ function refuseOther(answer: HttpAnswer, maxBytes: number): void {
   const mediaType = (answer.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase()
   let failure: UpstreamFailure | null = null
   if (encoding !== null && encoding !== 'identity') {
-    failure = new UpstreamFailure('faulty', 'the answer is compressed, although that was refused', false)
+    failure = new UpstreamFailure('faulty', 'the answer is compressed, although that was refused')
   } else if (mediaType !== 'application/json') {
-    failure = new UpstreamFailure('faulty', 'the content type is not JSON', false)
+    failure = new UpstreamFailure('faulty', 'the content type is not JSON')
   } else if (announcedBytes(answer) > maxBytes) failure = tooLarge()
   if (failure === null) return
   answer.cancel()
@@ -107,7 +107,7 @@ function refuseOther(answer: HttpAnswer, maxBytes: number): void {
 }
 
 function tooLarge(): UpstreamFailure {
-  return new UpstreamFailure('too_large', 'the answer has more bytes than one request may get', false)
+  return new UpstreamFailure('too_large', 'the answer has more bytes than one request may get')
 }
 
 /** The body as it comes; what is beyond `mostBytes` is cut off. */

@@ -30,7 +30,7 @@ export function within<T>(
     }
     const onAbort = () => giveUp(signal.reason)
     const cancelTimer = clock.after(limitMs, () =>
-      giveUp(new UpstreamFailure('timeout', `no answer within ${limitMs} ms`, false)),
+      giveUp(new UpstreamFailure('timeout', `no answer within ${limitMs} ms`)),
     )
     const done = () => {
       cancelTimer()

@@ -66,9 +66,7 @@ function askState(dependencies: VideoDependencies, video: Video, signal: AbortSi
   const work = workOf(dependencies, video.submission)
   const { upstreamJob } = video
   if (work === null || upstreamJob === null) {
-    return Promise.reject(
-      new UpstreamFailure('misconfigured', 'the settings do not have this upstream any more', false),
-    )
+    return Promise.reject(new UpstreamFailure('misconfigured', 'the settings do not have this upstream any more'))
   }
   const { connectMs } = dependencies.catalog().deadlines
   return within(dependencies, LOOK_MS, signal, (inner) => work.look(upstreamJob, inner, connectMs))

@@ -96,7 +96,8 @@ async function send(
 
 function ask({ upstream, model }: ChatTarget, video: Video, signal: AbortSignal, connectMs: number): Promise<string> {
   const { submission, prompt, seconds, size } = video
-  if (upstream.video === undefined) throw new UpstreamFailure('misconfigured', 'it makes no videos', true)
+  if (upstream.video === undefined)
+    throw new UpstreamFailure('misconfigured', 'it makes no videos', { mayFailOver: true })
   if (submission === null || prompt === null) throw new Error(`the video ${video.id} was taken up without its request`)
   const call = { model, prompt, seconds, size: parseSize(size), attemptId: submission.id }
   return upstream.video.submit(call, signal, connectMs)

@@ -27,7 +27,7 @@ export function tabledVideos(database: Database, finds: boolean): VideoWork {
     },
     async download(id) {
       const job = await find('id::text', id)
-      if (job === null) throw new UpstreamFailure('unavailable', 'there is no such job', false)
+      if (job === null) throw new UpstreamFailure('unavailable', 'there is no such job')
       return new Response(testVideo(job.seconds)).body ?? new ReadableStream()
     },
     async cancel(id) {

@@ -56,7 +56,7 @@ export function playScript(machine: Machine, script: Script, onAsked: () => void
     async chat(call, signal): Promise<ChatAnswer> {
       onAsked()
       await arrive('its upstream begins to answer')
-      if (script.ending === 'fails_at_once') throw new UpstreamFailure('unavailable', 'made to fail', false)
+      if (script.ending === 'fails_at_once') throw new UpstreamFailure('unavailable', 'made to fail')
       return { [Symbol.asyncIterator]: () => eventsOf(script, call.maxTokens, arrive, signal) }
     },
   }
@@ -81,7 +81,7 @@ async function* eventsOf(
   }
   if (script.ending === 'falls_silent') await new Promise(() => {})
   await arrive('its upstream ends')
-  if (script.ending === 'breaks_off') throw new UpstreamFailure('faulty', 'made to break off', false)
+  if (script.ending === 'breaks_off') throw new UpstreamFailure('faulty', 'made to break off')
   yield { kind: 'finish', reason: left === 0 ? 'length' : 'stop' }
   if (script.ending === 'no_usage') return
   const completionTokens = said + Math.min(script.unseenTokens, left)

@@ -9,7 +9,7 @@ export function toWire(call: ChatCall): string {
   const { model, messages, outputTokens, temperature } = call
   if (temperature !== null && temperature > MAX_TEMPERATURE) {
     const message = `This model takes temperatures from 0 to ${MAX_TEMPERATURE}: lower it, or leave it out.`
-    throw new UpstreamFailure('rejected', 'a temperature above 1', false, null, message)
+    throw new UpstreamFailure('rejected', 'a temperature above 1', { publicMessage: message })
   }
   const { system, turns } = toConversation(messages)
   return JSON.stringify({

@@ -32,7 +32,7 @@ export function comfyuiUpstream(options: ComfyuiUpstreamOptions): Upstream {
   return {
     name: options.name,
     // The settings give it no chat models.
-    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes videos only', false)),
+    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes videos only')),
     video: comfyuiVideo(options),
   }
 }
@@ -56,7 +56,7 @@ function comfyuiVideo({ baseUrl, apiKey, extraHeaders, workflows, http, clock }:
   return {
     async submit(call, ...ask) {
       const workflow = Object.hasOwn(workflows, call.model) ? workflows[call.model] : undefined
-      if (workflow === undefined) throw new UpstreamFailure('misconfigured', 'there is no workflow of this name', false)
+      if (workflow === undefined) throw new UpstreamFailure('misconfigured', 'there is no workflow of this name')
       const body = { prompt: fillWorkflow(workflow, call), prompt_id: call.attemptId, client_id: call.attemptId }
       const document = await post('/prompt', body, ask)
       // Versions before 2025 give ids of their own.
@@ -77,7 +77,7 @@ function comfyuiVideo({ baseUrl, apiKey, extraHeaders, workflows, http, clock }:
     async download(jobId, ...ask) {
       const entry = await pastOf(jobId, ask)
       const file = entry && savedFile(entry)
-      if (file === null) throw new UpstreamFailure('faulty', 'the job has no mp4', false)
+      if (file === null) throw new UpstreamFailure('faulty', 'the job has no mp4')
       return fetchFile(http, clock, {
         ...at(`/view?${new URLSearchParams({ ...file })}`, ask),
         headers: { ...headers, accept: '*/*' },
@@ -95,5 +95,5 @@ function comfyuiVideo({ baseUrl, apiKey, extraHeaders, workflows, http, clock }:
 function failureOfJob(status: number, body: string, retryAfterSeconds: number | null): UpstreamFailure {
   const failure = failureOfStatus(status, body, retryAfterSeconds)
   if (failure.kind !== 'rejected' && failure.kind !== 'context_length') return failure
-  return new UpstreamFailure('misconfigured', `status ${status}: the workflow is refused; try it in ComfyUI`, false)
+  return new UpstreamFailure('misconfigured', `status ${status}: the workflow is refused; try it in ComfyUI`)
 }

@@ -70,7 +70,7 @@ function throwIfBlocked(chunk: JsonObject): void {
   if (reason === null || reason === 'BLOCK_REASON_UNSPECIFIED') return
   const message =
     "The model's provider blocked this prompt by its content rules. Nothing was charged. Change the messages."
-  throw new UpstreamFailure('rejected', `the prompt was blocked${wordOf(reason)}`, false, null, message)
+  throw new UpstreamFailure('rejected', `the prompt was blocked${wordOf(reason)}`, { publicMessage: message })
 }
 
 /** A server's word for the operator's log, where it looks like the word of a program. */

@@ -128,7 +128,13 @@ class Supervisor implements GgufEngine {
         cancel()
         if (this.serving !== null) resolve(this.serving)
         else
-          reject(new UpstreamFailure('unavailable', `the engine of ${this.file} is ${this.state}`, true, 1, null, true))
+          reject(
+            new UpstreamFailure('unavailable', `the engine of ${this.file} is ${this.state}`, {
+              mayFailOver: true,
+              retryAfterSeconds: 1,
+              mayAskAgain: true,
+            }),
+          )
       }
       const isSettled = this.serving !== null || this.state === 'closed'
       const cancel = isSettled ? () => {} : this.options.clock.after(waitMs, settle)

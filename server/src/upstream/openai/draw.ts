@@ -27,7 +27,7 @@ export async function drawnFromWire(pieces: readonly Uint8Array<ArrayBuffer>[], 
   try {
     return await work.readImages(pieces)
   } catch (error) {
-    if (error instanceof BadImages) throw new UpstreamFailure('faulty', error.message, false)
+    if (error instanceof BadImages) throw new UpstreamFailure('faulty', error.message)
     throw error
   }
 }

@@ -28,16 +28,12 @@ export async function embeddedFromWire(
     read = await work.read(pieces, inputs.length)
   } catch (error) {
     if (error instanceof BadVectors)
-      throw new UpstreamFailure('faulty', `the answer is no embeddings: ${error.message}`, false)
+      throw new UpstreamFailure('faulty', `the answer is no embeddings: ${error.message}`)
     throw error
   }
   // Some servers ignore what they do not know: then the vectors are not what was asked for.
   if (dimensions !== null && read.dimensions !== dimensions) {
-    throw new UpstreamFailure(
-      'faulty',
-      `the vectors have ${read.dimensions} numbers, ${dimensions} were asked for`,
-      false,
-    )
+    throw new UpstreamFailure('faulty', `the vectors have ${read.dimensions} numbers, ${dimensions} were asked for`)
   }
   return read
 }

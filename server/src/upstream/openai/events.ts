@@ -17,7 +17,7 @@ export function readChunk(data: string, progress: Progress, into: ChatEvent[]): 
  */
 export function eventsFromWire(data: string, progress: Progress, into: ChatEvent[]): void {
   const chunk = parseObject(data)
-  if (chunk === null) throw new UpstreamFailure('faulty', 'a chunk is not a JSON object', false)
+  if (chunk === null) throw new UpstreamFailure('faulty', 'a chunk is not a JSON object')
   if (isErrorObject(chunk)) throw failureOfChunk(chunk, progress.begun)
 
   const before = into.length
@@ -63,6 +63,6 @@ function finishFromWire(value: unknown): FinishReason | null {
   const known = FINISH_REASONS.get(value)
   // The many words for an ordinary end (`eos`, `eos_token`, `stop_sequence`, …) are one.
   if (known === undefined) return 'stop'
-  if (known === 'gave up') throw new UpstreamFailure('faulty', 'the server gave the answer up', false)
+  if (known === 'gave up') throw new UpstreamFailure('faulty', 'the server gave the answer up')
   return known
 }

@@ -42,7 +42,7 @@ export function openaiUpstream(options: OpenaiUpstreamOptions): Upstream {
     async chat(call, signal, connectMs) {
       const baseUrl = address()
       if (baseUrl === null)
-        throw new UpstreamFailure('unavailable', 'the server is not running', true, null, null, true)
+        throw new UpstreamFailure('unavailable', 'the server is not running', { mayFailOver: true, mayAskAgain: true })
       const credential = options.bearer()
       const bearer = credential instanceof Promise ? await credential : credential
       const url = `${baseUrl}/chat/completions`

@@ -62,7 +62,7 @@ export function openaiVideo({ baseUrl, apiKey, extraHeaders, http, clock }: Open
  */
 export function formOf({ model, prompt, seconds, size, attemptId }: VideoCall): { body: string; contentType: string } {
   const boundary = `tollgate-${attemptId}`
-  if (prompt.includes(boundary)) throw new UpstreamFailure('rejected', 'the prompt holds the boundary', false)
+  if (prompt.includes(boundary)) throw new UpstreamFailure('rejected', 'the prompt holds the boundary')
   const fields: [string, string | null][] = [
     ['model', model],
     ['prompt', prompt],

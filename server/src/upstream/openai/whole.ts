@@ -24,7 +24,8 @@ export function openaiWhole(options: OpenaiWholeOptions): Required<Pick<Upstream
   const { address, http, clock, vectors } = options
   const post = (path: string, body: string, more: Parts): Promise<Uint8Array<ArrayBuffer>[]> => {
     const baseUrl = address()
-    if (baseUrl === null) throw new UpstreamFailure('unavailable', 'the server is not running', true, null, null, true)
+    if (baseUrl === null)
+      throw new UpstreamFailure('unavailable', 'the server is not running', { mayFailOver: true, mayAskAgain: true })
     const headers = wholeHeaders(options.extraHeaders ?? {}, options.bearer())
     return postForWhole(http, clock, { url: `${baseUrl}${path}`, headers, body, failureOfStatus, ...more })
   }

@@ -90,5 +90,5 @@ export class SandboxAnswer implements AsyncIterableIterator<ChatEvent, undefined
 function simulated(failure: SandboxFailure, tokenIndex: number): UpstreamFailure {
   // By the rule for real upstreams: another target may be asked for what is unavailable or late, before the first token.
   const mayFailOver = tokenIndex === 0 && (failure.kind === 'unavailable' || failure.kind === 'timeout')
-  return new UpstreamFailure(failure.kind, `simulated, after ${tokenIndex} tokens`, mayFailOver)
+  return new UpstreamFailure(failure.kind, `simulated, after ${tokenIndex} tokens`, { mayFailOver })
 }

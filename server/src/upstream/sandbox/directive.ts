@@ -108,5 +108,5 @@ function parseValue(name: string, value: string | null): string | number | true 
 /** The failure for a directive that can't be followed. */
 export function wrong(problem: string): UpstreamFailure {
   const text = `sandbox directive: ${problem}`
-  return new UpstreamFailure('rejected', text, false, null, `The ${text}.`)
+  return new UpstreamFailure('rejected', text, { publicMessage: `The ${text}.` })
 }

@@ -21,7 +21,7 @@ export async function sandboxDraw(
   const size = call.size ?? SIZE
   if (Math.max(size.width, size.height) > SIDE_MOST) {
     const message = `The sandbox draws images of at most ${SIDE_MOST}x${SIDE_MOST} pixels.`
-    throw new UpstreamFailure('rejected', 'too large for the sandbox', false, null, message)
+    throw new UpstreamFailure('rejected', 'too large for the sandbox', { publicMessage: message })
   }
   const images: Uint8Array<ArrayBuffer>[] = []
   for (let index = 0; index < call.count; index += 1) {

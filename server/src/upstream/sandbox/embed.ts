@@ -28,11 +28,10 @@ export async function sandboxEmbed(
   const dimensions = call.dimensions ?? DIMENSIONS
   if (dimensions > DIMENSIONS_MOST) {
     const message = `The sandbox makes vectors of at most ${DIMENSIONS_MOST} dimensions.`
-    throw new UpstreamFailure('rejected', 'too many dimensions for the sandbox', false, null, message)
+    throw new UpstreamFailure('rejected', 'too many dimensions for the sandbox', { publicMessage: message })
   }
   const { length: count } = call.inputs
-  if (count * dimensions > NUMBERS_MOST)
-    throw new UpstreamFailure('too_large', 'too many numbers for the sandbox', false)
+  if (count * dimensions > NUMBERS_MOST) throw new UpstreamFailure('too_large', 'too many numbers for the sandbox')
   const values = new Float32Array(count * dimensions)
   let promptTokens = 0
   let characters = 0

@@ -27,7 +27,7 @@ export async function simulate(
   await wait(directive.first_token_ms ?? settings.firstTokenMs, clock, signal)
   const kind = directive.fail ?? settings.failure?.kind ?? null
   if (kind !== null) {
-    throw new UpstreamFailure(kind, 'simulated', kind === 'unavailable' || kind === 'timeout')
+    throw new UpstreamFailure(kind, 'simulated', { mayFailOver: kind === 'unavailable' || kind === 'timeout' })
   }
   return { directive, rest }
 }

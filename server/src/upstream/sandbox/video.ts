@@ -69,7 +69,7 @@ export function sandboxVideo(settings: SandboxSettings, clock: Clock, films: Fil
       signal.throwIfAborted()
       const job = jobs.get(jobId)
       if (job === undefined || stateOf(job, clock.monotonicMs()).kind !== 'done') {
-        throw new UpstreamFailure('faulty', 'there is no clip of this job', false)
+        throw new UpstreamFailure('faulty', 'there is no clip of this job')
       }
       return clipOf(job, films, signal)
     },
@@ -85,7 +85,7 @@ function jobOf(call: VideoCall, settings: SandboxSettings, nowMs: number): Job {
   if (other !== undefined) throw wrong(`${other} is not for videos`)
   const kind = directive.fail ?? settings.failure?.kind ?? null
   if (kind !== null) {
-    throw new UpstreamFailure(kind, 'simulated', kind === 'unavailable' || kind === 'timeout')
+    throw new UpstreamFailure(kind, 'simulated', { mayFailOver: kind === 'unavailable' || kind === 'timeout' })
   }
   const size = call.size ?? SIZE
   const sides = [size.width, size.height]
@@ -101,7 +101,7 @@ function jobOf(call: VideoCall, settings: SandboxSettings, nowMs: number): Job {
 }
 
 function rejected(message: string): UpstreamFailure {
-  return new UpstreamFailure('rejected', 'more than the sandbox makes', false, null, message)
+  return new UpstreamFailure('rejected', 'more than the sandbox makes', { publicMessage: message })
 }
 
 function stateOf(job: Job | undefined, nowMs: number): VideoState {
@@ -142,6 +142,6 @@ async function made({ call, size, text, seconds }: Job, films: FilmWork): Promis
   try {
     return await films.make({ lines, size, frames, seed })
   } catch {
-    throw new UpstreamFailure('unavailable', 'the thread for clips failed', false)
+    throw new UpstreamFailure('unavailable', 'the thread for clips failed')
   }
 }

@@ -22,5 +22,5 @@ export function drawToSdcpp({ model, prompt, count, size }: DrawCall): string {
 export function refuseSettings(prompt: string): void {
   if (!prompt.includes(SETTINGS_TAG)) return
   const message = `The prompt must not hold '${SETTINGS_TAG}': say in words what is to be seen.`
-  throw new UpstreamFailure('rejected', 'the prompt holds settings of the server', false, null, message)
+  throw new UpstreamFailure('rejected', 'the prompt holds settings of the server', { publicMessage: message })
 }

@@ -30,7 +30,7 @@ export function sdcppUpstream(options: SdcppUpstreamOptions): Upstream {
   return {
     name,
     // The settings give it no chat models.
-    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images and videos only', false)),
+    chat: () => Promise.reject(new UpstreamFailure('misconfigured', 'this server makes images and videos only')),
     async draw(call, signal, connectMs, room) {
       const pieces = await postForWhole(http, clock, {
         url: `${baseUrl}/images/generations`,

@@ -71,7 +71,7 @@ export function videoToWire({ prompt, seconds, size }: VideoCall, capabilities: 
   const defaults = asObject(asObject(capabilities['defaults_by_mode'])?.['vid_gen'])
   const framesPerSecond = Number(defaults?.['fps'])
   if (!Number.isInteger(framesPerSecond) || framesPerSecond < 1 || framesPerSecond > 240) {
-    throw new UpstreamFailure('misconfigured', "the server's model makes no videos", false)
+    throw new UpstreamFailure('misconfigured', "the server's model makes no videos")
   }
   const formats = asObject(capabilities['output_formats_by_mode'])?.['vid_gen']
   return JSON.stringify({
@@ -103,7 +103,7 @@ async function lookAt(http: Http, clock: Clock, request: JobRequest): Promise<Vi
 
 class Gone extends UpstreamFailure {
   constructor() {
-    super('misconfigured', 'there is no such job', false)
+    super('misconfigured', 'there is no such job')
   }
 }
 
@@ -140,7 +140,7 @@ async function* asMp4(
   if (form === null || ffmpeg === null) {
     await clip.return()
     if (form === null) throw faulty('the clip is neither webm nor avi')
-    throw new UpstreamFailure('misconfigured', 'ffmpeg, which turns the clip into mp4, is not installed', false)
+    throw new UpstreamFailure('misconfigured', 'ffmpeg, which turns the clip into mp4, is not installed')
   }
   try {
     const bounds = { bytesMost: CLIP_MOST_BYTES, timeMostMs: TRANSCODE_MOST_MS }
@@ -148,7 +148,7 @@ async function* asMp4(
   } catch (error) {
     if (!(error instanceof TranscodingFailed)) throw error
     const kind = error.reason === 'time' ? 'timeout' : error.reason === 'size' ? 'too_large' : 'faulty'
-    throw new UpstreamFailure(kind, error.message, false)
+    throw new UpstreamFailure(kind, error.message)
   }
 }
 

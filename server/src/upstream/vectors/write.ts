@@ -7,7 +7,7 @@ export type VectorFormat = 'float' | 'base64'
 /** More bytes than one answer may have: it is the answer that came which is too large, however well it was read. */
 export class TooManyBytes extends UpstreamFailure {
   constructor() {
-    super('too_large', 'the vectors, written out, have more bytes than one answer may have', false)
+    super('too_large', 'the vectors, written out, have more bytes than one answer may have')
     this.name = 'TooManyBytes'
   }
 }
