@@ -1,11 +1,21 @@
 import { existsSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Discovered } from './catalog/discovered.ts'
 import { DEFAULT_SETTINGS, describeProblem, LOG_LEVELS, type Settings } from './catalog/settings.ts'
 import type { SettingsSource } from './catalog/watch.ts'
 import { type Environment, type Overrides, settingsSource } from './config/settingsFile.ts'
-import { parseNetwork } from './kernel/networks.ts'
+import {
+  DEFAULT_HOST,
+  pick,
+  type Reject,
+  readDatabaseUrl,
+  readDataKey,
+  readHost,
+  readNetworks,
+  readPort,
+  readProcesses,
+  readRedisUrl,
+} from './config/values.ts'
 import { Secret } from './kernel/secret.ts'
 
 /** The only reader of the environment and of the settings file. A flag wins over a variable, a variable over the file. */
@@ -67,7 +77,6 @@ export type LoadedConfig =
 
 const DEFAULT_CONFIG_FILE = 'tollgate.yaml'
 const DEFAULT_DATA_DIRECTORY = '.tollgate'
-const DEFAULT_HOST = '127.0.0.1'
 const DEFAULT_PORT = '8080'
 const DEFAULT_ADMIN_PORT = '9464'
 
@@ -170,95 +179,18 @@ export function locateData(
   return { ok: true, location: { dataDirectory: resolve(workingDirectory, directory), databaseUrl } }
 }
 
-function readDataDirectory(flags: ConfigFlags, environment: Environment, reject: (problem: string) => void): string {
+function readDataDirectory(flags: ConfigFlags, environment: Environment, reject: Reject): string {
   const directory = pick(flags['data-dir'], '--data-dir', environment, 'TOLLGATE_DATA_DIR', DEFAULT_DATA_DIRECTORY)
   if (directory.value === '') reject(`${directory.from}: must be the path of a folder`)
   return directory.value
-}
-
-interface Given {
-  readonly value: string
-  /** What the operator would have to change. */
-  readonly from: string
-}
-
-function pick(
-  flag: string | undefined,
-  flagName: string,
-  environment: Environment,
-  variable: string,
-  preset: string,
-): Given {
-  if (flag !== undefined) return { value: flag, from: flagName }
-  const set = environment[variable]
-  return set === undefined || set === '' ? { value: preset, from: flagName } : { value: set, from: variable }
-}
-
-function readPort({ value, from }: Given, reject: (problem: string) => void): number {
-  const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
-  if (port <= 65_535) return port
-  reject(`${from}: '${value}' is no port: give a number from 1 to 65535, or 0 for any free port`)
-  return 0
-}
-
-/** More than any machine has cores for; each takes connections of the database. */
-const PROCESSES_MAX = 64
-
-function readProcesses({ value, from }: Given, reject: (problem: string) => void): number {
-  const processes = /^\d{1,3}$/.test(value) ? Number(value) : 0
-  if (processes >= 1 && processes <= PROCESSES_MAX) return processes
-  reject(
-    `${from}: '${value}' is no number of processes: give one from 1 to ${PROCESSES_MAX}, such as that of the cores`,
-  )
-  return 1
-}
-
-const HOST_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i
-
-function readHost({ value, from }: Given, reject: (problem: string) => void): string {
-  // All digits and dots that are no address (127.0.0, 1.2.3.4.5) are a slip, not a name.
-  const isName = HOST_NAME.test(value) && !/^[\d.]+$/.test(value)
-  if (isIP(value) !== 0 || isName) return value
-  reject(`${from}: '${value}' is no address: give one such as 127.0.0.1, 0.0.0.0 or ::1, without port and brackets`)
-  return DEFAULT_HOST
-}
-
-function readDatabaseUrl(environment: Environment, reject: (problem: string) => void): Secret | null {
-  const text = environment['DATABASE_URL']
-  if (text === undefined || text === '') return null
-  // It may hold a password, so it is never quoted.
-  if (URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol)) return new Secret(text)
-  reject(
-    'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database; unset it for the embedded server',
-  )
-  return null
-}
-
-function readDataKey(environment: Environment, reject: (problem: string) => void): Secret | null {
-  const text = environment['TOLLGATE_DATA_KEY']
-  if (text === undefined || text === '') return null
-  if (/^[0-9a-f]{64}$/i.test(text)) return new Secret(text)
-  reject(
-    "TOLLGATE_DATA_KEY: must be 64 hex digits, such as 'openssl rand -hex 32' prints; unset it for a generated key",
-  )
-  return null
 }
 
 /** Each process by itself would let a key send all that it may. */
 const LIMITS_UNSHARED =
   'several processes share the rate limits of keys through Redis or Valkey: set REDIS_URL, such as redis://127.0.0.1:6379, or run one process'
 
-function readRedisUrl(environment: Environment, reject: (problem: string) => void): Secret | null {
-  const text = environment['REDIS_URL']
-  if (text === undefined || text === '') return null
-  // It may hold a password, so it is never quoted.
-  if (URL.canParse(text) && /^rediss?:$/.test(new URL(text).protocol)) return new Secret(text)
-  reject('REDIS_URL: must be an address such as redis://:password@host:6379, or rediss:// for TLS')
-  return null
-}
-
 /** Settings of the file that the environment may set instead; they hold through every reload too. */
-function readOverrides(environment: Environment, reject: (problem: string) => void): Overrides {
+function readOverrides(environment: Environment, reject: Reject): Overrides {
   const discovery = environment['TOLLGATE_DISCOVERY'] || undefined
   const logLevel = environment['TOLLGATE_LOG_LEVEL'] || undefined
   const endpoint = environment['OTEL_EXPORTER_OTLP_ENDPOINT'] || undefined
@@ -285,22 +217,13 @@ function readOverrides(environment: Environment, reject: (problem: string) => vo
   })
 }
 
-/** Networks that webhooks may reach, separated by commas; null where none are set. */
-function readNetworks(text: string | undefined, reject: (problem: string) => void): readonly string[] | null {
-  if (text === undefined || text === '') return null
-  const entries = text.split(',').map((entry) => entry.trim())
-  if (entries.some((entry) => parseNetwork(entry) === null))
-    reject('TOLLGATE_WEBHOOK_ALLOW: must be networks or addresses separated by commas, such as 127.0.0.0/8')
-  return entries
-}
-
 function openSource(
   flags: ConfigFlags,
   environment: Environment,
   workingDirectory: string,
   overrides: Overrides,
   isShared: boolean,
-  reject: (problem: string) => void,
+  reject: Reject,
 ): SettingsSource | null {
   const given = pick(flags.config, '--config', environment, 'TOLLGATE_CONFIG', '')
   const fileName = given.value === '' ? DEFAULT_CONFIG_FILE : given.value
@@ -310,11 +233,7 @@ function openSource(
   return null
 }
 
-async function loadFirst(
-  source: SettingsSource | null,
-  overrides: Overrides,
-  reject: (problem: string) => void,
-): Promise<Settings> {
+async function loadFirst(source: SettingsSource | null, overrides: Overrides, reject: Reject): Promise<Settings> {
   if (source === null) return overrides(DEFAULT_SETTINGS)
   try {
     const loaded = await source.load()
