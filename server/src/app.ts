@@ -39,8 +39,8 @@ import { claimSlot } from './money/slot.ts'
 import type { Wallet } from './money/wallet.ts'
 import { Writer } from './money/writer.ts'
 import { createCourier } from './notices/courier.ts'
+import { createRouter } from './publicPort.ts'
 import { checkReadiness } from './readiness.ts'
-import { createRouter } from './routes.ts'
 import { Health } from './routing/health.ts'
 import { createUpstreamClients } from './upstream/clients.ts'
 import type { Upstream } from './upstream/spec.ts'
@@ -276,6 +276,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     openRequests: limits.openRequests,
     memory,
     clock,
+    log,
     catalog: () => catalog.current(),
     chat: { ...paid, tokenCounter },
     images: paid,

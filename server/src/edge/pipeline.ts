@@ -1,6 +1,6 @@
 /**
  * What every request passes before its handler, in the order of rule E1: announced length, key, rate, scope, body, JSON.
- * The route (404, 405) comes before all this, in `routes.ts`; fields and everything after are the handler's.
+ * The route (404, 405) comes before all this, in `publicPort.ts`; fields and everything after are the handler's.
  */
 
 import { type Fingerprinted, fingerprintOf } from '../idempotency/fingerprint.ts'

@@ -47,15 +47,21 @@ export const NO_DOMAIN: ReadonlySet<string> = new Set(['kernel', 'io'])
  */
 const WIRING: readonly (readonly string[])[] = [
   ['config.ts', 'config'],
-  ['videoRoutes.ts', 'webhookRoutes.ts'],
+  ['billingRoutes.ts', 'videoRoutes.ts', 'webhookRoutes.ts'],
   ['routes.ts', 'workers.ts', 'readiness.ts', 'firstStart.ts'],
+  ['publicPort.ts'],
   ['app.ts', 'app'],
   ['commands'],
   ['main.ts'],
 ]
 
 /** Only here may a domain's `http.ts` be imported. */
-export const ROUTES: ReadonlySet<string> = new Set(['routes.ts', 'videoRoutes.ts', 'webhookRoutes.ts'])
+export const ROUTES: ReadonlySet<string> = new Set([
+  'routes.ts',
+  'billingRoutes.ts',
+  'videoRoutes.ts',
+  'webhookRoutes.ts',
+])
 
 /** The first folder below `server/src`, or the file's own name at its top. */
 export function roomOf(path: string): string {
