@@ -1,6 +1,8 @@
 /** The composition root: builds every client and domain once, and passes them down. */
 
+import { adminPort } from './app/adminPort.ts'
 import { wireLimits } from './app/limits.ts'
+import { sumOf, wireMoney } from './app/money.ts'
 import { type ClientFor, healthOf, keepClients, storePrices, targetsOf } from './app/targets.ts'
 import { wireDeliverer } from './app/webhooks.ts'
 import type { Discovered } from './catalog/discovered.ts'
@@ -18,7 +20,7 @@ import { openArtifacts } from './io/artifacts/open.ts'
 import { createHttp } from './io/http/client.ts'
 import { createMetrics } from './io/metrics.ts'
 import { openOtlp } from './io/otlp.ts'
-import { isConnectionFailure, isPartitionMissing, sqlStateOf } from './io/postgres/client.ts'
+import { isConnectionFailure } from './io/postgres/client.ts'
 import type { Database } from './io/postgres/database.ts'
 import { openListener } from './io/postgres/listen.ts'
 import { openSession } from './io/postgres/session.ts'
@@ -30,17 +32,11 @@ import { parseNetworks } from './kernel/networks.ts'
 import type { Clock } from './kernel/time.ts'
 import { createClientAddress } from './keys/address.ts'
 import { createAuthenticator } from './keys/authenticate.ts'
-import { createLimitNoter } from './money/accounts/noteLimit.ts'
 import { RECALL_CHANNEL } from './money/accounts/recall.ts'
-import { openMoney } from './money/openMoney.ts'
 import { SUBSCRIPTION_CHANNEL } from './money/plan/setSubscription.ts'
-import { createRecaller } from './money/recaller.ts'
 import { claimSlot } from './money/slot.ts'
-import type { Wallet } from './money/wallet.ts'
-import { Writer } from './money/writer.ts'
 import { createCourier } from './notices/courier.ts'
 import { createRouter } from './publicPort.ts'
-import { checkReadiness } from './readiness.ts'
 import { Health } from './routing/health.ts'
 import { createUpstreamClients } from './upstream/clients.ts'
 import type { Upstream } from './upstream/spec.ts'
@@ -84,9 +80,6 @@ export interface App {
   /** Ends what runs in the background. Call it after {@link drain}, or to give up on what is open. */
   close(): Promise<void>
 }
-
-/** SQLSTATE classes that say the data itself is refused: data exceptions and integrity violations. */
-const REFUSED_DATA = /^(22|23)/
 
 /** Memory of all answers over a MiB that are read, worked on or sent at one time. */
 const LARGE_ANSWERS_BYTES = 256 << 20
@@ -144,8 +137,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     unpostedCharges: () => writer.backlog,
     oldestUnpostedSeconds: () => writer.oldestAgeMs / 1_000,
     wallets: () => money.wallets.size,
-    heldMicrocents: () => sumOf(money.wallets, (wallet) => wallet.heldMicrocents),
-    allottedMicrocents: () => sumOf(money.wallets, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
+    heldMicrocents: () => sumOf(money, (wallet) => wallet.heldMicrocents),
+    allottedMicrocents: () => sumOf(money, (wallet) => wallet.grantedMicrocents - wallet.postedMicrocents),
     waitingRefills: () => writer.waitingRefills,
     waitingTokenCounts: () => tokenCounter.waiting,
     targets: () => healthOf(catalog.current(), clientFor, health),
@@ -154,27 +147,16 @@ export async function createApp(options: AppOptions): Promise<App> {
     isLimitStoreAway: () => limits.isStoreAway(),
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
   })
-  const writer = new Writer({
+  const { writer, money } = wireMoney({
     database,
-    slot: slot.number,
-    takenAtMs: slot.takenAtMs,
-    clock,
-    log,
-    errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
-    onPosted: metrics.posted,
-    onBuried: metrics.buried,
-    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
-    onNoticed: courier.wake,
-  })
-  const money = openMoney({
+    slot,
     clock,
     random,
-    writer,
-    ownsSlot: () => slot.isOwned(),
-    sendRecall: createRecaller({ database, slot, clock, log }),
-    onUnreadable: metrics.unreadable,
-    onLimitReached: createLimitNoter({ database, clock, log, onNoticed: courier.wake }),
-    plans: { offered: () => catalog.current().plans, onUnreadable: metrics.planUnreadable },
+    log,
+    metrics,
+    catalog: () => catalog.current(),
+    lowBalanceMicrocents: fixed.lowBalanceMicrocents,
+    onNoticed: courier.wake,
   })
   onSlotRegained = money.forgetAllotments
 
@@ -308,21 +290,13 @@ export async function createApp(options: AppOptions): Promise<App> {
   return {
     catalog,
     handle,
-    async handleAdmin(request) {
-      const { pathname } = new URL(request.url)
-      if (pathname === '/metrics') {
-        return new Response(await metrics.text(), { headers: { 'Content-Type': metrics.contentType } })
-      }
-      if (pathname !== '/ready') return new Response('This port has /metrics and /ready.\n', { status: 404 })
-      const reasons = await checkReadiness({
-        database,
-        clock,
-        isAdmitting: lifecycle.isAdmitting,
-        ownsSlot: slot.isOwned,
-        oldestUnpostedMs: () => writer.oldestAgeMs,
-      })
-      return Response.json({ ready: reasons.length === 0, reasons }, { status: reasons.length === 0 ? 200 : 503 })
-    },
+    handleAdmin: adminPort(metrics, {
+      database,
+      clock,
+      isAdmitting: lifecycle.isAdmitting,
+      ownsSlot: slot.isOwned,
+      oldestUnpostedMs: () => writer.oldestAgeMs,
+    }),
     async drain() {
       lifecycle.close()
       await lifecycle.drained()
@@ -346,13 +320,6 @@ export async function createApp(options: AppOptions): Promise<App> {
       http.close()
     },
   }
-}
-
-/** Only for metrics: as a number it may be off by a trifle. */
-function sumOf(wallets: ReadonlyMap<string, Wallet>, amount: (wallet: Wallet) => bigint): number {
-  let sum = 0n
-  for (const wallet of wallets.values()) sum += amount(wallet)
-  return Number(sum)
 }
 
 /** Four random bytes as a number from 0 up to, and without, 1. */
