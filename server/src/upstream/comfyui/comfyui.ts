@@ -1,33 +1,23 @@
 import type { Workflow } from '../../catalog/workflow.ts'
-import type { Http } from '../../io/http.ts'
-import type { Clock } from '../../kernel/time.ts'
 import { askJob, fetchFile, type JobRequest, jobIdFrom } from '../jobs.ts'
 import type { JsonObject } from '../json.ts'
 import { failureOfStatus } from '../openai/failure.ts'
+import type { NamedServer } from '../remote.ts'
 import { type Upstream, UpstreamFailure, type VideoWork } from '../spec.ts'
 import { wholeHeaders } from '../whole.ts'
 import { fillWorkflow } from './fill.ts'
 import { watchProgress } from './progress.ts'
 import { endFromWire, historyEntry, queuePlace, savedFile } from './wire.ts'
 
-export interface ComfyuiUpstreamOptions {
-  /** Its name in the settings file. */
-  readonly name: string
-  /** Where `/prompt` is appended, such as `http://127.0.0.1:8188`. */
-  readonly baseUrl: string
-  /** For a proxy in front of it; null: nothing is sent. */
-  readonly apiKey: string | null
-  readonly extraHeaders: Readonly<Record<string, string>>
+export interface ComfyuiUpstreamOptions extends NamedServer {
   /** By the names that targets have. */
   readonly workflows: Readonly<Record<string, Workflow>>
-  readonly http: Http
-  readonly clock: Clock
 }
 
 /** The queue and the history tell each job with its whole workflow: a full queue of large ones has as many bytes. */
 const QUEUE_MOST_BYTES = 64 << 20
 
-/** ComfyUI: a workflow for each model, one job after the other. */
+/** ComfyUI, at a base URL such as `http://127.0.0.1:8188`: a workflow for each model, one job after the other. */
 export function comfyuiUpstream(options: ComfyuiUpstreamOptions): Upstream {
   return {
     name: options.name,

@@ -1,22 +1,10 @@
-import type { Http } from '../../io/http.ts'
-import type { Clock } from '../../kernel/time.ts'
 import { faulty } from '../failure.ts'
 import { askJob, fetchFile, type JobRequest, jobIdFrom } from '../jobs.ts'
 import { asObject, type JsonObject } from '../json.ts'
+import type { ModelServer } from '../remote.ts'
 import { UpstreamFailure, type VideoCall, type VideoState, type VideoWork } from '../spec.ts'
 import { wholeHeaders } from '../whole.ts'
 import { failureOfStatus } from './failure.ts'
-
-export interface OpenaiVideoOptions {
-  /** Where `/videos` is appended, such as `http://127.0.0.1:8000/v1`. */
-  readonly baseUrl: string
-  /** The credential of the `Authorization` header; null for none. */
-  readonly apiKey: string | null
-  /** Sent with every call. */
-  readonly extraHeaders: Readonly<Record<string, string>>
-  readonly http: Http
-  readonly clock: Clock
-}
 
 /** No such job, or not any more. */
 const GONE = [404, 410] as const
@@ -27,7 +15,7 @@ const NOT_ENDED = [...GONE, 400, 405, 409, 422, 501] as const
  * Videos of servers of OpenAI's form: vLLM-Omni, SGLang. Their ids are theirs alone and they remember nothing of ours, so a job
  * whose answer was lost can't be found again.
  */
-export function openaiVideo({ baseUrl, apiKey, extraHeaders, http, clock }: OpenaiVideoOptions): VideoWork {
+export function openaiVideo({ baseUrl, apiKey, extraHeaders, http, clock }: ModelServer): VideoWork {
   const headers = wholeHeaders(extraHeaders, apiKey)
   const fileHeaders = { ...headers, accept: 'video/mp4, application/octet-stream;q=0.9, */*;q=0.1' }
   const at = (path: string, signal: AbortSignal, connectMs: number): JobRequest => {

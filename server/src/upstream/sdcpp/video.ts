@@ -5,20 +5,16 @@ import { faulty } from '../failure.ts'
 import { askJob, fetchFile, JOB_MOST_BYTES, type JobRequest, jobIdFrom } from '../jobs.ts'
 import { asObject, type JsonObject } from '../json.ts'
 import { failureOfStatus } from '../openai/failure.ts'
+import type { ModelServer } from '../remote.ts'
 import { UpstreamFailure, type VideoCall, type VideoState, type VideoWork } from '../spec.ts'
 import { wholeHeaders } from '../whole.ts'
 import { formOf, holdsMedia, mediaOf } from './media.ts'
 import { refuseSettings } from './request.ts'
 
-export interface SdcppVideoOptions {
-  /** That of images, which ends in `/v1`; the API of jobs is beside it. */
-  readonly baseUrl: string
-  readonly apiKey: string | null
-  readonly extraHeaders: Readonly<Record<string, string>>
+/** The base URL is that of images, which ends in `/v1`; the API of jobs is beside it. */
+export interface SdcppVideoOptions extends ModelServer {
   /** The path of ffmpeg; null where there is none. */
   readonly ffmpeg: string | null
-  readonly http: Http
-  readonly clock: Clock
 }
 
 /** Of what a look at a job reads: beyond it there is a clip. */
