@@ -3,6 +3,7 @@
 import { arrayLiteral, type Queryable, type Transaction } from '../io/postgres/database.ts'
 import { toHex } from '../kernel/ids.ts'
 import { DAY_MS, toTimestamp, utcDay } from '../kernel/time.ts'
+import type { Books } from './books.ts'
 import type { Charge } from './charge.ts'
 
 /** Opens an organization's account with nothing in it; does nothing where it is open already. */
@@ -306,14 +307,8 @@ export async function takeSlot(session: Queryable, slot: number, atMs: number): 
   return { takenAtMs: rows[0]?.started_at.getTime() ?? atMs, beforeMs: rows[0]?.before?.getTime() ?? null }
 }
 
-export interface Imbalance {
+export interface Imbalance extends Books {
   readonly organization_id: string
-  readonly booked: bigint
-  readonly kept: bigint
-  readonly allotted: bigint
-  readonly granted: bigint
-  readonly reserved: bigint
-  readonly held: bigint
 }
 
 /** Accounts whose books disagree: the ledger less all charges against balance, allotments, and what is allotted and held. */

@@ -3,6 +3,7 @@
 import { arrayLiteral, type Queryable, type Transaction } from '../../io/postgres/database.ts'
 import { LOCK_CLASS } from '../../io/postgres/locks.ts'
 import { DAY_MS, HOUR_MS, toTimestamp } from '../../kernel/time.ts'
+import type { Books } from '../books.ts'
 import type { Figures, Metered } from './disagreement.ts'
 
 /** Days of whose charges there is a partition, oldest first, as `YYYY-MM-DD`. */
@@ -29,35 +30,18 @@ export async function listDroppedDays(db: Queryable): Promise<string[]> {
   return rows.map(({ day }) => day)
 }
 
-/** An account and what its parts add up to, in one snapshot. All micro-cents. */
-export interface AccountBooks {
+/** An account and its books, in one snapshot. */
+export interface AccountBooks extends Books {
   readonly organizationId: string
-  /** Σ ledger entries − Σ charges. The charges by their days' sums, which are held against the charges day by day. */
-  readonly booked: bigint
-  /** Balance − Σ spent slices. */
-  readonly kept: bigint
-  readonly allotted: bigint
-  /** Σ granted of allotments. */
-  readonly granted: bigint
-  /** What the account says is held, and Σ of its holds. */
-  readonly reserved: bigint
-  readonly held: bigint
 }
 
 /**
- * A page of accounts in the order of their ids, after `afterId`. Entries of the kind `charges` stand for charges that
+ * A page of accounts in the order of their ids, after `afterId`. Charges are summed by their days' sums, which are held against
+ * the charges day by day. Entries of the kind `charges` stand for charges that
  * retention has dropped, whose days' sums stay: they are left out here, or they would count twice.
  */
 export async function readAccountBooks(db: Queryable, afterId: string, limit: number): Promise<AccountBooks[]> {
-  const rows = await db.query<{
-    organization_id: string
-    booked: bigint
-    kept: bigint
-    allotted: bigint
-    granted: bigint
-    reserved: bigint
-    held: bigint
-  }>(
+  const rows = await db.query<Books & { readonly organization_id: string }>(
     `select a.organization_id, (e.sum - d.sum)::bigint as booked, (a.balance_microcents - s.spent)::bigint as kept,
        a.allotted_microcents as allotted, l.granted::bigint as granted, a.held_microcents as reserved,
        h.held::bigint as held
