@@ -22,5 +22,6 @@ createDeliverer({
   allowed: parseNetworks(['127.0.0.0/8']),
   retryMs: [30_000, 300_000, 1_800_000, 7_200_000],
   onAttempt: () => {},
+  onSettled: () => {},
 }).start()
 process.stdin.on('end', () => process.exit()).resume()

@@ -3,6 +3,7 @@
 import { adminPort } from './app/adminPort.ts'
 import { wireLimits } from './app/limits.ts'
 import { sumOf, wireMoney } from './app/money.ts'
+import { wireQueues } from './app/queues.ts'
 import { type ClientFor, healthOf, keepClients, storePrices, targetsOf } from './app/targets.ts'
 import { wireDeliverer } from './app/webhooks.ts'
 import type { Discovered } from './catalog/discovered.ts'
@@ -146,6 +147,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     waitingLargeAnswers: () => memory.waiting,
     isLimitStoreAway: () => limits.isStoreAway(),
     isReady: () => lifecycle.isAdmitting() && slot.isOwned(),
+    queues: wireQueues({ database, clock, log }),
   })
   const { writer, money } = wireMoney({
     database,
@@ -189,6 +191,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     isAbandoned,
     dataKey,
     artifacts: answers,
+    onAsked: metrics.idempotent,
   })
   const limits = wireLimits({
     clock,
@@ -206,6 +209,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     log,
     dataKey,
     onAttempt: metrics.webhookAttempted,
+    onSettled: metrics.webhookSettled,
   })
   const follower = createFollower({ database, clock, log, isStopping: () => !lifecycle.isAdmitting() })
 

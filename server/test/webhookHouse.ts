@@ -61,6 +61,7 @@ export async function openWebhookHouse(): Promise<WebhookHouse> {
         allowed: parseNetworks(['127.0.0.0/8']),
         retryMs: [30_000, 300_000, 1_800_000, 7_200_000],
         onAttempt: () => {},
+        onSettled: () => {},
         ...more,
       }),
     organization: async () => (await makeCustomer(database)).organizationId,

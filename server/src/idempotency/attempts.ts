@@ -33,6 +33,8 @@ export interface AttemptsDependencies {
   readonly dataKey: Uint8Array
   /** Bodies that are too large for a row, encrypted too. */
   readonly artifacts: Artifacts
+  /** What became of a request with a key, for metrics. */
+  readonly onAsked?: (kind: Begun['kind']) => void
 }
 
 /** An attempt under way, of this process. */
@@ -107,6 +109,7 @@ export function createAttempts(dependencies: AttemptsDependencies): Attempts {
       let begun: Begun | null = null
       try {
         begun = await look({ keyId, keyHash, fingerprint, attempt, slot, nowMs, expiresAtMs: nowMs + KEPT_MS })
+        dependencies.onAsked?.(begun.kind)
         return begun
       } finally {
         if (begun?.kind !== 'begun') living.delete(attempt)

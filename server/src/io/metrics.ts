@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { labelledCounter, labelledHistogram } from './labelledMetrics.ts'
+import { createQueueGauges, createWorkMetrics, type QueueFigures, type WorkMetrics } from './workMetrics.ts'
 
 /** Buckets, in seconds, for what a gateway adds (sub-millisecond) up to what a long answer takes (minutes). */
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
@@ -33,10 +34,12 @@ export interface Gauges {
     readonly open: number
     readonly isWell: boolean
   }>
+  /** What waits in the database; null where that can't be told now. Never rejects, and soon resolves. */
+  queues(): Promise<QueueFigures | null>
 }
 
 /** The Prometheus metrics of one process. Labels hold routes, codes and upstream names, never anything a client wrote. */
-export interface Metrics {
+export interface Metrics extends WorkMetrics {
   answered(route: string, status: number, milliseconds: number): void
   firstToken(milliseconds: number): void
   attempt(upstream: string, outcome: string, milliseconds: number): void
@@ -46,6 +49,8 @@ export interface Metrics {
   tokens(model: string, promptTokens: number, completionTokens: number, cachedTokens: number): void
   /** Images were charged for. */
   images(model: string, count: number): void
+  /** A video was charged for. */
+  videoCharged(model: string, seconds: number, costMicrocents: bigint): void
   /** A call was charged: how it ended, what it cost, and the time from its admission until the charge was durable. */
   charged(model: string, outcome: string, costMicrocents: bigint, milliseconds: number): void
   /** A call could not be admitted from memory: so long it took until it was admitted or refused. */
@@ -60,16 +65,8 @@ export interface Metrics {
   planUnreadable(): void
   /** A request was let through without its rate limit, because the store is away. */
   limitSkipped(): void
-  /** An attempt to deliver a webhook has ended. */
-  webhookAttempted(outcome: WebhookOutcome): void
   text(): Promise<string>
   readonly contentType: string
-}
-
-/** Of an attempt: the status of its answer, or why none came. */
-interface WebhookOutcome {
-  readonly status: number | null
-  readonly failure: string | null
 }
 
 export function createMetrics(gauges: Gauges): Metrics {
@@ -182,11 +179,8 @@ export function createMetrics(gauges: Gauges): Metrics {
     'tollgate_rate_limits_skipped_total',
     'Requests let through without their rate limit, because the store that processes share is away.',
   )
-  const webhookAttempts = counter(
-    'tollgate_webhook_attempts_total',
-    'Attempts to deliver a webhook, by the class of the answer, or by why none came.',
-    ['outcome'],
-  )
+  const { videoSeconds, ...work } = createWorkMetrics(registry)
+  const showQueues = createQueueGauges(registry)
   gauge('tollgate_limit_store_up', '0 while that store is away; 1 also where none is needed.', () =>
     gauges.isLimitStoreAway() ? 0 : 1,
   )
@@ -205,6 +199,7 @@ export function createMetrics(gauges: Gauges): Metrics {
   gauge('tollgate_resident_memory_bytes', 'Resident memory of the process.', () => process.memoryUsage.rss())
 
   return {
+    ...work,
     answered: (route, status, milliseconds) => requests(route, status, milliseconds / 1_000),
     firstToken: (milliseconds) => first.observe(milliseconds / 1_000),
     attempt: (upstream, outcome, milliseconds) => attempts(upstream, outcome, milliseconds / 1_000),
@@ -214,6 +209,10 @@ export function createMetrics(gauges: Gauges): Metrics {
       tokens(model, 'completion', completionTokens)
     },
     images: (model, count) => images.inc({ model }, count),
+    videoCharged: (model, seconds, costMicrocents) => {
+      videoSeconds(model, seconds)
+      charged(model, 'completed', Number(costMicrocents))
+    },
     charged: (model, outcome, costMicrocents, milliseconds) => {
       charges(model, outcome, milliseconds / 1_000)
       charged(model, outcome, Number(costMicrocents))
@@ -229,10 +228,11 @@ export function createMetrics(gauges: Gauges): Metrics {
     unreadable: () => unreadable.inc(),
     planUnreadable: () => planUnreadable.inc(),
     limitSkipped: () => limitSkipped.inc(),
-    webhookAttempted: ({ status, failure }) =>
-      webhookAttempts.inc({ outcome: failure ?? `${Math.floor((status ?? 0) / 100)}xx` }),
     hedged: (upstream) => hedges.inc({ upstream }),
-    text: () => registry.metrics(),
+    async text() {
+      showQueues(await gauges.queues())
+      return registry.metrics()
+    },
     contentType: registry.contentType,
   }
 }

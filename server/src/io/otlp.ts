@@ -1,7 +1,8 @@
-import type { Attributes, Context, Span } from '@opentelemetry/api'
+import type { Attributes, Context, Span, SpanOptions } from '@opentelemetry/api'
 import type { Log } from '../kernel/log.ts'
-import type { CallEnd, CallTrace, Telemetry, TracedCall } from '../kernel/telemetry.ts'
+import type { CallTrace, Telemetry, TracedCall, TracedStep } from '../kernel/telemetry.ts'
 import { type Clock, SECOND_MS, sleep } from '../kernel/time.ts'
+import { callAttributes, endAttributes } from './otlpAttributes.ts'
 
 /** Spans that wait to be sent; more are dropped, so that a collector that is away costs no memory. */
 const MAX_WAITING_SPANS = 4_096
@@ -47,8 +48,15 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
   const metricExporter = new OTLPMetricExporter({ url: `${endpoint}/v1/metrics`, timeoutMillis: SEND_TIMEOUT_MS })
   tellFailures(spanExporter, 'traces', log)
   tellFailures(metricExporter, 'metrics', log)
+  const ids = new traces.RandomIdGenerator()
+  /** While a span of a job is begun that has no parent: the trace that it is part of. */
+  let jobTrace: string | null = null
   const tracing = new traces.TracerProvider({
     resource,
+    idGenerator: {
+      generateTraceId: () => jobTrace ?? ids.generateTraceId(),
+      generateSpanId: () => ids.generateSpanId(),
+    },
     // A client's own decision does not bind us: it could have everything traced.
     sampler: new traces.ParentBasedSampler({ root: ratio, remoteParentSampled: ratio, remoteParentNotSampled: ratio }),
     spanLimits: { attributeCountLimit: 32, attributeValueLengthLimit: 256 },
@@ -81,6 +89,12 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
   const attempts = histogram('gen_ai.client.operation.duration', 's', 'Time of calls to upstreams.', SECONDS)
   const tokens = histogram('gen_ai.client.token.usage', '{token}', 'Tokens of calls that were charged.', TOKENS)
   const tracer = tracing.getTracer('tollgate')
+  const startSpan = (name: string, given: SpanOptions, context: Context, job: string | null): Span => {
+    jobTrace = job?.replaceAll('-', '') ?? null
+    const span = tracer.startSpan(name, given, context)
+    jobTrace = null
+    return span
+  }
 
   const begin = (call: TracedCall): CallTrace => {
     const startTime = clock.now()
@@ -92,8 +106,9 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
       'gen_ai.request.model': call.model,
     }
     const parent = remoteContext(call.traceparent)
-    const given = { kind: api.SpanKind.SERVER, startTime, attributes: { ...common, ...attributesOf(call) } }
-    const span = tracer.startSpan(`${call.operation} ${call.model}`, given, parent ?? api.ROOT_CONTEXT)
+    const given = { kind: api.SpanKind.SERVER, startTime, attributes: { ...common, ...callAttributes(call) } }
+    const name = `${call.operation} ${call.model}`
+    const span = startSpan(name, given, parent ?? api.ROOT_CONTEXT, call.job?.id ?? null)
     const inside = api.trace.setSpan(api.ROOT_CONTEXT, span)
     return {
       attempt(upstream, model, outcome, milliseconds) {
@@ -121,7 +136,7 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
             tokens.record(end.usage.completionTokens, { ...common, 'gen_ai.token.type': 'output' })
         }
         if (end.error !== null && end.error !== 'cancelled') span.setStatus({ code: api.SpanStatusCode.ERROR })
-        describeEnd(call.operation === 'chat', span, end, failed)
+        span.setAttributes({ ...failed, ...endAttributes(call.operation === 'chat', end) })
         span.end(startTime + elapsedMs())
       },
     }
@@ -135,8 +150,27 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
     return api.isSpanContextValid(context) ? api.trace.setSpanContext(api.ROOT_CONTEXT, context) : null
   }
 
+  const step = ({ job, step: what, upstream, model, outcome, elapsedMs }: TracedStep): void => {
+    const isFailed = outcome !== 'answered'
+    const attributes: Attributes = {
+      'gen_ai.operation.name': 'generate_content',
+      'gen_ai.provider.name': upstream,
+      'gen_ai.request.model': model,
+      'tollgate.video.step': what,
+      ...(isFailed ? { 'error.type': outcome } : {}),
+    }
+    attempts.record(elapsedMs / SECOND_MS, attributes)
+    const endTime = clock.now()
+    const given = { kind: api.SpanKind.CLIENT, startTime: endTime - elapsedMs }
+    const named = { ...given, attributes: { ...attributes, 'tollgate.video.id': job } }
+    const span = startSpan(`${what} ${model}`, named, api.ROOT_CONTEXT, job)
+    if (isFailed && outcome !== 'cancelled') span.setStatus({ code: api.SpanStatusCode.ERROR })
+    span.end(endTime)
+  }
+
   return {
     begin,
+    step,
     async close() {
       const sent = Promise.allSettled([tracing.shutdown(), metering.shutdown()])
       await Promise.race([sent, sleep(clock, CLOSE_MS)])
@@ -146,48 +180,6 @@ export async function openOtlp(options: OtlpOptions): Promise<Telemetry> {
 
 /** Version 00 of W3C Trace Context. */
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/
-
-function attributesOf(call: TracedCall): Attributes {
-  return {
-    'tollgate.tier': call.tier,
-    'tollgate.organization.id': call.organizationId,
-    'tollgate.key.id': call.keyId,
-    'tollgate.stream': call.isStreamed,
-    ...(call.maxTokens === null ? {} : { 'gen_ai.request.max_tokens': call.maxTokens }),
-    ...(call.operation === 'generate_content' ? { 'gen_ai.output.type': 'image' } : {}),
-    ...(call.images === undefined ? {} : { 'gen_ai.request.choice.count': call.images }),
-    ...((call.dimensions ?? null) === null ? {} : { 'gen_ai.embeddings.dimension.count': call.dimensions ?? 0 }),
-    ...(call.temperature === null ? {} : { 'gen_ai.request.temperature': call.temperature }),
-  }
-}
-
-/** Embeddings put none out, and none of theirs are cached. */
-function outputAttributes({ completionTokens, cachedPromptTokens }: NonNullable<CallEnd['usage']>): Attributes {
-  return {
-    'gen_ai.usage.output_tokens': completionTokens,
-    'gen_ai.usage.cache_read.input_tokens': cachedPromptTokens,
-  }
-}
-
-function describeEnd(
-  isChat: boolean,
-  span: Span,
-  { usage, finishReason, costMicrocents, images }: CallEnd,
-  failed: Attributes,
-): void {
-  span.setAttributes({
-    ...failed,
-    ...(images === undefined ? {} : { 'tollgate.images': images }),
-    ...(finishReason === null ? {} : { 'gen_ai.response.finish_reasons': [finishReason] }),
-    ...(costMicrocents === null ? {} : { 'tollgate.cost.microcents': Number(costMicrocents) }),
-    ...(usage === null
-      ? {}
-      : {
-          'gen_ai.usage.input_tokens': usage.promptTokens,
-          ...(isChat ? outputAttributes(usage) : {}),
-        }),
-  })
-}
 
 interface Exporter<Data> {
   export(data: Data, done: (result: { readonly code: number; readonly error?: Error }) => void): void

@@ -1,6 +1,6 @@
 /** What is told of a paid call to whoever traces it. Nothing that a client or a model wrote is part of it. */
 
-/** In the words of OpenTelemetry's conventions, which have none of their own for images: what a model puts out says it. */
+/** In the words of OpenTelemetry's conventions, which have none of their own for images and videos: what a model puts out says it. */
 export type Operation = 'chat' | 'embeddings' | 'generate_content'
 
 export interface TracedCall {
@@ -17,6 +17,8 @@ export interface TracedCall {
   readonly dimensions?: number | null
   /** Of images: how many are asked for. */
   readonly images?: number
+  /** Of a video: the job that is to be created, and the seconds that are asked for. */
+  readonly job?: { readonly id: string; readonly seconds: number }
   /** The header of that name (W3C Trace Context), as the client sent it. */
   readonly traceparent: string | null
 }
@@ -46,8 +48,21 @@ export interface CallTrace {
   end(end: CallEnd): void
 }
 
+/** Something that was asked of an upstream for a job, by whatever process works on it. */
+export interface TracedStep {
+  readonly job: string
+  readonly step: 'submit' | 'poll' | 'fetch'
+  readonly upstream: string
+  /** The target's own name of the model. */
+  readonly model: string
+  readonly outcome: string
+  readonly elapsedMs: number
+}
+
 export interface Telemetry {
   begin(call: TracedCall): CallTrace
+  /** A step has just ended. Those of a job are one trace, whose id is the job's: no process needs to know another's spans. */
+  step(step: TracedStep): void
   /** Sends what has not been sent, for a few seconds at most. */
   close(): Promise<void>
 }

@@ -11,6 +11,7 @@ import { setAside } from '../money/holds/hold.ts'
 import { priceVideo } from '../money/pricing.ts'
 import type { PaidCaller } from '../paid/caller.ts'
 import { SUPERSEDED } from '../paid/refusals.ts'
+import { tracedOf } from '../paid/trace.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { enterQueue } from './queue/pace.ts'
 import type { VideoRequest } from './request.ts'
@@ -26,10 +27,12 @@ const SHORT = refusal(
   'The credit balance does not cover this video. Add credit, or ask for fewer seconds.',
 )
 
-/** What is kept is kept with the job, by its transaction. */
-export type VideoCaller = Omit<PaidCaller<Video>, 'traceparent'>
+const OF_A_JOB = { operation: 'generate_content', isStreamed: false, maxTokens: null, temperature: null } as const
 
-type CreateDependencies = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'money'>
+/** What is kept is kept with the job, by its transaction. */
+export type VideoCaller = PaidCaller<Video>
+
+type CreateDependencies = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'money' | 'metrics' | 'telemetry'>
 
 /**
  * Accepts a job: its row, the money for all of its seconds and the kept answer in one transaction. What processes hold
@@ -38,11 +41,13 @@ type CreateDependencies = Pick<VideoDependencies, 'database' | 'clock' | 'random
  */
 export async function createVideo(
   dependencies: CreateDependencies,
-  { organizationId, keyId, keep }: VideoCaller,
-  { model, tier }: Served,
+  caller: VideoCaller,
+  served: Served,
   request: VideoRequest,
 ): Promise<Result<Video>> {
-  const { clock, random, money } = dependencies
+  const { clock, random, metrics, telemetry } = dependencies
+  const { organizationId, keyId, keep } = caller
+  const { model, tier } = served
   const price = videoPriceOf(tier.price)
   const createdAtMs = clock.now()
   const job: NewVideo = {
@@ -57,13 +62,41 @@ export async function createVideo(
     secondMicrocents: price.perSecondMicrocents,
     lapsesAtMs: createdAtMs + LAPSE_MS,
   }
-  const heldMicrocents = priceVideo(price, request.seconds)
-  const deadlineMs = clock.monotonicMs() + WAIT_MS
-  for (;;) {
+  const traced = { id: job.id, seconds: job.seconds }
+  const trace = telemetry?.begin({ ...tracedOf(caller, served), ...OF_A_JOB, job: traced })
+  let error: string | null = 'internal_error'
+  try {
+    const created = await createOrWait(dependencies, job, priceVideo(price, request.seconds), keep)
+    if (created.ok) metrics?.videoCreated(model.id)
+    else metrics?.refusedForMoney(created.refusal.code)
+    error = created.ok ? null : created.refusal.code
+    return created
+  } catch (thrown) {
+    if (thrown instanceof Refused) error = thrown.refusal.code
+    throw thrown
+  } finally {
+    trace?.end({ error, finishReason: null, usage: null, costMicrocents: null })
+  }
+}
+
+async function createOrWait(
+  dependencies: CreateDependencies,
+  job: NewVideo,
+  heldMicrocents: bigint,
+  keep: VideoCaller['keep'],
+): Promise<Result<Video>> {
+  const { clock, money, metrics } = dependencies
+  const startedMs = clock.monotonicMs()
+  for (let tries = 1; ; tries += 1) {
     const video = await tryCreate(dependencies, job, heldMicrocents, keep)
+    const elapsedMs = clock.monotonicMs() - startedMs
+    if (video !== null && tries > 1) metrics?.waitedForMoney(elapsedMs)
     if (video !== null) return ok(video)
-    const isWorthIt = clock.monotonicMs() < deadlineMs && money.waitingCalls < WAITING_LIMIT
-    if (!isWorthIt || !(await mayComeBack(dependencies, organizationId, heldMicrocents))) return refused(SHORT)
+    const isWorthIt = elapsedMs < WAIT_MS && money.waitingCalls < WAITING_LIMIT
+    if (!isWorthIt || !(await mayComeBack(dependencies, job.organizationId, heldMicrocents))) {
+      metrics?.waitedForMoney(elapsedMs)
+      return refused(SHORT)
+    }
     money.waitingCalls += 1
     await sleep(clock, POLL_MS)
     money.waitingCalls -= 1

@@ -1,8 +1,9 @@
 import type { Artifacts } from '../io/artifacts.ts'
 import type { Database, Transaction } from '../io/postgres/database.ts'
 import type { RandomBytes } from '../kernel/ids.ts'
-import type { PaidDependencies } from '../paid/dependencies.ts'
+import type { PaidDependencies, PaidMetrics } from '../paid/dependencies.ts'
 import type { Upstream } from '../upstream/spec.ts'
+import type { VideoError } from './video.ts'
 
 /** What happened to a job, as its organization is told. */
 export interface VideoEvent {
@@ -29,7 +30,17 @@ export type Step =
   | 'cancelling'
   | 'cancelled'
 
-export interface VideoDependencies extends Omit<PaidDependencies, 'random' | 'metrics' | 'telemetry'> {
+/** What is counted of jobs. */
+export interface VideoMetrics extends Pick<PaidMetrics, 'attempt' | 'waitedForMoney' | 'refusedForMoney'> {
+  videoCreated(model: string): void
+  /** A job is over, so long after its creation; `expired` is one that never had its turn. */
+  videoEnded(model: string, outcome: 'completed' | 'cancelled' | 'expired' | VideoError, elapsedMs: number): void
+  videoCharged(model: string, seconds: number, costMicrocents: bigint): void
+  /** Somebody looked for jobs whose turn it is, or for those that are due, and took up what there was. */
+  videosClaimed(claim: 'start' | 'due', elapsedMs: number): void
+}
+
+export interface VideoDependencies extends Omit<PaidDependencies, 'random' | 'metrics'> {
   readonly database: Database
   readonly random: RandomBytes
   /** The client of an upstream by its name in the settings; null: it is in there no more. */
@@ -43,6 +54,7 @@ export interface VideoDependencies extends Omit<PaidDependencies, 'random' | 'me
   readonly lowBalanceMicrocents: bigint
   /** A charge has brought about something that somebody must be told. */
   readonly onNoticed: () => void
+  readonly metrics?: VideoMetrics
   /** For tests that kill. */
   readonly reached?: (step: Step) => Promise<void> | void
 }

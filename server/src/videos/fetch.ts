@@ -2,6 +2,7 @@ import { asFailure } from '../routing/failure.ts'
 import { UpstreamFailure } from '../upstream/spec.ts'
 import { LOOK_MS, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
+import { beginStep } from './step.ts'
 import { complete } from './transitions.ts'
 import { artifactName, type Video } from './video.ts'
 
@@ -56,17 +57,28 @@ async function stage(
   if (work === null || upstreamJob === null) return 'not kept'
   const { connectMs } = catalog().deadlines
   const watch: Watch = { failure: null, isTooLarge: false }
+  const ended = beginStep(dependencies, video, 'fetch')
   const ending = new AbortController()
   const stop = () => ending.abort(signal.reason)
   signal.addEventListener('abort', stop, { once: true })
   try {
     const download = () => work.download(upstreamJob, ending.signal, connectMs)
     const pieces = await within(dependencies, LOOK_MS, signal, download)
-    return await artifacts.write(name, watched(dependencies, pieces, watch, signal), BYTES_MOST)
+    const staged = await artifacts.write(name, watched(dependencies, pieces, watch, signal), BYTES_MOST)
+    ended('answered')
+    return staged
   } catch (error) {
-    if (signal.aborted) throw error
-    if (watch.isTooLarge) return 'invalid'
     const failure = watch.failure ?? (error instanceof UpstreamFailure ? error : null)
+    if (signal.aborted) {
+      ended('cancelled')
+      throw error
+    }
+    if (watch.isTooLarge) {
+      ended('too_large')
+      return 'invalid'
+    }
+    // What could not be kept here is none of its fault.
+    ended(failure?.kind ?? 'answered')
     log.warn({ video: video.id, err: failure === null ? error : failure.message }, 'a video could not be fetched')
     return failure === null ? 'not kept' : 'broken'
   } finally {

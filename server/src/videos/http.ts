@@ -52,7 +52,9 @@ export function createVideos(endpoints: VideoEndpoints, openRequests: OpenReques
         const { organizationId, id: keyId } = call.key
         const write = (video: Video) => JSON.stringify(videoToWire(video, endpoints.clock.now()))
         const keep = attempt === null ? {} : { keep: keeperOf(attempt, write) }
-        const created = await createVideo(endpoints, { organizationId, keyId, ...keep }, found.value, request.value)
+        const traceparent = endpoints.telemetry ? call.request.headers.get('traceparent') : null
+        const caller = { organizationId, keyId, traceparent, ...keep }
+        const created = await createVideo(endpoints, caller, found.value, request.value)
         if (!created.ok) return created.refusal
         endpoints.wake()
         return new Response(write(created.value), { status: ACCEPTED, headers: { 'Content-Type': JSON_TYPE } })

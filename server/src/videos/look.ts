@@ -5,6 +5,7 @@ import { UpstreamFailure, type VideoState } from '../upstream/spec.ts'
 import { LOOK_MS, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { fetchAndComplete } from './fetch.ts'
+import { beginStep } from './step.ts'
 import { noteLooked } from './store.ts'
 import { fail } from './transitions.ts'
 import type { Video, VideoError } from './video.ts'
@@ -62,14 +63,22 @@ export async function look(dependencies: VideoDependencies, video: Video, signal
   }
 }
 
-function askState(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<VideoState> {
+async function askState(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<VideoState> {
   const work = workOf(dependencies, video.submission)
   const { upstreamJob } = video
   if (work === null || upstreamJob === null) {
-    return Promise.reject(new UpstreamFailure('misconfigured', 'the settings do not have this upstream any more'))
+    throw new UpstreamFailure('misconfigured', 'the settings do not have this upstream any more')
   }
   const { connectMs } = dependencies.catalog().deadlines
-  return within(dependencies, LOOK_MS, signal, (inner) => work.look(upstreamJob, inner, connectMs))
+  const ended = beginStep(dependencies, video, 'poll')
+  try {
+    const state = await within(dependencies, LOOK_MS, signal, (inner) => work.look(upstreamJob, inner, connectMs))
+    ended('answered')
+    return state
+  } catch (error) {
+    ended(signal.aborted ? 'cancelled' : asFailure(error).kind)
+    throw error
+  }
 }
 
 async function fetchIt(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {

@@ -31,7 +31,7 @@ export interface VideoRunner {
 }
 
 export function runVideos(dependencies: VideoDependencies): VideoRunner {
-  const { clock, log } = dependencies
+  const { clock, log, metrics } = dependencies
   const stopping = new AbortController()
   const underWay = new Set<Promise<void>>()
   let isStopped = false
@@ -54,15 +54,21 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
     underWay.add(done)
   }
   const room = () => AT_ONCE - underWay.size
+  const claimed = async <T>(claim: 'start' | 'due', claiming: Promise<T>): Promise<T> => {
+    const startedMs = clock.monotonicMs()
+    const taken = await claiming
+    metrics?.videosClaimed(claim, clock.monotonicMs() - startedMs)
+    return taken
+  }
 
   /** Whether there may be more to do at once. */
   const round = async (): Promise<void> => {
-    for (const video of await takeDueNow(dependencies, room())) {
+    for (const video of await claimed('due', takeDueNow(dependencies, room()))) {
       begin(video, (signal) => takeUp(dependencies, video, signal))
     }
     for (const model of await waitingModels(dependencies)) {
       if (room() <= 0) return
-      for (const { video, targets } of await startNext(dependencies, model, room())) {
+      for (const { video, targets } of await claimed('start', startNext(dependencies, model, room()))) {
         begin(video, (signal) => submit(dependencies, video, targets, signal))
       }
     }

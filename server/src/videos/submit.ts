@@ -7,6 +7,7 @@ import { findJob, parseSize, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { LEASE_MS } from './lease.ts'
 import { slowDown, speedUp } from './queue/pace.ts'
+import { beginStep } from './step.ts'
 import { noteKnown } from './store.ts'
 import { accept, fail, putBack, retarget } from './transitions.ts'
 import type { Submission, Video, VideoError } from './video.ts'
@@ -62,19 +63,23 @@ async function send(
   const { health, catalog, log, reached } = dependencies
   const { connectMs, firstByteMs } = catalog().deadlines
   const asking = health.ask(target)
+  const ended = beginStep(dependencies, video, 'submit')
   let job: string
   try {
     await reached?.('taken')
     job = await within(dependencies, firstByteMs, signal, (inner) => ask(target, video, inner, connectMs))
     asking.began()
     asking.ended('answered')
+    ended('answered')
   } catch (error) {
     if (signal.aborted) {
       asking.ended('cancelled')
+      ended('cancelled')
       throw signal.reason
     }
     const failure = asFailure(error)
     asking.ended(failure.kind)
+    ended(failure.kind)
     log.warn(
       {
         upstream: target.upstream.name,

@@ -4,12 +4,21 @@ import { uuidV7 } from '../kernel/ids.ts'
 import { release } from '../money/holds/hold.ts'
 import { priceVideo } from '../money/pricing.ts'
 import { prepareSettling, settleVideo } from '../money/settleVideo.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import type { VideoDependencies, VideoMetrics } from './dependencies.ts'
 import { moveVideo } from './store.ts'
 import { artifactName, KEPT_MS, LAPSE_MS, type Submission, type Video, type VideoError } from './video.ts'
 import { videoToWire } from './wire.ts'
 
-type Means = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'publish' | 'reached'>
+type Means = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'publish' | 'reached' | 'metrics'>
+
+/** Counts a job that is over, and that nobody else has ended. */
+function countEnd(
+  { metrics, clock }: Means,
+  { model, createdAtMs }: Video,
+  outcome: Parameters<VideoMetrics['videoEnded']>[1],
+): void {
+  metrics?.videoEnded(model, outcome, clock.now() - createdAtMs)
+}
 
 /** The upstream has taken it, as `upstreamJob`. */
 export function accept({ database, clock }: Means, video: Video, upstreamJob: string, dueAtMs: number) {
@@ -40,6 +49,7 @@ export async function fail(means: Means, video: Video, error: VideoError, isAtWo
     await means.reached?.('failing')
     return moved
   })
+  if (failed !== null) countEnd(means, failed, error)
   await means.reached?.('failed')
   return failed
 }
@@ -53,17 +63,20 @@ export async function cancel(means: Means, id: string, organizationId: string): 
     if (moved !== null) await reached?.('cancelling')
     return moved
   })
+  if (cancelled !== null) countEnd(means, cancelled, 'cancelled')
   if (cancelled !== null) await reached?.('cancelled')
   return cancelled
 }
 
 /** It never had its turn. */
-export function lapse({ database }: Means, video: Video): Promise<Video | null> {
-  return database.transaction(async (tx) => {
+export async function lapse(means: Means, video: Video): Promise<Video | null> {
+  const lapsed = await means.database.transaction(async (tx) => {
     const moved = await moveVideo(tx, 'lapse', video, { dueAtMs: null })
     if (moved !== null) await release(tx, moved.id)
     return moved
   })
+  if (lapsed !== null) countEnd(means, lapsed, 'expired')
+  return lapsed
 }
 
 /** Its file has been there for long enough; it is removed next, by whoever gets to it. */
@@ -108,6 +121,10 @@ export async function complete(
     await means.reached?.('completing')
     return { moved, noticed }
   })
+  if (done !== null) {
+    countEnd(means, done.moved, 'completed')
+    means.metrics?.videoCharged(model, seconds, costMicrocents)
+  }
   await means.reached?.('completed')
   if (done?.noticed === true) means.onNoticed()
   return done?.moved ?? null

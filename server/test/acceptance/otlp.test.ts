@@ -5,7 +5,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { openGateway, type TestKey } from '../gateway.ts'
+import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
+import { scriptVideos } from '../scriptedVideos.ts'
 
 interface Attribute {
   readonly key: string
@@ -31,12 +32,22 @@ let collector: Server
 let endpoint: string
 let key: TestKey
 let spans: Span[]
+/** The ids of the jobs; the client of the second one sent a trace of its own. */
+let videos: string[]
 
 /** The value of an attribute, whatever its type. */
 function attributeOf({ attributes }: Pick<Span, 'attributes'>, name: string): unknown {
   const value = attributes.find((attribute) => attribute.key === name)?.value ?? {}
   const [inner] = Object.values(value)
   return inner
+}
+
+async function untilCompleted(gateway: Gateway, id: string): Promise<void> {
+  for (let looks = 0; looks < 2_000; looks += 1) {
+    if ((await (await gateway.get(key, `/videos/${id}`)).json()).status === 'completed') return
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  throw new Error('the video was never completed')
 }
 
 beforeAll(async () => {
@@ -70,7 +81,13 @@ models:
     modality: image
     pricing: { per_image_cents: 2 }
     targets: [{ upstream: gone, model: theirs }, { upstream: box, model: pictures }]
+  - id: svc/v
+    modality: video
+    pricing: { per_video_second_cents: 2 }
+    parameters: [{ name: seconds, type: int, min: 1, max: 9, default: 4 }]
+    targets: [{ upstream: box, model: clips }]
 `,
+    videos: scriptVideos(),
   })
   key = await gateway.customer()
   const poor = await gateway.customer({ cents: 0 })
@@ -86,6 +103,14 @@ models:
   await (await gateway.post(key, '/images/generations', { model: 'svc/i', prompt: CANARY, n: 2 })).text()
   await (await gateway.post(key, '/images/generations', { model: 'svc/i', prompt: '[[sandbox fail=faulty]]' })).text()
   await (await gateway.post(poor, '/embeddings', { model: 'svc/e', input: 'a' })).text()
+  const film = { model: 'svc/v', prompt: CANARY }
+  const made = [
+    await (await gateway.post(key, '/videos', film)).json(),
+    await (await gateway.post(key, '/videos', { ...film, seconds: 2 }, traceparent)).json(),
+  ]
+  await gateway.post(poor, '/videos', film)
+  videos = made.map(({ id }) => id)
+  for (const id of videos) await untilCompleted(gateway, id)
   await gateway.close()
   type Traces = { resourceSpans: { scopeSpans: { spans: Span[] }[] }[] }
   spans = received
@@ -160,7 +185,7 @@ test('embeddings are spans with their own attributes and attempts, and no tokens
 })
 
 test('images are spans that say what was asked for and delivered, and why they failed', () => {
-  const seen = callsOf('generate_content')
+  const seen = callsOf('generate_content').filter((span) => attributeOf(span, 'gen_ai.output.type') === 'image')
   expect(seen.map(({ name, status }) => [name, status.code ?? 0])).toEqual([
     ['generate_content svc/i', 0],
     ['generate_content svc/i', 2],
@@ -176,6 +201,29 @@ test('images are spans that say what was asked for and delivered, and why they f
     ['generate_content theirs', 'unavailable'],
     ['generate_content pictures', undefined],
   ])
+})
+
+test("a video's creation and all that is asked of its upstream is one trace, whose id is the job's", () => {
+  const [first = '', second = ''] = videos
+  const traceOf = (id: string) => spans.filter(({ traceId }) => traceId === id.replaceAll('-', ''))
+  const STEPS = [
+    ['submit clips', CLIENT],
+    ['poll clips', CLIENT],
+    ['fetch clips', CLIENT],
+  ]
+  expect(traceOf(first).map(({ name, kind }) => [name, kind])).toEqual([['generate_content svc/v', SERVER], ...STEPS])
+  expect(traceOf(second).map(({ name, kind }) => [name, kind])).toEqual(STEPS)
+  for (const span of [...traceOf(first), ...traceOf(second)]) {
+    expect(span.parentSpanId ?? '').toBe('')
+    expect(attributeOf(span, 'error.type')).toBeUndefined()
+  }
+  // The client's own trace goes on in that of its request, which names the job.
+  const own = callsOf('generate_content').find(({ traceId }) => traceId === TRACE)
+  if (own === undefined) throw new Error('no span')
+  const names = ['gen_ai.output.type', 'tollgate.video.id', 'tollgate.video.seconds', 'tollgate.organization.id']
+  expect(names.map((name) => attributeOf(own, name))).toEqual(['video', second, 2, key.organizationId])
+  const refused = callsOf('generate_content').map((span) => attributeOf(span, 'error.type'))
+  expect(refused).toContain('insufficient_balance')
 })
 
 test('metrics have the durations, first tokens and tokens', () => {

@@ -29,7 +29,11 @@ async function call(till: Till, organizationId: string, microcents: bigint): Pro
 }
 
 const film = (till: ReturnType<VideoHouse['process']>, organizationId: string, seconds: number) =>
-  createVideo(till, { organizationId, keyId: KEY }, house.served, { prompt: 'x', seconds, size: null })
+  createVideo(till, { organizationId, keyId: KEY, traceparent: null }, house.served, {
+    prompt: 'x',
+    seconds,
+    size: null,
+  })
 
 describe('a balance of 100 cents', () => {
   test('is not given to calls where videos hold it, and is again when they end', async () => {
@@ -91,7 +95,7 @@ describe('a balance of 100 cents', () => {
 
 test('whose Idempotency-Key was taken over leaves no job and no hold', async () => {
   const organization = await house.organization(100n * CENT)
-  const caller = { organizationId: organization, keyId: KEY, keep: async () => [async () => false] }
+  const caller = { organizationId: organization, keyId: KEY, traceparent: null, keep: async () => [async () => false] }
   const made = createVideo(house.process(), caller, house.served, { prompt: 'x', seconds: 3, size: null })
   await expect(made).rejects.toBeInstanceOf(Refused)
   const rows = await house.database.query('select id from videos where organization_id = $1::uuid', [organization])

@@ -125,3 +125,45 @@ export async function readRecentSeconds(db: Queryable, model: string, most: numb
   )
   return rows.map(({ seconds }) => seconds)
 }
+
+/** How many jobs of a model are counted, and of how many organizations the oldest is looked for: what bounds the query. */
+const COUNTED_MOST = 10_000
+const ORGANIZATIONS_MOST = 1_000
+
+/** What waits for a model, and what is under way. */
+export interface QueueSize {
+  readonly model: string
+  /** At most `COUNTED_MOST`. */
+  readonly queued: number
+  /** Null: none waits. */
+  readonly oldestAtMs: number | null
+  readonly underWay: number
+}
+
+/**
+ * The queues of all models, at a cost that does not grow with their lengths: a bounded count by the index, and one look into
+ * it for each organization that waits, since the ids of an organization's jobs are in the order of their creation.
+ */
+export async function readQueueSizes(db: Queryable): Promise<QueueSize[]> {
+  const rows = await db.query<{ model: string; queued: bigint; oldest: Date | null; under_way: bigint }>(
+    `select q.model,
+       (select count(*) from (select from videos v where v.model = q.model and v.status = 'queued'
+         limit $1::integer) counted) as queued,
+       (with recursive first as (
+          (select organization_id, created_at from videos where model = q.model and status = 'queued'
+           order by organization_id, id limit 1)
+          union all
+          select next.organization_id, next.created_at from first f cross join lateral (
+            select v.organization_id, v.created_at from videos v
+            where v.model = q.model and v.status = 'queued' and v.organization_id > f.organization_id
+            order by v.organization_id, v.id limit 1
+          ) next
+        ) select min(created_at) from (select created_at from first limit $2::integer) looked) as oldest,
+       (select count(*) from videos v where v.model = q.model and v.status in ('submitting', 'in_progress')) as under_way
+     from video_queues q order by q.model`,
+    [COUNTED_MOST, ORGANIZATIONS_MOST],
+  )
+  return rows.map(({ model, queued, oldest, under_way: underWay }) => {
+    return { model, queued: Number(queued), oldestAtMs: oldest?.getTime() ?? null, underWay: Number(underWay) }
+  })
+}

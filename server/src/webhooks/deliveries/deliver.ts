@@ -9,7 +9,7 @@ import { isDelivered, type Outcome } from './delivery.ts'
 import { FAST_LANE, type Lane, SLOW_LANE, SLOW_MS } from './lane.ts'
 import { nextAttemptMs } from './schedule.ts'
 import { createSettler } from './settler.ts'
-import { type DueDelivery, findDue, routeNew, takeTurns } from './store.ts'
+import { type DueDelivery, findDue, routeNew, type Settled, takeTurns } from './store.ts'
 
 /** With nothing to do the database is asked this often: what is published leaves within it. */
 const POLL_MS = 250
@@ -34,6 +34,8 @@ export interface DeliverDependencies extends AttemptDependencies {
   readonly retryMs: readonly number[]
   /** Called with each outcome, for metrics. */
   readonly onAttempt: (outcome: Outcome) => void
+  /** Called with what each attempt has made of its delivery, once that is written down. */
+  readonly onSettled: (settled: Settled) => void
 }
 
 /** Delivers what is due, with all other processes that do. */
@@ -166,15 +168,17 @@ async function attempt(
 
 function settledOf(
   { clock, random, retryMs }: DeliverDependencies,
-  { id, endpoint_id, attempts, attempts_before_round }: DueDelivery,
+  { id, endpoint_id, attempts, attempts_before_round, created_at }: DueDelivery,
   lease: string,
   outcome: Outcome,
-) {
+): Settled {
   const delivered = isDelivered(outcome)
   const failed = attempts - attempts_before_round + 1
   const dueAtMs = delivered ? null : nextAttemptMs(retryMs, failed, clock.now(), shareOf(random))
   const state = delivered ? ('delivered' as const) : dueAtMs === null ? ('dead' as const) : ('pending' as const)
-  return { deliveryId: id, endpointId: endpoint_id, lease, attemptsBefore: attempts, state, dueAtMs, outcome }
+  const sinceEventMs = delivered && attempts_before_round === 0 ? clock.now() - created_at.getTime() : null
+  const ids = { deliveryId: id, endpointId: endpoint_id, lease }
+  return { ...ids, attemptsBefore: attempts, state, dueAtMs, sinceEventMs, outcome }
 }
 
 /** A random number from 0 up to, and without, 1. */

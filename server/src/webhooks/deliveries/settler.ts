@@ -13,6 +13,8 @@ export interface SettlerDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
+  /** Called with each result that counts, once it is written down. */
+  readonly onSettled: (settled: Settled) => void
 }
 
 /** Writes results down together: what ends while one transaction is under way shares the next one. */
@@ -28,7 +30,7 @@ interface Waiting extends GivenBack {
   readonly done: () => void
 }
 
-export function createSettler({ database, clock, log }: SettlerDependencies): Settler {
+export function createSettler({ database, clock, log, onSettled }: SettlerDependencies): Settler {
   let results: Settled[] = []
   let turns: Waiting[] = []
   let isWriting = false
@@ -40,7 +42,7 @@ export function createSettler({ database, clock, log }: SettlerDependencies): Se
       // Turns only once all results before them are in: they may be in a later batch.
       const given = results.length > AT_ONCE ? [] : turns.slice(0, AT_ONCE)
       try {
-        await writeBatch(database, batch, given)
+        for (const settled of await writeBatch(database, batch, given)) onSettled(settled)
       } catch (error) {
         log.warn({ err: error }, 'results of webhook deliveries could not be written; tried again in a second')
         await sleep(clock, PAUSE_MS)
@@ -76,8 +78,12 @@ export function createSettler({ database, clock, log }: SettlerDependencies): Se
   }
 }
 
-/** Safe to repeat when the outcome of a commit is unknown: what was settled is not pending any more, what was given back not held. */
-function writeBatch(database: Database, batch: readonly Settled[], given: readonly GivenBack[]): Promise<void> {
+/** Gives those results that counted. Safe to repeat when the outcome of a commit is unknown: what was settled is not pending any more, what was given back not held. */
+function writeBatch(
+  database: Database,
+  batch: readonly Settled[],
+  given: readonly GivenBack[],
+): Promise<readonly Settled[]> {
   return database.transaction(async (tx) => {
     const held = await lockHeld(tx, [...batch, ...given])
     const isHeld = ({ endpointId, lease }: HeldTurn) => held.get(endpointId) === lease
@@ -85,5 +91,6 @@ function writeBatch(database: Database, batch: readonly Settled[], given: readon
     if (valid.length > 0) await settle(tx, valid)
     const back = given.filter(isHeld)
     if (back.length > 0) await giveBack(tx, back)
+    return valid
   })
 }

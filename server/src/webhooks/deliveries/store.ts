@@ -72,6 +72,7 @@ export interface DueDelivery {
   readonly attempts: number
   readonly attempts_before_round: number
   readonly event_id: string
+  readonly created_at: Date
   readonly body: string
 }
 
@@ -83,7 +84,7 @@ export async function findDue(
   limitEach: number,
 ): Promise<DueDelivery[]> {
   return await db.query<DueDelivery>(
-    `select d.id, e.id as endpoint_id, e.url, e.secret, d.attempts, d.attempts_before_round, d.event_id, v.body
+    `select d.id, e.id as endpoint_id, e.url, e.secret, d.attempts, d.attempts_before_round, d.event_id, d.created_at, v.body
      from webhook_endpoints e
      cross join lateral (
        select * from webhook_deliveries w
@@ -125,6 +126,8 @@ export interface Settled {
   readonly state: 'pending' | 'delivered' | 'dead'
   /** Of the next attempt; null unless pending. */
   readonly dueAtMs: number | null
+  /** From its event to its delivery; null where it is none, or was asked for again. */
+  readonly sinceEventMs: number | null
   readonly outcome: Outcome
 }
 
