@@ -16,7 +16,7 @@ export async function exportCharges(database: Database, path: string): Promise<n
          'organizationId', organization_id, 'keyId', key_id, 'model', model, 'tier', tier, 'prompt', prompt_tokens,
          'cached', cached_prompt_tokens, 'completion', completion_tokens, 'isEstimated', estimated,
          'costMicrocents', cost_microcents::text, 'target', target, 'outcome', outcome, 'modality', modality,
-         'images', image_count, 'pixels', image_pixels)::text as line
+         'images', image_count, 'pixels', image_pixels, 'seconds', video_seconds)::text as line
        from charges where (admitted_at, id) > ($1::timestamptz, $2::uuid) order by charges.admitted_at, charges.id
        limit ${PAGE}`,
       [after.admitted_at, after.id],
@@ -32,14 +32,22 @@ export async function exportCharges(database: Database, path: string): Promise<n
   return charges
 }
 
-/** What the database says that each of these organizations has left, micro-cents. */
+/** Jobs that are not over. */
+export async function countOpenVideos(database: Database): Promise<number> {
+  const rows = await database.query<{ count: bigint }>(
+    `select count(*) as count from videos where status in ('queued', 'submitting', 'in_progress')`,
+  )
+  return Number(rows[0]?.count ?? 0n)
+}
+
+/** What the database says that each of these organizations has left, and what is held of it, micro-cents. */
 export async function readBalances(
   database: Database,
   organizationIds: readonly string[],
-): Promise<{ organizationId: string; balance: string }[]> {
+): Promise<{ organizationId: string; balance: string; held: string }[]> {
   return database.query(
     `select organization_id as "organizationId", (balance_microcents - coalesce((select sum(spent_microcents)
-       from spent_slices s where s.organization_id = a.organization_id), 0))::text as balance
+       from spent_slices s where s.organization_id = a.organization_id), 0))::text as balance, held_microcents::text as held
      from accounts a where organization_id = any($1::text::uuid[])`,
     [arrayLiteral(organizationIds)],
   )

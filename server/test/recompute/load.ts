@@ -2,8 +2,10 @@
 
 import type { TestKey } from '../customer.ts'
 import { makeCall, type Received } from './client.ts'
+import { makeVideoCall, type ReceivedVideo } from './clientVideo.ts'
 import { makeWholeCall, type ReceivedWhole } from './clientWhole.ts'
 import { PAYERS, type Payer, planCall } from './plan.ts'
+import { planVideo } from './planVideo.ts'
 import { type Kind, kindOf, planWhole } from './planWhole.ts'
 
 export interface LoadOptions {
@@ -40,45 +42,76 @@ const LEFT_REST_MS = 2_000
 /** After an answer nothing more is admitted; two calls must only not share a millisecond. */
 const ANSWERED_REST_MS = 3
 const PROGRESS_EVERY = 50_000
+/** Jobs take their time: they are waited for beside the calls. */
+const VIDEOS_AT_ONCE = 64
 
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const { calls, atOnce, onProgress } = options
   const writer = Bun.file(options.path).writer({ highWaterMark: 1 << 20 })
   const alone = new AloneKeys(options.aloneKeys)
   const ends = { whole: 0, error: 0, left: 0, broken: 0 }
-  const kinds = { chat: 0, embedding: 0, image: 0 }
+  const kinds = { chat: 0, embedding: 0, image: 0, video: 0 }
   const codes: Record<string, number> = {}
   let early = 0
   let next = 0
   let done = 0
+  const note = async (received: Received | ReceivedWhole | ReceivedVideo) => {
+    writer.write(`${JSON.stringify(received)}\n`)
+    kinds[received.kind] += 1
+    if (received.isEarly && received.kind === 'chat') early += 1
+    ends[received.end] += 1
+    if (received.code !== null) codes[received.code] = (codes[received.code] ?? 0) + 1
+    done += 1
+    if (done % PROGRESS_EVERY === 0) {
+      await writer.flush()
+      onProgress?.(done)
+    }
+  }
+  const videos = new Set<Promise<void>>()
+  const beginVideo = async (number: number) => {
+    while (videos.size >= VIDEOS_AT_ONCE) await Promise.race(videos)
+    const video = makeVideo(options, alone, number)
+      .then(note)
+      .finally(() => videos.delete(video))
+    videos.add(video)
+  }
   const client = async () => {
     while (next < calls) {
       next += 1
-      const received = await callNumber(options, alone, next)
-      writer.write(`${JSON.stringify(received)}\n`)
-      kinds[received.kind] += 1
-      if (received.isEarly && received.kind === 'chat') early += 1
-      ends[received.end] += 1
-      if (received.code !== null) codes[received.code] = (codes[received.code] ?? 0) + 1
-      done += 1
-      if (done % PROGRESS_EVERY === 0) {
-        await writer.flush()
-        onProgress?.(done)
-      }
+      const number = next
+      const kind = kindOf(options.seed, number)
+      if (kind === 'video') await beginVideo(number)
+      else await note(await makeNumber(options, alone, number, kind))
     }
   }
   const startedMs = performance.now()
   await Promise.all(Array.from({ length: atOnce }, client))
+  await Promise.all(videos)
   await writer.end()
   return { seconds: (performance.now() - startedMs) / 1_000, ends, early, kinds, codes }
 }
 
-async function callNumber(
+async function makeVideo({ url, seed, keys }: LoadOptions, alone: AloneKeys, number: number): Promise<ReceivedVideo> {
+  const plan = planVideo(seed, number)
+  const own = plan.leavesAfterMs === null ? undefined : alone.take(plan.payer)
+  const received = await makeVideoCall(url, own ?? ordinaryKey(keys, plan.payer, number), plan, own !== undefined)
+  if (own !== undefined) alone.rest(plan.payer, own, true)
+  return received
+}
+
+function ordinaryKey(keys: LoadOptions['keys'], payer: Payer, number: number): TestKey {
+  const ordinary = keys[payer]
+  const key = ordinary[number % ordinary.length]
+  if (key === undefined) throw new Error(`${payer} has no key`)
+  return key
+}
+
+async function makeNumber(
   { url, seed, keys }: LoadOptions,
   alone: AloneKeys,
   number: number,
+  kind: Exclude<Kind, 'video'>,
 ): Promise<Received | ReceivedWhole> {
-  const kind = kindOf(seed, number)
   if (kind !== 'chat') {
     const plan = planWhole(seed, number, kind)
     const key = await alone.wait(plan.payer)
@@ -89,10 +122,7 @@ async function callNumber(
   const plan = planCall(seed, number)
   // Where none has rested, the client does not leave.
   const own = plan.hangUp?.kind === 'early' ? alone.take(plan.payer) : undefined
-  const ordinary = keys[plan.payer]
-  const key = own ?? ordinary[number % ordinary.length]
-  if (key === undefined) throw new Error(`${plan.payer} has no key`)
-  const received = await makeCall(url, key, plan, own !== undefined)
+  const received = await makeCall(url, own ?? ordinaryKey(keys, plan.payer, number), plan, own !== undefined)
   if (own !== undefined) alone.rest(plan.payer, own, true)
   return received
 }

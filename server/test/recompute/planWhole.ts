@@ -2,8 +2,9 @@
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { CONTEXT_TOKENS, messageOf, type Payer } from './plan.ts'
+import { ONE_VIDEO_IN } from './planVideo.ts'
 
-export type Kind = 'chat' | 'embedding' | 'image'
+export type Kind = 'chat' | 'embedding' | 'image' | 'video'
 
 /**
  * - `refused`, `limited`: 503 and 429 before anything
@@ -73,7 +74,9 @@ export const isByMegapixel = (model: number) => model % 4 >= 2
 
 /** Which kind of call a number is: some two thirds are chat. */
 export function kindOf(seed: number, number: number): Kind {
-  const chance = seeded(Math.imul(seed, 7_368_787) + number).between(1, 100)
+  const random = seeded(Math.imul(seed, 7_368_787) + number)
+  const chance = random.between(1, 100)
+  if (random.between(1, ONE_VIDEO_IN) === 1) return 'video'
   if (chance <= 66) return 'chat'
   return chance <= 84 ? 'embedding' : 'image'
 }

@@ -1,7 +1,7 @@
 /** Random load on a real server, recomputed by an independent program: as many runs as fit into the time given. */
 
 import { expect, test } from 'bun:test'
-import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { recompute, runOnce } from './recompute.ts'
@@ -9,7 +9,7 @@ import { recompute, runOnce } from './recompute.ts'
 const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '60')
 const CALLS = 20_000
 /** Beyond the time for runs: the last of them, which may wait a minute for its edge, and the planted faults. */
-const SLACK_MS = 180_000
+const SLACK_MS = 240_000
 const FILES = ['settings.json', 'sent.jsonl', 'received.jsonl', 'charges.jsonl', 'accounts.json'] as const
 type File = (typeof FILES)[number]
 
@@ -34,6 +34,12 @@ const FAULTS: readonly (readonly [string, File, (line: string) => string | null]
   ['an image begun twice', 'sent.jsonl', (line) => (/"images":/.test(line) ? `${line}\n${line}` : line)],
   ['another cost in the answer', 'received.jsonl', (line) => line.replace(/"costMicrocents":"(\d+)"/, more(1n))],
   ['other usage on the wire', 'sent.jsonl', (line) => line.replace(/"prompt":(\d+)/, '"prompt":5000000')],
+  ['a video charged twice', 'charges.jsonl', ofVideos((line) => `${line}\n${line}`)],
+  ['a video charged for a failed job', 'received.jsonl', failed],
+  // Of the model that is so cheap that the cost stays what it is.
+  ['a second more of a video', 'charges.jsonl', ofCheapVideos],
+  ['a video that is no clip', 'sent.jsonl', (line) => line.replace(/"clip":"\w+"/, '"clip":"page"')],
+  ["another video's file", 'received.jsonl', (line) => line.replace(/"sha256":"[0-9a-f]/, '"sha256":"x')],
   ['a balance that is off by one', 'accounts.json', (line) => line.replace(/"balance":"(-?\d+)"/, more(1n))],
 ]
 
@@ -45,6 +51,20 @@ function ofEmbeddings(field: RegExp, by: bigint) {
   return (line: string) => (/"modality" ?: ?"embedding"/.test(line) ? line.replace(field, more(by)) : line)
 }
 
+function ofVideos(change: (line: string) => string) {
+  return (line: string) => (/"modality" ?: ?"video"/.test(line) ? change(line) : line)
+}
+
+function ofCheapVideos(line: string): string {
+  return /"model" ?: ?"svc\/v0"/.test(line) ? line.replace(/"seconds" ?: ?(\d+)/, more(1n)) : line
+}
+
+function failed(line: string): string {
+  if (!line.includes('"jobStatus":"completed"')) return line
+  const told = line.replace('"end":"whole"', '"end":"error"').replace(/"costMicrocents":"\d+"/, '"costMicrocents":null')
+  return told.replace('"jobStatus":"completed"', '"jobStatus":"failed"')
+}
+
 function moved(byMs: number) {
   return (field: string, ms: string) => field.replace(ms, String(Number(ms) + byMs))
 }
@@ -52,7 +72,7 @@ function moved(byMs: number) {
 /** The lines that the fault changes something of, and that are for a whole answer of a call that paid. */
 const isFit: Readonly<Record<File, RegExp>> = {
   'settings.json': /^/,
-  'sent.jsonl': /("usage":\{|"images":\[).*"end":"whole"/,
+  'sent.jsonl': /("usage":\{|"images":\[|"clip":"(second|down|tie|up|four)","mayBeCancelled":false).*"end":"whole"/,
   'received.jsonl': /"costMicrocents":"[1-9].*/,
   'charges.jsonl': /"tier" ?: ?"serverless".*"isEstimated" ?: ?false.*"outcome" ?: ?"completed"/,
   'accounts.json': /^/,
@@ -83,6 +103,8 @@ test(
       // The run was what it is meant to be.
       const { outcomes, estimated, cached, peak_and_off_peak, early, embeddings, images, partial } = result.recomputed
       for (const outcome of ['completed', 'cancelled', 'interrupted']) expect(outcomes[outcome]).toBeGreaterThan(50)
+      // Of a hundred jobs, what is not cancelled, left or failed.
+      expect(result.recomputed.videos).toBeGreaterThan(20)
       for (const count of [estimated, cached, embeddings, images, partial]) expect(count).toBeGreaterThan(300)
       expect(peak_and_off_peak).toBeGreaterThan(0)
       expect(early).toBeGreaterThan(0)
@@ -103,6 +125,7 @@ async function plantFaults(folder: string): Promise<string[]> {
   for (const [name, file, change] of FAULTS) {
     const copy = await mkdtemp(join(folder, 'fault-'))
     for (const each of FILES) await copyFile(join(folder, each), join(copy, each))
+    await symlink(join(folder, 'clips'), join(copy, 'clips'))
     const lines = (await readFile(join(folder, file), 'utf8')).split('\n')
     const index = lines.findIndex((line) => isFit[file].test(line) && change(line) !== line)
     if (index < 0) throw new Error(`no line of ${file} to plant "${name}" in`)

@@ -1,15 +1,16 @@
 """Recomputes every charge of a run from what was on the wire, and says what is wrong.
 
-Usage: python3 recompute.py FOLDER
+Usage: python3 -B recompute.py FOLDER
 
-Reads four files of FOLDER that others wrote, and shares nothing with the program under test but the meaning of its
+Reads these files of FOLDER that others wrote, and shares nothing with the program under test but the meaning of its
 settings file:
 
   settings.json    prices and targets, as the gateway was given them
   sent.jsonl       what the upstream handed to each connection, and the usage that it reported
   received.jsonl   what each client was told
   charges.jsonl    what was charged, out of the database
-  accounts.json    credit that was granted and balances that are left
+  accounts.json    credit that was granted, balances that are left and what is held of them
+  clips/           the files that the upstream sent for videos
 
 All arithmetic is on Python's whole numbers, which have no limit. Prints a line of JSON; `problems` in it is empty when
 every charge is right. Keeps its tables in a file of its own, so that memory does not grow with the number of calls.
@@ -23,6 +24,8 @@ import sqlite3
 import struct
 import sys
 
+import videos
+
 MICROCENTS_A_CENT = 1_000_000
 TOKENS_A_PRICE = 1_000_000
 PIXELS_A_PRICE = 1_000_000
@@ -32,7 +35,7 @@ FORM_TOKENS = 8
 
 
 class Prices:
-    """What is sold at which price: tokens by model, tier and time of day, images by model and tier."""
+    """What is sold at which price: tokens by model, tier and time of day, images and seconds of video by model and tier."""
 
     def __init__(self, settings):
         self.tables = {}
@@ -86,6 +89,11 @@ class Prices:
         if each is not None:
             return count * each
         return divide_up(pixels * table["per_mpxl_microcents"], PIXELS_A_PRICE)
+
+    def cost_of_video(self, model, tier, seconds):
+        """A whole number of cents."""
+        exact = seconds * amount(self.tables[model, tier], "per_video_second")
+        return divide_up(exact, MICROCENTS_A_CENT) * MICROCENTS_A_CENT
 
     def asked_images(self, model, count, size):
         """How many images a request is for, and how many pixels of each are paid for: None where nobody said a size."""
@@ -154,6 +162,7 @@ class Books:
     """The files as tables."""
 
     def __init__(self, folder):
+        self.clips = videos.Clips(folder)
         path = os.path.join(folder, "recompute.sqlite")
         self.database = sqlite3.connect(path)
         self.database.executescript(
@@ -224,7 +233,10 @@ def attempt_at(target, attempts):
 
 
 def check_attempts(call, attempts):
-    """Nobody is asked again who may be at work; and an image is begun once, whoever draws it."""
+    """Nobody is asked again who may be at work; an image or a video is begun once, whoever makes it."""
+    if call["kind"] == "video":
+        yield from videos.check_attempts(attempts)
+        return
     taken = [sent["target"] for sent in attempts if sent["end"] != "refused"]
     if len(taken) != len(set(taken)):
         yield "was sent again to a target that had taken it"
@@ -232,8 +244,9 @@ def check_attempts(call, attempts):
         yield "was begun %d times" % len(taken)
 
 
-def check_charge(charge, call, sent, prices):
+def check_charge(charge, call, attempts, books, prices):
     """What is wrong with one charge, given what its client was told and what the upstream sent."""
+    sent = attempt_at(charge["target"].split("/", 1)[1], attempts)
     modality = charge["modality"] or "chat"
     cost = cost_of(charge, prices)
     if int(charge["costMicrocents"]) != cost:
@@ -253,6 +266,9 @@ def check_charge(charge, call, sent, prices):
     if sent is None:
         yield "is for a call that its target never had"
         return
+    if modality == "video":
+        yield from videos.check_charge(charge, call, attempts, books.clips)
+        return
     if modality != "chat":
         yield from check_whole(charge, call, sent, prices)
         return
@@ -268,6 +284,8 @@ def cost_of(charge, prices):
         return prices.cost_of_embeddings(model, tier, at_ms, charge["prompt"])
     if charge["modality"] == "image":
         return prices.cost_of_images(model, tier, charge["images"], charge["pixels"])
+    if charge["modality"] == "video":
+        return prices.cost_of_video(model, tier, charge["seconds"])
     return prices.cost(model, tier, at_ms, charge["prompt"], charge["cached"], charge["completion"])
 
 
@@ -427,7 +445,19 @@ def main(folder):
     problems = Problems()
     spent = {}
     counts = dict.fromkeys(
-        ("charges", "estimated", "cached", "peak_and_off_peak", "early", "embeddings", "images", "partial"), 0
+        (
+            "charges",
+            "estimated",
+            "cached",
+            "peak_and_off_peak",
+            "early",
+            "embeddings",
+            "images",
+            "partial",
+            "videos",
+            "video_seconds",
+        ),
+        0,
     )
     sides = {}
     outcomes = {}
@@ -443,7 +473,7 @@ def main(folder):
             if (charge["model"], charge["tier"]) not in prices.tables:
                 problems.add("charge", charge, ["has no price in the settings"])
                 continue
-            if prices.modality[charge["model"]] != "image":
+            if prices.modality[charge["model"]] in ("chat", "embedding"):
                 rate = prices.rate(charge["model"], charge["tier"], charge["admittedMs"])
                 sides.setdefault((charge["model"], charge["tier"]), set()).add(rate)
             call = books.call_of(charge)
@@ -453,24 +483,31 @@ def main(folder):
             counts["early"] += call["kind"] == "chat" and call["chargeId"] is None
             counts["embeddings"] += call["kind"] == "embedding"
             counts["images"] += call["kind"] == "image"
+            counts["videos"] += call["kind"] == "video"
+            counts["video_seconds"] += charge["seconds"] or 0
             if call["kind"] == "image" and charge["images"] is not None:
                 counts["partial"] += charge["images"] < prices.asked_images(call["model"], call["count"], call["size"])[0]
             if not books.note(call["call"], cost):
                 problems.add("charge", charge, ["is the second for call %d" % call["call"]])
             attempts = books.sent_for(call["call"])
             sent = attempt_at(charge["target"].split("/", 1)[1], attempts)
-            problems.add("charge", charge, check_charge(charge, call, sent, prices))
+            problems.add("charge", charge, check_charge(charge, call, attempts, books, prices))
             problems.add("charge", charge, check_usage_told(charge, call, prices))
             problems.add("charge", charge, check_told(charge, call, sent, prices))
     calls = 0
     for call, cost in books.answers():
         calls += 1
+        attempts = books.sent_for(call["call"])
         problems.add("call", call, check_answer(call, cost))
-        problems.add("call", call, check_attempts(call, books.sent_for(call["call"])))
+        problems.add("call", call, check_attempts(call, attempts))
+        if call["kind"] == "video":
+            problems.add("call", call, videos.check_answer(call, attempts, cost, books.clips))
     for account in accounts:
         left = int(account["granted"]) - spent.pop(account["organizationId"], 0)
         if left != int(account["balance"]):
             problems.add("account", account, ["should have %d left" % left])
+        if int(account["held"]) != 0:
+            problems.add("account", account, ["has something held for work that is over"])
     for organization, microcents in spent.items():
         problems.add("account", {"organizationId": organization}, ["was charged %d and has no account" % microcents])
     counts["peak_and_off_peak"] = sum(len(rates) > 1 for rates in sides.values())

@@ -13,7 +13,8 @@ import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startRedis } from '../redis.ts'
 import { startServer, type TestServer } from '../server.ts'
-import { exportCharges, readBalances } from './exportBooks.ts'
+import { makeClips } from './clips.ts'
+import { countOpenVideos, exportCharges, readBalances } from './exportBooks.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { PAYERS, type Payer } from './plan.ts'
 import { settingsText } from './settings.ts'
@@ -41,6 +42,9 @@ export interface Recomputed {
   /** Requests for images that were charged, and those of them that got fewer than they asked for. */
   readonly images: number
   readonly partial: number
+  /** Videos that were charged, and their seconds. */
+  readonly videos: number
+  readonly video_seconds: number
   /** Models, by tier, that were charged on both sides of an edge. */
   readonly peak_and_off_peak: number
   /** Charges for calls whose clients left before they knew anything of them. */
@@ -80,7 +84,8 @@ const MINUTE_MS = 60_000
 export async function runOnce(options: RunOptions): Promise<RunResult> {
   const { seed, folder, processes, report = () => {} } = options
   const file = (name: string) => join(folder, name)
-  const upstream = await startUpstream(seed, file('sent.jsonl'))
+  await makeClips(file('clips'))
+  const upstream = await startUpstream(seed, file('sent.jsonl'), file('clips'))
   const edgeMs = Math.ceil((Date.now() + BEFORE_EDGE_MS) / MINUTE_MS) * MINUTE_MS
   const settings = settingsText(seed, edgeMs, upstream.url)
   await writeFile(file('settings.json'), settings)
@@ -103,6 +108,7 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
         }),
       ),
     )
+    await onDatabase(server, (database) => untilNoVideos(database))
     report(`${options.calls} calls in ${load.seconds.toFixed(0)} s`)
     // A stop that ends well has posted every charge; a new start folds in what the old processes had.
     const exitCode = await server.stop()
@@ -128,6 +134,15 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
     upstream.process.kill('SIGKILL')
     await redis.kill()
     await rm(file('recompute.sqlite'), { force: true })
+  }
+}
+
+/** Jobs whose clients have left go on: a charge that came later would be in one file and not in the other. */
+async function untilNoVideos(database: Database): Promise<void> {
+  const untilMs = Date.now() + MINUTE_MS
+  while ((await countOpenVideos(database)) > 0) {
+    if (Date.now() > untilMs) throw new Error('there are videos that do not come to an end')
+    await new Promise((resolve) => setTimeout(resolve, POCKET_INTERVAL_MS))
   }
 }
 
@@ -220,8 +235,8 @@ interface WireUpstream {
   finish(): Promise<void>
 }
 
-async function startUpstream(seed: number, path: string): Promise<WireUpstream> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'upstream.ts'), String(seed), path], {
+async function startUpstream(seed: number, path: string, clips: string): Promise<WireUpstream> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'upstream.ts'), String(seed), path, clips], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
@@ -238,6 +253,6 @@ async function startUpstream(seed: number, path: string): Promise<WireUpstream> 
 /** What the independent program says of the files of a run. */
 export async function recompute(folder: string): Promise<Recomputed> {
   const program = join(import.meta.dirname, 'recompute.py')
-  const { stdout } = await promisify(execFile)('python3', [program, folder], { maxBuffer: 1 << 24 })
+  const { stdout } = await promisify(execFile)('python3', ['-B', program, folder], { maxBuffer: 1 << 24 })
   return JSON.parse(stdout)
 }

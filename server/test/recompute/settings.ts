@@ -13,6 +13,8 @@ import {
   takesSize,
 } from './planWhole.ts'
 
+import { secondsMostOf, secondsPresetOf, VIDEO_MODELS } from './planVideo.ts'
+
 const MINUTE_MS = 60_000
 const MINUTES_A_DAY = 1_440
 
@@ -41,6 +43,15 @@ export function settingsText(seed: number, edgeMs: number, upstreamUrl: string):
       ...modelOf('i', model, () => imagePriceOf(random, model)),
       modality: 'image',
       parameters: imageParameters(model),
+    })),
+    ...Array.from({ length: VIDEO_MODELS }, (_, model) => ({
+      ...modelOf('v', model, () => videoPriceOf(random, model)),
+      modality: 'video',
+      parameters: [
+        { name: 'seconds', type: 'int', min: 1, max: secondsMostOf(model), default: secondsPresetOf(model) },
+      ],
+      // More than are asked for at once: nobody waits for a turn but behind a refusal.
+      video: { concurrency: 200, deadline_seconds: 60 },
     })),
   ]
   // Refusals are part of the run, and a line for each would be all that the log says.
@@ -89,6 +100,15 @@ function imagePriceOf(random: Seeded, model: number): object {
   return random.percent(50)
     ? { per_image_cents: random.between(1, 12) }
     : { per_image_microcents: random.between(1, 12_000_000) }
+}
+
+/** Of the first, so little that a second more costs nothing more. */
+function videoPriceOf(random: Seeded, model: number): object {
+  if (model === 0) return { per_video_second_microcents: random.between(1, 80_000) }
+  if (model === 1) return { per_video_second_cents: random.between(1, 9) }
+  const microcents = random.between(1, 9_000_000)
+  const shown = { per_video_second_cents: Math.floor(microcents / 1_000_000 + 0.5), per_video_microcents: 40_000_000 }
+  return { per_video_second_microcents: microcents, ...(model === 2 ? {} : shown) }
 }
 
 function pricingOf(random: Seeded, form: number, edgeMinute: number, hasOutput: boolean): object {

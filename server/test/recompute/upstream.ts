@@ -1,5 +1,5 @@
 /**
- * The upstream of the random load, a process of its own: `bun upstream.ts SEED FILE` prints its port, answers each call
+ * The upstream of the random load, a process of its own: `bun upstream.ts SEED FILE CLIPS` prints its port, answers each call
  * as its plan says, and writes one line of JSON an attempt: what it has handed to the connection, and which usage was on
  * the wire. POST /finish writes what is still open and answers when all is in the file.
  */
@@ -8,6 +8,7 @@ import type { Socket } from 'bun'
 import { MessageReader } from '../../bench/framing.ts'
 import { type CallPlan, CONTEXT_TOKENS, numberOf, planCall, type WireUsage } from './plan.ts'
 import { planWhole } from './planWhole.ts'
+import { VideoJobs, type VideoReply } from './upstreamVideo.ts'
 import { type WholeText, wholeText } from './upstreamWhole.ts'
 
 /** What was sent in answer to one attempt. `usage` is the last that was sent and possible. */
@@ -29,10 +30,11 @@ interface SentWhole extends Omit<WholeText, 'json'> {
   end: Sent['end']
 }
 
-const [seedText = '', path = ''] = process.argv.slice(2)
+const [seedText = '', path = '', clips = ''] = process.argv.slice(2)
 const seed = Number(seedText)
 const writer = Bun.file(path).writer({ highWaterMark: 1 << 20 })
 const open = new Set<Sent | SentWhole>()
+const videos = new VideoJobs(seed, clips, (sent) => writer.write(`${JSON.stringify(sent)}\n`))
 
 function begin(call: number, target: string): Sent {
   const sent: Sent = { call, target, words: 0, thoughts: 0, usage: null, isBehind: false, end: 'open' }
@@ -126,6 +128,8 @@ const REFUSALS = {
   limited: `HTTP/1.1 429 Too Many Requests\r\n${JSON_HEAD}`,
   page: 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>no</html>',
 }
+/** Method, and what follows. */
+const VIDEOS = /^(GET|POST|DELETE) \/v1\/videos(.*)$/
 const STREAM_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n'
 const END_OF_BODY = '0\r\n\r\n'
 const framed = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
@@ -160,6 +164,11 @@ class Connection {
       for (const sent of open) end(sent, 'cancelled')
       await writer.flush()
       this.#write(`HTTP/1.1 200 OK\r\n${JSON_HEAD}`)
+      return
+    }
+    const [, method, rest] = VIDEOS.exec(this.#path) ?? []
+    if (method !== undefined && rest !== undefined) {
+      this.#reply(await videos.answer(method, rest, this.#body))
       return
     }
     const body = JSON.parse(this.#body)
@@ -224,8 +233,18 @@ class Connection {
     if (isReset) this.#socket.end()
   }
 
-  #write(text: string): void {
-    const bytes = this.#unsent.length === 0 ? Buffer.from(text) : Buffer.concat([this.#unsent, Buffer.from(text)])
+  #reply(reply: VideoReply): void {
+    if (reply !== null) {
+      const { status, type, body, isCut } = reply
+      this.#write(`HTTP/1.1 ${status} Said\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n`)
+      this.#write(isCut ? body.subarray(0, body.length / 2) : body)
+    }
+    if (reply === null || reply.isCut) this.#socket.end()
+  }
+
+  #write(text: string | Buffer): void {
+    const more = Buffer.from(text)
+    const bytes = this.#unsent.length === 0 ? more : Buffer.concat([this.#unsent, more])
     const taken = Math.max(0, this.#socket.write(bytes))
     this.#unsent = bytes.subarray(taken)
   }
