@@ -6,6 +6,7 @@ import { systemRandom } from '../io/random.ts'
 import { uuidV7 } from '../kernel/ids.ts'
 import { type Clock, DAY_MS, HOUR_MS, toTimestamp, utcDay } from '../kernel/time.ts'
 import type { Charge } from '../money/charge.ts'
+import { prepareSettling, settleVideo } from '../money/settleVideo.ts'
 import { ensureChargePartition, postCharges } from '../money/store.ts'
 import { BUCKETS, bucketStart } from './bucket.ts'
 
@@ -187,6 +188,60 @@ describe('GET /usage', () => {
     const plain = await ask(window)
     expect(await ask({ ...window, group_by: 'gpu_type' })).toEqual(plain)
     expect(await ask({ ...window, group_by: 'instance_id' })).toEqual(plain)
+  })
+
+  test('a video counts to the hour, day, week and month of its creation, whenever it is completed, with its seconds', async () => {
+    const fresh = await gateway.customer()
+    const film = async (created: string, completed: string, seconds: number, cents: number) => {
+      const { usage: _, estimated: __, outcome: ___, ...admission } = chargeOf(fresh, Date.parse(created), 0n)
+      const video = { ...admission, model: 'svc/film', seconds, costMicrocents: BigInt(cents) * 1_000_000n }
+      await prepareSettling(gateway.database, video.admittedAtMs)
+      await gateway.database.transaction((tx) => settleVideo(tx, video, Date.parse(completed), 0n))
+    }
+    // The last minutes of a month, of a Sunday, and of an hour; each is completed behind them.
+    await film('2026-04-30T23:50:00Z', '2026-05-01T00:20:00Z', 4, 30)
+    await film('2026-05-03T23:59:59.999Z', '2026-05-04T00:01:00Z', 5, 37)
+    await film('2026-05-04T09:59:00Z', '2026-05-04T10:05:00Z', 8, 59)
+    await film('2026-05-04T09:10:00Z', '2026-05-04T11:00:00Z', 1, 8)
+    await charge(fresh, Date.parse('2026-05-04T09:20:00Z'), 2_000_000n)
+    const window = { start: '2026-04-01T00:00:00Z', end: '2026-05-10T00:00:00Z' }
+    const shown = async (bucket: string, more: Readonly<Record<string, string>> = {}) => {
+      const { data } = await ask({ ...window, bucket, ...more }, fresh)
+      for (const each of data) expect(each).toMatchObject({ gpu_seconds: 0, gpu_type: null, instance_id: null })
+      return data.map(({ bucket_start, cost_cents }) => [bucket_start.slice(0, 13), cost_cents])
+    }
+    const hours = [
+      ['2026-04-30T23', 30],
+      ['2026-05-03T23', 37],
+      ['2026-05-04T09', 69],
+    ]
+    expect(await shown('hour')).toEqual(hours)
+    expect(await shown('hour', { group_by: 'gpu_type' })).toEqual(hours)
+    expect(await shown('day')).toEqual([
+      ['2026-04-30T00', 30],
+      ['2026-05-03T00', 37],
+      ['2026-05-04T00', 69],
+    ])
+    expect(await shown('week')).toEqual([
+      ['2026-04-27T00', 67],
+      ['2026-05-04T00', 69],
+    ])
+    expect(await shown('month')).toEqual([
+      ['2026-04-01T00', 30],
+      ['2026-05-01T00', 106],
+    ])
+    // An edge between two creations within an hour.
+    expect(await shown('hour', { start: '2026-05-04T09:15:00Z' })).toEqual([['2026-05-04T09', 61]])
+    const seconds = await gateway.database.query<{ hour: Date; seconds: bigint }>(
+      `select hour, sum(video_seconds)::int8 as seconds from usage_rollups where organization_id = $1::uuid
+       group by hour order by hour`,
+      [fresh.organizationId],
+    )
+    expect(seconds.map(({ hour, seconds: sum }) => [toTimestamp(hour.getTime()).slice(0, 13), sum])).toEqual([
+      ['2026-04-30T23', 4n],
+      ['2026-05-03T23', 5n],
+      ['2026-05-04T09', 9n],
+    ])
   })
 
   test('another organization sees its own, whatever cursor it has', async () => {

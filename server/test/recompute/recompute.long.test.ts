@@ -10,7 +10,15 @@ const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '60')
 const CALLS = 20_000
 /** Beyond the time for runs: the last of them, which may wait a minute for its edge, and the planted faults. */
 const SLACK_MS = 240_000
-const FILES = ['settings.json', 'sent.jsonl', 'received.jsonl', 'charges.jsonl', 'accounts.json'] as const
+const FILES = [
+  'settings.json',
+  'settings-later.json',
+  'change.json',
+  'sent.jsonl',
+  'received.jsonl',
+  'charges.jsonl',
+  'accounts.json',
+] as const
 type File = (typeof FILES)[number]
 
 /** Changes to the files of a good run, each of which the program must find. A line that is taken out is null. */
@@ -38,6 +46,11 @@ const FAULTS: readonly (readonly [string, File, (line: string) => string | null]
   ['a video charged for a failed job', 'received.jsonl', failed],
   // Of the model that is so cheap that the cost stays what it is.
   ['a second more of a video', 'charges.jsonl', ofCheapVideos],
+  [
+    'a video at the price of another time',
+    'change.json',
+    (line) => line.replace(/"untilMs":(\d+)/, moved(3_600_000)).replace(/"fromMs":(\d+)/, moved(3_600_000)),
+  ],
   ['a video that is no clip', 'sent.jsonl', (line) => line.replace(/"clip":"\w+"/, '"clip":"page"')],
   ["another video's file", 'received.jsonl', (line) => line.replace(/"sha256":"[0-9a-f]/, '"sha256":"x')],
   ['a balance that is off by one', 'accounts.json', (line) => line.replace(/"balance":"(-?\d+)"/, more(1n))],
@@ -72,6 +85,8 @@ function moved(byMs: number) {
 /** The lines that the fault changes something of, and that are for a whole answer of a call that paid. */
 const isFit: Readonly<Record<File, RegExp>> = {
   'settings.json': /^/,
+  'settings-later.json': /^/,
+  'change.json': /^/,
   'sent.jsonl': /("usage":\{|"images":\[|"clip":"(second|down|tie|up|four)","mayBeCancelled":false).*"end":"whole"/,
   'received.jsonl': /"costMicrocents":"[1-9].*/,
   'charges.jsonl': /"tier" ?: ?"serverless".*"isEstimated" ?: ?false.*"outcome" ?: ?"completed"/,
@@ -105,6 +120,7 @@ test(
       for (const outcome of ['completed', 'cancelled', 'interrupted']) expect(outcomes[outcome]).toBeGreaterThan(50)
       // Of a hundred jobs, what is not cancelled, left or failed.
       expect(result.recomputed.videos).toBeGreaterThan(20)
+      expect(result.recomputed.frozen).toBeGreaterThan(0)
       for (const count of [estimated, cached, embeddings, images, partial]) expect(count).toBeGreaterThan(300)
       expect(peak_and_off_peak).toBeGreaterThan(0)
       expect(early).toBeGreaterThan(0)

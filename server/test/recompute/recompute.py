@@ -5,7 +5,8 @@ Usage: python3 -B recompute.py FOLDER
 Reads these files of FOLDER that others wrote, and shares nothing with the program under test but the meaning of its
 settings file:
 
-  settings.json    prices and targets, as the gateway was given them
+  settings.json    prices and targets, as the gateway was given them; settings-later.json has those of videos afterwards
+  change.json      between which instants the later ones came into force; null where they never did
   sent.jsonl       what the upstream handed to each connection, and the usage that it reported
   received.jsonl   what each client was told
   charges.jsonl    what was charged, out of the database
@@ -38,6 +39,8 @@ class Prices:
     """What is sold at which price: tokens by model, tier and time of day, images and seconds of video by model and tier."""
 
     def __init__(self, settings):
+        self.later = None
+        self.change = None
         self.tables = {}
         self.targets = {}
         self.modality = {}
@@ -91,9 +94,18 @@ class Prices:
         return divide_up(pixels * table["per_mpxl_microcents"], PIXELS_A_PRICE)
 
     def cost_of_video(self, model, tier, seconds):
-        """A whole number of cents."""
+        """A whole number of cents, at these prices."""
         exact = seconds * amount(self.tables[model, tier], "per_video_second")
         return divide_up(exact, MICROCENTS_A_CENT) * MICROCENTS_A_CENT
+
+    def costs_of_video(self, model, tier, at_ms, seconds):
+        """By what was in force at the creation of its job: while the prices changed, either."""
+        costs = set()
+        if self.change is None or at_ms < self.change["untilMs"]:
+            costs.add(self.cost_of_video(model, tier, seconds))
+        if self.change is not None and at_ms >= self.change["fromMs"]:
+            costs.add(self.later.cost_of_video(model, tier, seconds))
+        return costs
 
     def asked_images(self, model, count, size):
         """How many images a request is for, and how many pixels of each are paid for: None where nobody said a size."""
@@ -248,9 +260,9 @@ def check_charge(charge, call, attempts, books, prices):
     """What is wrong with one charge, given what its client was told and what the upstream sent."""
     sent = attempt_at(charge["target"].split("/", 1)[1], attempts)
     modality = charge["modality"] or "chat"
-    cost = cost_of(charge, prices)
-    if int(charge["costMicrocents"]) != cost:
-        yield "costs %s, and should cost %d" % (charge["costMicrocents"], cost)
+    costs = costs_of(charge, prices)
+    if int(charge["costMicrocents"]) not in costs:
+        yield "costs %s, and should cost %s" % (charge["costMicrocents"], " or ".join(map(str, sorted(costs))))
     if modality != call["kind"] or modality != prices.modality[charge["model"]]:
         yield "is for another kind of call"
         return
@@ -277,16 +289,16 @@ def check_charge(charge, call, attempts, books, prices):
         yield "ended as %s" % charge["outcome"]
 
 
-def cost_of(charge, prices):
-    """What a charge should cost, by what it says was used."""
+def costs_of(charge, prices):
+    """What a charge may cost, by what it says was used: one amount, but for videos of the seconds in which prices changed."""
     model, tier, at_ms = charge["model"], charge["tier"], charge["admittedMs"]
     if charge["modality"] == "embedding":
-        return prices.cost_of_embeddings(model, tier, at_ms, charge["prompt"])
+        return {prices.cost_of_embeddings(model, tier, at_ms, charge["prompt"])}
     if charge["modality"] == "image":
-        return prices.cost_of_images(model, tier, charge["images"], charge["pixels"])
+        return {prices.cost_of_images(model, tier, charge["images"], charge["pixels"])}
     if charge["modality"] == "video":
-        return prices.cost_of_video(model, tier, charge["seconds"])
-    return prices.cost(model, tier, at_ms, charge["prompt"], charge["cached"], charge["completion"])
+        return prices.costs_of_video(model, tier, at_ms, charge["seconds"])
+    return {prices.cost(model, tier, at_ms, charge["prompt"], charge["cached"], charge["completion"])}
 
 
 def check_whole(charge, call, sent, prices):
@@ -437,10 +449,14 @@ def check_usage_told(charge, call, prices):
 
 
 def main(folder):
-    with open(os.path.join(folder, "settings.json"), encoding="utf-8") as file:
-        prices = Prices(json.load(file))
-    with open(os.path.join(folder, "accounts.json"), encoding="utf-8") as file:
-        accounts = json.load(file)
+    def read(name):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return json.load(file)
+
+    prices = Prices(read("settings.json"))
+    prices.later = Prices(read("settings-later.json"))
+    prices.change = read("change.json")
+    accounts = read("accounts.json")
     books = Books(folder)
     problems = Problems()
     spent = {}
@@ -456,6 +472,7 @@ def main(folder):
             "partial",
             "videos",
             "video_seconds",
+            "frozen",
         ),
         0,
     )
@@ -485,6 +502,9 @@ def main(folder):
             counts["images"] += call["kind"] == "image"
             counts["videos"] += call["kind"] == "video"
             counts["video_seconds"] += charge["seconds"] or 0
+            if call["kind"] == "video" and prices.change is not None:
+                is_before = charge["admittedMs"] < prices.change["fromMs"]
+                counts["frozen"] += is_before and call["endedMs"] > prices.change["untilMs"]
             if call["kind"] == "image" and charge["images"] is not None:
                 counts["partial"] += charge["images"] < prices.asked_images(call["model"], call["count"], call["size"])[0]
             if not books.note(call["call"], cost):

@@ -13,6 +13,7 @@ import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startRedis } from '../redis.ts'
 import { startServer, type TestServer } from '../server.ts'
+import { changingPrices } from './changePrices.ts'
 import { makeClips } from './clips.ts'
 import { countOpenVideos, exportCharges, readBalances } from './exportBooks.ts'
 import { type LoadResult, runLoad } from './load.ts'
@@ -45,6 +46,8 @@ export interface Recomputed {
   /** Videos that were charged, and their seconds. */
   readonly videos: number
   readonly video_seconds: number
+  /** Videos that were made at one price and completed when another was in force. */
+  readonly frozen: number
   /** Models, by tier, that were charged on both sides of an edge. */
   readonly peak_and_off_peak: number
   /** Charges for calls whose clients left before they knew anything of them. */
@@ -87,8 +90,10 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
   await makeClips(file('clips'))
   const upstream = await startUpstream(seed, file('sent.jsonl'), file('clips'))
   const edgeMs = Math.ceil((Date.now() + BEFORE_EDGE_MS) / MINUTE_MS) * MINUTE_MS
-  const settings = settingsText(seed, edgeMs, upstream.url)
+  const settings = settingsText(seed, edgeMs, upstream.url, false)
+  const laterSettings = settingsText(seed, edgeMs, upstream.url, true)
   await writeFile(file('settings.json'), settings)
+  await writeFile(file('settings-later.json'), laterSettings)
   const redis = await startRedis()
   const environment = { TOLLGATE_PROCESSES: String(processes), REDIS_URL: redis.url }
   let server = await startServer({ settings, environment })
@@ -97,24 +102,23 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
     await setDailyLimit(server.url, house.admin)
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, edgeMs - BEFORE_EDGE_MS - Date.now())))
     const { url } = server
-    const load = await onDatabase(server, (database) =>
-      withPocketMoney(database, house, () =>
-        runLoad({
-          ...options,
-          ...house,
-          url,
-          path: file('received.jsonl'),
-          onProgress: (done) => report(`${done} calls`),
-        }),
-      ),
-    )
+    const onProgress = (done: number) => report(`${done} calls`)
+    const run = () => runLoad({ ...options, ...house, url, path: file('received.jsonl'), onProgress })
+    const { dataDir } = server
+    const settingsPath = join(dataDir, 'tollgate.yaml')
+    const changing = { url, key: house.admin.key, settingsPath, settings: laterSettings, hold: upstream.hold }
+    const { result: load, change } = await onDatabase(server, (database) => {
+      const countOpen = () => countOpenVideos(database)
+      return withPocketMoney(database, house, () => changingPrices({ ...changing, countOpen }, run))
+    })
+    await writeFile(file('change.json'), JSON.stringify(change))
     await onDatabase(server, (database) => untilNoVideos(database))
     report(`${options.calls} calls in ${load.seconds.toFixed(0)} s`)
     // A stop that ends well has posted every charge; a new start folds in what the old processes had.
     const exitCode = await server.stop()
     if (exitCode !== 0) throw new Error(`the server ended with ${exitCode}: ${server.errors()}`)
     await upstream.finish()
-    server = await startServer({ settings, dataDir: server.dataDir })
+    server = await startServer({ settings, dataDir })
     const granted = house.granted
     await onDatabase(server, async (database) => {
       report(`${await exportCharges(database, file('charges.jsonl'))} charges`)
@@ -231,6 +235,8 @@ interface WireUpstream {
   /** Ends in /v1. */
   readonly url: string
   readonly process: ChildProcess
+  /** While held, no video is done. */
+  hold(isHeld: boolean): Promise<void>
   /** Resolves when all that it sent is in its file. */
   finish(): Promise<void>
 }
@@ -244,6 +250,9 @@ async function startUpstream(seed: number, path: string, clips: string): Promise
   return {
     url,
     process: child,
+    async hold(isHeld) {
+      await fetch(`${url}/${isHeld ? 'hold' : 'release'}`, { method: 'POST' })
+    },
     async finish() {
       await fetch(`${url}/finish`, { method: 'POST' })
     },

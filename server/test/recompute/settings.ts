@@ -2,6 +2,7 @@
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { CONTEXT_TOKENS, hasEconomy, hasSpare, MAX_OUTPUT_TOKENS, MODELS } from './plan.ts'
+import { secondsMostOf, secondsPresetOf, VIDEO_MODELS } from './planVideo.ts'
 import {
   EMBEDDING_MODELS,
   IMAGE_MODELS,
@@ -13,8 +14,6 @@ import {
   takesSize,
 } from './planWhole.ts'
 
-import { secondsMostOf, secondsPresetOf, VIDEO_MODELS } from './planVideo.ts'
-
 const MINUTE_MS = 60_000
 const MINUTES_A_DAY = 1_440
 
@@ -24,8 +23,12 @@ interface Window {
   readonly end: string
 }
 
-/** JSON, which is YAML too and can be read without a library for that. `edgeMs` is a full minute within the run. */
-export function settingsText(seed: number, edgeMs: number, upstreamUrl: string): string {
+/**
+ * JSON, which is YAML too and can be read without a library for that. `edgeMs` is a full minute within the run. The later
+ * settings of a run have other prices for videos.
+ */
+export function settingsText(seed: number, edgeMs: number, upstreamUrl: string, isLater: boolean): string {
+  const videoRandom = seeded(Math.imul(seed, 49_979_687) + (isLater ? 1 : 0))
   const random = seeded(seed)
   const edgeMinute = Math.floor(edgeMs / MINUTE_MS) % MINUTES_A_DAY
   const models = [
@@ -45,7 +48,7 @@ export function settingsText(seed: number, edgeMs: number, upstreamUrl: string):
       parameters: imageParameters(model),
     })),
     ...Array.from({ length: VIDEO_MODELS }, (_, model) => ({
-      ...modelOf('v', model, () => videoPriceOf(random, model)),
+      ...modelOf('v', model, () => videoPriceOf(videoRandom, model)),
       modality: 'video',
       parameters: [
         { name: 'seconds', type: 'int', min: 1, max: secondsMostOf(model), default: secondsPresetOf(model) },

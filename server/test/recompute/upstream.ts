@@ -1,7 +1,8 @@
 /**
  * The upstream of the random load, a process of its own: `bun upstream.ts SEED FILE CLIPS` prints its port, answers each call
  * as its plan says, and writes one line of JSON an attempt: what it has handed to the connection, and which usage was on
- * the wire. POST /finish writes what is still open and answers when all is in the file.
+ * the wire. POST /finish writes what is still open and answers when all is in the file; between POST /hold and /release no
+ * video is done.
  */
 
 import type { Socket } from 'bun'
@@ -163,6 +164,11 @@ class Connection {
     if (this.#path.endsWith('/finish')) {
       for (const sent of open) end(sent, 'cancelled')
       await writer.flush()
+      this.#write(`HTTP/1.1 200 OK\r\n${JSON_HEAD}`)
+      return
+    }
+    if (this.#path.endsWith('/hold') || this.#path.endsWith('/release')) {
+      videos.isHeld = this.#path.endsWith('/hold')
       this.#write(`HTTP/1.1 200 OK\r\n${JSON_HEAD}`)
       return
     }
