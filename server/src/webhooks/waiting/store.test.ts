@@ -42,7 +42,7 @@ test('what waits is told by lane, and since when', async () => {
   expect(fast?.[1]).toBeGreaterThan(20)
   await house.database.query('update webhook_turns set is_slow = true where endpoint_id = $1::uuid', [id])
   expect(await countSlowEndpoints(house.database)).toBe(1)
-  expect(await waiting()).toMatchObject({ fast: [1, fast?.[1] ?? 0], slow: [1, expect.any(Number)] })
+  expect(await waiting()).toMatchObject({ fast: [1, expect.any(Number)], slow: [1, expect.any(Number)] })
   receiver.stop()
 })
 
