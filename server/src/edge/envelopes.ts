@@ -11,6 +11,14 @@ export function envelopeOf(path: string): Envelope {
   return B_PATHS.test(path) ? 'B' : 'A'
 }
 
+/** Endpoints of envelope B whose wrong fields are 400 `invalid_request` (E5). */
+const PLAIN_PATHS = /^\/v1\/(models|embeddings|inference)(\/|$)/
+
+/** What a path's endpoint calls what is missing, of the wrong type or out of range (E5). */
+export function invalidCodeOf(path: string): 'invalid_request' | 'validation_failed' {
+  return PLAIN_PATHS.test(path) ? 'invalid_request' : 'validation_failed'
+}
+
 /** The code as the envelope spells it: for two conditions A and B have their own words (E3). */
 function codeIn(envelope: Envelope, refused: Refusal): ErrorCode {
   if (envelope === 'A' && refused.code === 'rate_limit_exceeded') return 'rate_limited'

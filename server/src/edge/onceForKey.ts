@@ -4,7 +4,7 @@ import { KEY_LIMIT, type KeptAnswer } from '../idempotency/answer.ts'
 import type { Attempt, Attempts } from '../idempotency/attempts.ts'
 import { type Refusal, refusal } from '../kernel/errors.ts'
 import type { Result } from '../kernel/result.ts'
-import { envelopeOf } from './envelopes.ts'
+import { invalidCodeOf } from './envelopes.ts'
 import type { Answer, Call, Handle, Requirements } from './pipeline.ts'
 import { splitUrl } from './router.ts'
 
@@ -109,11 +109,6 @@ function replay({ status, contentType, operationId, body }: KeptAnswer): Respons
 const MISSING = 'This request needs the header Idempotency-Key, so that it can be sent again safely; send a new UUID.'
 const WRONG_LENGTH = `The header Idempotency-Key must have 1 to ${KEY_LIMIT} characters; a UUID is a good one.`
 
-/** Endpoints of envelope B whose wrong fields are 400 `invalid_request` (E5). */
-const PLAIN_PATHS = /^\/v1\/(models|embeddings|inference)(\/|$)/
-
 function refuseKey({ request }: Call, message: string): Refusal {
-  const { path } = splitUrl(request.url)
-  const isPlain = envelopeOf(path) === 'B' && PLAIN_PATHS.test(path)
-  return refusal(isPlain ? 'invalid_request' : 'validation_failed', message)
+  return refusal(invalidCodeOf(splitUrl(request.url).path), message)
 }

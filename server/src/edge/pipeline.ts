@@ -12,13 +12,14 @@ import type { ClientAddress } from '../keys/address.ts'
 import type { Authenticate, AuthenticatedKey } from '../keys/authenticate.ts'
 import { allows, type Permission } from '../keys/scopes.ts'
 import { parseJson, readBody, refuseAnnouncedLength } from './body.ts'
-import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
+import { type Envelope, envelopeOf, invalidCodeOf, refusalResponse } from './envelopes.ts'
 import { isForm, parseForm } from './form.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { RateLimit } from './limits/bucket.ts'
 import type { RateLimiter, RateVerdict } from './limits/rateLimit.ts'
 import { refuseRate, tellRate } from './limits/wire.ts'
 import { requestIdOf } from './requestId.ts'
+import { splitUrl } from './router.ts'
 import type { Turns } from './turns.ts'
 
 /** What the HTTP server knows about a request beyond the request itself. */
@@ -29,8 +30,9 @@ export interface Connection {
   setIdleTimeout(seconds: number): void
 }
 
-/** What a request's URL asks for, nothing of it decoded. */
+/** What a request's URL asks for, nothing of its parameters decoded. */
 export interface RequestTarget {
+  /** Of the route, such as `/v1/videos/{id}`. */
   readonly path: string
   readonly query: string
   readonly parameters: readonly string[]
@@ -213,19 +215,20 @@ async function prepare(
     const parsed = parsing instanceof Promise ? await parsing : parsing
     if (!parsed.ok) return inEnvelope(parsed.refusal, envelope)
     body = parsed.value
-    if (headers.has('Idempotency-Key'))
-      fingerprint = fingerprintFor(request, target, form?.ok ? form.value : bytes.value)
-  } else if (headers.has('Idempotency-Key')) fingerprint = fingerprintFor(request, target, NO_BYTES)
+    if (headers.has('Idempotency-Key')) fingerprint = fingerprintFor(request, form?.ok ? form.value : bytes.value)
+  } else if (headers.has('Idempotency-Key')) fingerprint = fingerprintFor(request, NO_BYTES)
   if (needs.isStream) connection.setIdleTimeout(0)
   const query = target.query === '' ? NO_QUERY : new URLSearchParams(target.query)
-  const unknown = refuseUnknownQuery(query, needs.query ?? [], envelope)
-  return unknown ?? { key, body, query, fingerprint }
+  const refusedQuery = refuseQuery(query, needs.query ?? [], target.path)
+  return refusedQuery ?? { key, body, query, fingerprint }
 }
 
 const NO_BYTES = new Uint8Array()
 
-const fingerprintFor = ({ method }: Request, { path, query }: RequestTarget, body: Fingerprinted['body']) =>
-  fingerprintOf({ method, path, query, body })
+/** Over the path as it was sent: that of the route is the same for every id in it. */
+function fingerprintFor({ method, url }: Request, body: Fingerprinted['body']): Uint8Array {
+  return fingerprintOf({ method, ...splitUrl(url), body })
+}
 
 function refuseScope(key: AuthenticatedKey, needs: Requirements): Refusal | null {
   if (needs.permission !== 'any' && !allows(key.scopes, needs.permission)) {
@@ -245,13 +248,20 @@ function inEnvelope(refused: Refusal, envelope: Envelope): Refusal {
 
 const NO_QUERY = new URLSearchParams()
 
-function refuseUnknownQuery(query: URLSearchParams, known: readonly string[], envelope: Envelope): Refusal | null {
+/** What the route does not know (E8), and what would be read in one way here and in another elsewhere. */
+function refuseQuery(query: URLSearchParams, known: readonly string[], path: string): Refusal | null {
   for (const name of query.keys()) {
-    if (known.includes(name)) continue
     const param = name.slice(0, 64)
-    const allowed = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`
-    const message = `The query parameter '${param}' is not known here: ${allowed}.`
-    return refusal(envelope === 'A' ? 'validation_failed' : 'unsupported_parameter', message, { param })
+    if (!known.includes(name)) {
+      const allowed = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`
+      const message = `The query parameter '${param}' is not known here: ${allowed}.`
+      return refusal(envelopeOf(path) === 'A' ? 'validation_failed' : 'unsupported_parameter', message, { param })
+    }
+    if (query.getAll(name).length > 1) {
+      return refusal(invalidCodeOf(path), `The query parameter '${param}' is given more than once; give it once.`, {
+        param,
+      })
+    }
   }
   return null
 }

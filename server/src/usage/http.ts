@@ -66,7 +66,7 @@ export const usagePage = z
 /** GET /usage. */
 export function showUsage(dependencies: { readonly database: Queryable; readonly clock: Clock }): Handle {
   return async (call) => {
-    const read = readQuery(call.query)
+    const read = validate(usageQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!read.ok) return read.refusal
     const query = read.value
     const asked =
@@ -87,13 +87,6 @@ export function showUsage(dependencies: { readonly database: Queryable; readonly
     }
     return new Response(JSON.stringify(body), { headers: { 'Content-Type': 'application/json' } })
   }
-}
-
-function readQuery(query: URLSearchParams): Result<UsageQuery> {
-  for (const name of query.keys()) {
-    if (query.getAll(name).length > 1) return refused(invalid(name, 'is given twice; give it once'))
-  }
-  return validate(usageQuery, Object.fromEntries(query), 'validation_failed')
 }
 
 function toQuestion(query: UsageQuery, nowMs: number): Result<UsageQuestion> {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type Refusal, refusal } from '../kernel/errors.ts'
+import { refusal } from '../kernel/errors.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
 import { type Place, placeFromWire } from './place.ts'
 
@@ -32,16 +32,6 @@ export function pageOf(query: { limit?: number | undefined; cursor?: string | un
   return ok({ limit: query.limit ?? LIMIT_DEFAULT, after })
 }
 
-/** A query as an object; a parameter that is given twice is refused. */
-export function onceEach(query: URLSearchParams): Result<Record<string, string>> {
-  const twice = [...query.keys()].find((name) => query.getAll(name).length > 1)
-  return twice === undefined ? ok(Object.fromEntries(query)) : refused(givenTwice(twice))
-}
-
 const BAD_CURSOR = refusal('validation_failed', "'cursor' is none that this server made; take next_cursor as it is.", {
   param: 'cursor',
 })
-
-function givenTwice(param: string): Refusal {
-  return refusal('validation_failed', `'${param}' is given twice; give it once.`, { param })
-}

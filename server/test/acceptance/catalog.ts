@@ -48,6 +48,13 @@ models:
     pricing: { per_video_second_cents: 1 }
     parameters: [{ name: seconds, type: int, min: 1, max: 10, default: 4 }]
     targets: [{ upstream: sandbox, model: sandbox }]
+  - id: svc/sized-film
+    modality: video
+    pricing: { per_video_second_cents: 1 }
+    parameters:
+      - { name: seconds, type: int, min: 2, max: 10, default: 4 }
+      - { name: size, type: enum, enum: ["64x64"], default: "64x64" }
+    targets: [{ upstream: sandbox, model: sandbox }]
 plans:
   - { key: small, name: Small, input_tokens_monthly: 100, output_tokens_monthly: 100, weekly_tokens: 150 }
   - key: large

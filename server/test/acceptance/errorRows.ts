@@ -1,19 +1,11 @@
 /**
  * The rows of the two error tables of the interface's section 7, and those of them that nothing served now can produce.
- * Keys are named as `errorTables.test.ts` makes them.
  */
 
-import type { Question } from './ask.ts'
 import { chat, directed, picture, words } from './catalog.ts'
-import type { Expected } from './refusals.ts'
-
-const UNKNOWN_KEY = `svc_live_${'a'.repeat(24)}`
-/** Of an expired video of the key `good`, and of nothing else. */
-export const UUID = '01900000-0000-7000-8000-000000000000'
-
-export interface Row extends Omit<Question, 'key'>, Expected {
-  readonly key?: string
-}
+import { type Make, ofPaid, type Row, UNKNOWN_KEY, UUID } from './rows.ts'
+import { ofVideos } from './videoRows.ts'
+import { ofWebhooks } from './webhookRows.ts'
 
 export const balance = '/billing/balance'
 const limit = '/billing/spending-limit'
@@ -55,7 +47,9 @@ export const envelopeA: [string, Row][] = [
     'a wrong method',
     { path: balance, method: 'POST', key: 'good', status: 405, code: 'method_not_allowed', allow: 'GET, HEAD' },
   ],
+  ...ofWebhooks(),
 ]
+
 export const path = '/chat/completions'
 const good = { path, key: 'good' }
 const ofChat: [string, Row][] = [
@@ -102,8 +96,6 @@ const ofChat: [string, Row][] = [
   ['model', { ...good, body: chat({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
   ['a model in the path', { path: '/models/svc/x', key: 'good', status: 404, code: 'model_not_found' }],
   ['a path that nothing is at', { path: '/chat/x', key: 'good', status: 404, code: 'not_found' }],
-  ['a video that is none', { path: '/videos/v1', key: 'good', status: 404, code: 'not_found' }],
-  ['a video whose time is over', { path: `/videos/${UUID}/content`, key: 'good', status: 410, code: 'expired' }],
   ['a wrong method', { ...good, method: 'GET', status: 405, code: 'method_not_allowed', allow: 'POST' }],
   ['a large body', { ...good, body: ' '.repeat(65_537), status: 413, code: 'request_too_large', says: /65536 bytes/ }],
   ['a field', { ...good, body: chat({ messages: 1 }), status: 422, code: 'validation_failed', param: 'messages' }],
@@ -190,55 +182,25 @@ const ofChat: [string, Row][] = [
 ]
 const MANY = new Array(100).fill('word '.repeat(100))
 
-/** What every paid endpoint can refuse with, of those that answer in one piece. */
-function ofPaid(
-  path: string,
-  make: (more?: Readonly<Record<string, unknown>>) => unknown,
-  text: string,
-  dear: Readonly<Record<string, unknown>>,
-): [string, Row][] {
-  const asked = { path, key: 'good' }
-  const failing = (failure: string) => ({ ...asked, body: make({ [text]: `[[sandbox fail=${failure}]]` }) })
+/** And one that answers in one piece. `text`: the field of the prompt; `dear`: what costs more than a cent. */
+function ofWhole(path: string, make: Make, text: string, dear: Readonly<Record<string, unknown>>): [string, Row][] {
+  const failing = (failure: string) => ({ path, key: 'good', body: make({ [text]: `[[sandbox fail=${failure}]]` }) })
   const rows: [string, Row][] = [
-    ['malformed JSON', { ...asked, body: '{', status: 400, code: 'invalid_request' }],
-    ['tools', { ...asked, body: make({ tools: [] }), status: 400, code: 'unsupported_parameter', param: 'tools' }],
     ['what the upstream refuses', { ...failing('rejected'), status: 400, code: 'invalid_request' }],
-    ['no key', { path, body: make(), status: 401, code: 'unauthenticated' }],
-    ['an unknown key', { path, key: UNKNOWN_KEY, body: make(), status: 401, code: 'invalid_api_key' }],
-    ['no balance', { path, key: 'poor', body: make(), status: 402, code: 'insufficient_balance' }],
     ['a cap', { path, key: 'capped', body: make(dear), status: 402, code: 'quota_exceeded', says: /daily spending/ }],
-    ['scope', { path, key: 'reader', body: make(), status: 403, code: 'insufficient_scope', says: /'serverless' at/ }],
-    ['no model', { ...asked, body: make({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
-    [
-      'a chat model',
-      { ...asked, body: make({ model: 'svc/demo' }), status: 404, code: 'model_not_found', param: 'model' },
-    ],
-    ['a wrong method', { ...asked, method: 'GET', status: 405, code: 'method_not_allowed', allow: 'POST' }],
-    ['a large body', { ...asked, body: ' '.repeat(65_537), status: 413, code: 'request_too_large' }],
-    [
-      'unknown keys without end',
-      {
-        path,
-        key: UNKNOWN_KEY,
-        body: make(),
-        address: '192.0.2.60',
-        status: 429,
-        code: 'rate_limit_exceeded',
-        retryAfter: 60,
-      },
-    ],
     ['a faulty upstream', { ...failing('faulty'), status: 502, code: 'upstream_error' }],
     ['no upstream', { ...failing('unavailable'), status: 503, code: 'upstream_unavailable', retryAfter: 1 }],
     ['a late upstream', { ...failing('timeout'), status: 504, code: 'upstream_timeout' }],
   ]
-  return rows.map(([name, row]) => [`${name}, ${path}`, row])
+  return [...ofPaid(path, make, 'POST'), ...rows.map(([name, row]): [string, Row] => [`${name}, ${path}`, row])]
 }
 
 /** Models, chat, embeddings, images, preflight, videos. */
 export const envelopeB: [string, Row][] = [
   ...ofChat,
-  ...ofPaid('/embeddings', words, 'input', { input: MANY }),
-  ...ofPaid('/images/generations', picture, 'prompt', { n: 2 }),
+  ...ofWhole('/embeddings', words, 'input', { input: MANY }),
+  ...ofWhole('/images/generations', picture, 'prompt', { n: 2 }),
+  ...ofVideos(),
 ]
 
 /** The interface's tables, row by row. Of envelope B, which prints few codes, the others are A's words (E3). */
@@ -275,6 +237,8 @@ export const TABLES: Readonly<Record<'A' | 'B', Readonly<Record<number, readonly
 
 /** Rows that take more than one request: each has a test of its own in `errorTables.test.ts`. */
 export const BY_THEMSELVES: readonly string[] = [
+  'A 409 idempotency_conflict',
+  'A 422 idempotency_mismatch',
   'A 500 internal_error',
   'B 409 idempotency_conflict',
   'B 422 idempotency_mismatch',
@@ -284,8 +248,6 @@ export const BY_THEMSELVES: readonly string[] = [
 
 /** Rows whose conditions nothing that is served now has, and what brings them. */
 export const LATER: readonly (readonly [string, string])[] = [
-  ['A 409 idempotency_conflict', 'the first POST, PATCH or DELETE of envelope A; until then edge/onceForKey.test.ts'],
-  ['A 422 idempotency_mismatch', 'the first POST, PATCH or DELETE of envelope A; until then edge/onceForKey.test.ts'],
   ['A 404 model_not_found', 'a path of envelope A that names a model'],
   ['A 402 insufficient_balance', 'a path of envelope A that is paid'],
   ['A 402 quota_exceeded', 'a path of envelope A that is paid'],

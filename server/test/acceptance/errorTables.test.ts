@@ -5,10 +5,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
-import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
-import { BY_THEMSELVES, balance, envelopeA, envelopeB, LATER, path, type Row, TABLES, UUID } from './errorRows.ts'
+import { chat, directed, film, picture, SETTINGS, words } from './catalog.ts'
+import { BY_THEMSELVES, balance, envelopeA, envelopeB, LATER, path, TABLES } from './errorRows.ts'
 import { useUpPlan } from './plans.ts'
 import { expectErrorEvent, expectRefusal } from './refusals.ts'
+import { type Row, UUID } from './rows.ts'
+import { HOOK, HOOKS } from './webhookRows.ts'
 
 let gateway: AskedGateway
 const keys: Record<string, string> = {}
@@ -108,10 +110,13 @@ describe('envelope B', () => {
       [path, chat()],
       ['/embeddings', words()],
       ['/images/generations', picture()],
+      ['/videos', film()],
     ] as const) {
       expectRefusal(await gateway.ask({ path: endpoint, key: customer, body }), 'B', expected)
     }
-    expect((await gateway.ask({ path: '/models', key: customer })).status).toBe(200)
+    for (const free of ['/models', '/videos', HOOKS]) {
+      expect((await gateway.ask({ path: free, key: customer })).status).toBe(200)
+    }
     expect((await gateway.ask({ path, key: keys['good'], body: chat() })).status).toBe(200)
     for (const leave of leaving) await leave()
     // The places are given back once what was generated is charged.
@@ -134,13 +139,26 @@ describe('a fault of our own', () => {
       [path, chat()],
       ['/embeddings', words()],
       ['/images/generations', picture()],
+      ['/videos', film()],
     ] as const) {
       const headers = { 'Idempotency-Key': endpoint }
       const inB = await broken.ask({ path: endpoint, key: customer, body, headers })
       expectRefusal(inB, 'B', { status: 500, code: 'internal_error' })
       expect(broken.logs.join('')).toContain(inB.headers.get('X-Request-Id') ?? '?')
     }
+    const headers = { 'Idempotency-Key': HOOKS }
+    const unmade = await broken.ask({ path: HOOKS, key: customer, body: HOOK, headers })
+    expectRefusal(unmade, 'A', { status: 500, code: 'internal_error' })
     await broken.database.query('alter table gone rename to idempotent_attempts')
+    for (const [endpoint, body] of [
+      ['/videos', film()],
+      [HOOKS, HOOK],
+    ] as const) {
+      // The key was freed, and nothing was made.
+      expect((await broken.ask({ path: endpoint, key: customer })).json).toMatchObject({ data: [] })
+      const again = await broken.ask({ path: endpoint, key: customer, body, headers: { 'Idempotency-Key': endpoint } })
+      expect([again.status, again.headers.get('Idempotency-Replayed')]).toEqual([endpoint === HOOKS ? 201 : 202, null])
+    }
     await broken.close()
   })
 
@@ -156,6 +174,12 @@ describe('a fault of our own', () => {
     expectRefusal(await cut.ask({ path: balance, key: fresh }), 'A', inA)
     expectRefusal(await cut.ask({ path: '/models', key: fresh }), 'B', inB)
     expectRefusal(await cut.ask({ path, key: fresh, body: chat() }), 'B', inB)
+    for (const key of [known, fresh]) {
+      expectRefusal(await cut.ask({ path: '/videos', key, body: film() }), 'B', inB)
+      expectRefusal(await cut.ask({ path: `/videos/${UUID}/content`, key }), 'B', inB)
+      expectRefusal(await cut.ask({ path: HOOKS, key }), 'A', inA)
+      expectRefusal(await cut.ask({ path: '/manage/v1/deliveries', key }), 'A', inA)
+    }
     expect((await cut.ask({ path: '/health' })).json).toEqual({ status: 'ok' })
     await cut.close()
   })

@@ -11,7 +11,7 @@ import { toTimestamp } from '../../kernel/time.ts'
 import { jsonAnswer, keptJson } from '../answer.ts'
 import { EVENT_TYPES } from '../event.ts'
 import { vetUrl } from '../guard.ts'
-import { onceEach, PAGE_SHAPE, pageOf } from '../page.ts'
+import { PAGE_SHAPE, pageOf } from '../page.ts'
 import { placeToWire } from '../place.ts'
 import { type CreateDependencies, createEndpoint } from './create.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -62,9 +62,7 @@ export const endpointsQuery = z.object(PAGE_SHAPE)
 /** GET /webhook-endpoints. */
 export function showEndpoints(database: Queryable): Handle {
   return async (call) => {
-    const once = onceEach(call.query)
-    if (!once.ok) return once.refusal
-    const query = validate(endpointsQuery, once.value, 'validation_failed')
+    const query = validate(endpointsQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
     const page = pageOf(query.value)
     if (!page.ok) return page.refusal

@@ -3,12 +3,12 @@ import type { Attempt, Prepare } from '../../edge/onceForKey.ts'
 import type { Handle } from '../../edge/pipeline.ts'
 import { validate } from '../../edge/validate.ts'
 import type { Database } from '../../io/postgres/database.ts'
-import { ok, refused } from '../../kernel/result.ts'
+import { ok } from '../../kernel/result.ts'
 import { type Clock, toTimestamp } from '../../kernel/time.ts'
 import { jsonAnswer, keptJson } from '../answer.ts'
 import { DELIVERY_STATES, type Delivery, type LoggedAttempt } from '../deliveries/delivery.ts'
 import { EVENT_TYPES } from '../event.ts'
-import { onceEach, PAGE_SHAPE, pageOf } from '../page.ts'
+import { PAGE_SHAPE, pageOf } from '../page.ts'
 import { placeToWire } from '../place.ts'
 import { listDeliveries } from './list.ts'
 import { redeliver } from './redeliver.ts'
@@ -69,9 +69,7 @@ export const testQuery = z.object({
 /** GET /manage/v1/deliveries. */
 export function showDeliveries(database: Database): Handle {
   return async (call) => {
-    const once = onceEach(call.query)
-    if (!once.ok) return once.refusal
-    const query = validate(deliveriesQuery, once.value, 'validation_failed')
+    const query = validate(deliveriesQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
     const page = pageOf(query.value)
     if (!page.ok) return page.refusal
@@ -99,9 +97,7 @@ export function postRedelivery(dependencies: { readonly database: Database; read
 /** POST /manage/v1/webhook-endpoints/{id}/test. */
 export function postTest(dependencies: TestDependencies): Prepare {
   return (call) => {
-    const once = onceEach(call.query)
-    if (!once.ok) return refused(once.refusal)
-    const query = validate(testQuery, once.value, 'validation_failed')
+    const query = validate(testQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query
     return ok(async (kept) => {
       const [endpointId = ''] = call.parameters
