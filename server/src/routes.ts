@@ -7,7 +7,8 @@ import { ModelListSchema, ModelSchema, ModelsQuerySchema } from './catalog/schem
 import type { CompatSettings } from './catalog/settings.ts'
 import type { ChatDependencies } from './chat/dependencies.ts'
 import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatRequestSchema } from './chat/http.ts'
-import { type DescribedRoute, errorSchema } from './edge/describe.ts'
+import { costHeader } from './edge/cost.ts'
+import { type DescribedHeaders, type DescribedRoute, errorSchema, etagHeaders } from './edge/describe.ts'
 import type { Requirements } from './edge/pipeline.ts'
 import type { Route } from './edge/route.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
@@ -35,6 +36,22 @@ export interface RouteDependencies extends VideoRouteDependencies, BillingRouteD
 
 const READ = { permission: 'serverless:read' } as const
 
+/** Of streamed answers alone. */
+const streamHeaders: DescribedHeaders = {
+  'Cache-Control': { description: 'Of a stream: that nobody keeps it.', schema: { type: 'string' } },
+  'X-Accel-Buffering': { description: 'Of a stream: that proxies pass it on as it comes.', schema: { type: 'string' } },
+}
+
+/** Where the plan's quota is used up. */
+const ofPlan: Readonly<Record<number, DescribedHeaders>> = {
+  429: {
+    'x-should-retry': {
+      description: 'Present where trying again soon is of no use: the quota of the plan is used up.',
+      schema: { type: 'string', const: 'false' },
+    },
+  },
+}
+
 /** What is served beneath /v1 to whoever has a key. */
 export function servedRoutes(dependencies: RouteDependencies): Route[] {
   const { log, clock, catalog, chat, openRequests, memory, compat, database } = dependencies
@@ -50,8 +67,12 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
         summary: 'List the models',
         requestParams: { query: ModelsQuerySchema },
         responses: {
-          200: { description: 'The live catalog.', content: { 'application/json': ModelListSchema } },
-          304: { description: 'Unchanged since the ETag in If-None-Match.' },
+          200: {
+            description: 'The live catalog.',
+            content: { 'application/json': ModelListSchema },
+            headers: etagHeaders,
+          },
+          304: { description: 'Unchanged since the ETag in If-None-Match.', headers: etagHeaders },
         },
       },
     },
@@ -69,8 +90,8 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
         description: 'The id may be an alias, may hold slashes, encoded or not, and may end in `:economy`.',
         requestParams: { path: z.object({ id: z.string().min(1) }) },
         responses: {
-          200: { description: 'The model.', content: { 'application/json': ModelSchema } },
-          304: { description: 'Unchanged since the ETag in If-None-Match.' },
+          200: { description: 'The model.', content: { 'application/json': ModelSchema }, headers: etagHeaders },
+          304: { description: 'Unchanged since the ETag in If-None-Match.', headers: etagHeaders },
         },
         refusals: [404],
       },
@@ -94,9 +115,11 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
               'application/json': chatCompletionResponse,
               'text/event-stream': z.union([chatCompletionChunk, errorSchema]),
             },
+            headers: { ...costHeader, ...streamHeaders },
           },
         },
         refusals: [402, 404, 502, 504],
+        refusalHeaders: ofPlan,
       },
     },
     {
@@ -109,8 +132,15 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
         summary: 'Turn texts into vectors',
         description: 'Charged by input tokens, rounded up to the next whole cent a request.',
         requestBody: embeddingsRequestSchema(compat),
-        responses: { 200: { description: 'The vectors.', content: { 'application/json': embeddingsResponse } } },
+        responses: {
+          200: {
+            description: 'The vectors.',
+            content: { 'application/json': embeddingsResponse },
+            headers: costHeader,
+          },
+        },
         refusals: [402, 404, 502, 504],
+        refusalHeaders: ofPlan,
       },
     },
     {
@@ -123,8 +153,11 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
         summary: 'Make images',
         description: 'Charged by image or by megapixel. Nothing is charged for what was not delivered.',
         requestBody: imagesGenerationsRequest,
-        responses: { 200: { description: 'The images.', content: { 'application/json': imagesResponse } } },
+        responses: {
+          200: { description: 'The images.', content: { 'application/json': imagesResponse }, headers: costHeader },
+        },
         refusals: [402, 404, 502, 504],
+        refusalHeaders: ofPlan,
       },
     },
     ...videoRoutes(dependencies),

@@ -1,6 +1,7 @@
 /** The routes of videos. Part of `routes.ts`. */
 
 import { z } from 'zod'
+import { type DescribedHeaders, etagHeaders } from './edge/describe.ts'
 import type { OpenRequests } from './edge/openRequests.ts'
 import type { Route } from './edge/route.ts'
 import { showContent } from './videos/content/http.ts'
@@ -22,10 +23,36 @@ export interface VideoRouteDependencies {
 
 const READ = { permission: 'serverless:read' } as const
 
+const outlookHeaders: DescribedHeaders = {
+  [POSITION_HEADER]: {
+    description: 'Of a job that waits: its place among those of your organization for the model; 1000: that or more.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  [ESTIMATE_HEADER]: {
+    description: 'Of a job that is not over: `<soonest>-<latest>`, seconds within which it is likely to be complete.',
+    schema: { type: 'string', pattern: '^\\d+-\\d+$' },
+  },
+}
+
+const fileHeaders: DescribedHeaders = {
+  ...etagHeaders,
+  'Last-Modified': { description: 'When it was completed.', required: true, schema: { type: 'string' } },
+  'Accept-Ranges': {
+    description: 'That parts of it may be asked for.',
+    required: true,
+    schema: { type: 'string', const: 'bytes' },
+  },
+}
+
+const rangeHeader: DescribedHeaders = {
+  'Content-Range': { description: 'Which bytes, of how many.', required: true, schema: { type: 'string' } },
+}
+
 /** Beneath /v1. */
 export function videoRoutes({ videos, openRequests }: VideoRouteDependencies): Route[] {
   const write = { permission: 'serverless:write' } as const
   const job = { 'application/json': videoJob }
+  const file = { 'video/mp4': z.string().meta({ format: 'binary' }) }
   const path = z.object({ id: z.string() })
   return [
     {
@@ -71,7 +98,7 @@ export function videoRoutes({ videos, openRequests }: VideoRouteDependencies): R
           `that or more). Until it is over, \`${ESTIMATE_HEADER}\` is a range such as \`40-95\` within which it is likely ` +
           'to be complete, where jobs of the model have been completed before.',
         requestParams: { path },
-        responses: { 200: { description: 'The job.', content: job } },
+        responses: { 200: { description: 'The job.', content: job, headers: outlookHeaders } },
         refusals: [404],
       },
     },
@@ -86,14 +113,12 @@ export function videoRoutes({ videos, openRequests }: VideoRouteDependencies): R
         description: 'For 24 hours after completion. Takes `Range`, `If-Range` and `If-None-Match`.',
         requestParams: { path, query: z.object({ variant: z.enum(['video']).optional() }) },
         responses: {
-          200: { description: 'The file.', content: { 'video/mp4': z.string().meta({ format: 'binary' }) } },
-          206: {
-            description: 'The part in the Range.',
-            content: { 'video/mp4': z.string().meta({ format: 'binary' }) },
-          },
-          304: { description: 'Unchanged since the ETag in If-None-Match.' },
+          200: { description: 'The file.', content: file, headers: fileHeaders },
+          206: { description: 'The part in the Range.', content: file, headers: { ...fileHeaders, ...rangeHeader } },
+          304: { description: 'Unchanged since the ETag in If-None-Match.', headers: fileHeaders },
         },
-        refusals: [404, 410, 416],
+        refusals: [404, 410, 416, 422],
+        refusalHeaders: { 416: { ...fileHeaders, ...rangeHeader } },
       },
     },
     {

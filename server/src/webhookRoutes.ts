@@ -1,6 +1,7 @@
 /** The routes of webhooks: those of the interface, and the first ones of the management interface. Part of `routes.ts`. */
 
 import { z } from 'zod'
+import { cacheHeader, type DescribedHeaders } from './edge/describe.ts'
 import type { Route } from './edge/route.ts'
 import type { Transaction } from './io/postgres/database.ts'
 import type { Networks } from './kernel/networks.ts'
@@ -16,7 +17,7 @@ import {
 } from './webhooks/endpoints/http.ts'
 import { findEndpoint } from './webhooks/endpoints/store.ts'
 import type { Follower } from './webhooks/events/follow.ts'
-import { lastEventId, showEvents, webhookEvent } from './webhooks/events/http.ts'
+import { lastEventId, STREAM_START, showEvents, webhookEvent } from './webhooks/events/http.ts'
 import {
   DELIVERIES_PARAMETERS,
   deliveriesQuery,
@@ -40,6 +41,15 @@ const READ = { permission: 'webhooks:read' } as const
 const WRITE = { permission: 'webhooks:write' } as const
 
 const id = z.object({ id: z.string().meta({ format: 'uuid' }) })
+
+const streamHeaders: DescribedHeaders = {
+  ...cacheHeader,
+  [STREAM_START]: {
+    description: 'To be sent as Last-Event-ID by who comes back before having seen an event.',
+    required: true,
+    schema: { type: 'string' },
+  },
+}
 
 /** Beneath /v1. */
 export function webhookRoutes(dependencies: WebhookRouteDependencies): Route[] {
@@ -130,7 +140,9 @@ export function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
           '`Last-Event-ID`, as clients send it when they connect again, it goes on behind that event; else it begins now. The header `Svc-Stream-Start` says where: a client that comes ' +
           'back before it has seen an event sends that.',
         requestParams: { header: lastEventId },
-        responses: { 200: { description: 'The stream.', content: { 'text/event-stream': webhookEvent } } },
+        responses: {
+          200: { description: 'The stream.', content: { 'text/event-stream': webhookEvent }, headers: streamHeaders },
+        },
         refusals: [422],
       },
     },

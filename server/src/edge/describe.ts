@@ -10,6 +10,23 @@ import { BRAND } from '../kernel/brand.ts'
 import { ERROR_CATALOGUE } from '../kernel/errors.ts'
 import { type Envelope, envelopeOf } from './envelopes.ts'
 
+/** Headers of a response by their names; those that are `required` are on each. */
+export type DescribedHeaders = Readonly<
+  Record<
+    string,
+    {
+      readonly description: string
+      readonly required?: true
+      readonly schema: {
+        readonly type: 'string' | 'integer'
+        readonly const?: string
+        readonly pattern?: string
+        readonly minimum?: number
+      }
+    }
+  >
+>
+
 /** What a route says of itself in `/openapi.json`. */
 export interface Description {
   /** A verb and its object, unique: generated clients name their functions after it. */
@@ -20,10 +37,20 @@ export interface Description {
   readonly requestBody?: z.ZodType
   /** Success responses: status → content type → schema. */
   readonly responses: Readonly<
-    Record<number, { readonly description: string; readonly content?: Record<string, z.ZodType> }>
+    Record<
+      number,
+      {
+        readonly description: string
+        readonly content?: Record<string, z.ZodType>
+        /** Beyond those that every response has. */
+        readonly headers?: DescribedHeaders
+      }
+    >
   >
   /** Statuses of refusals beyond those that every route of its envelope, or with a body, has. */
   readonly refusals?: readonly number[]
+  /** Headers of refusals beyond those that all of their status have. */
+  readonly refusalHeaders?: Readonly<Record<number, DescribedHeaders>>
 }
 
 /** A route as the description sees it. */
@@ -80,9 +107,9 @@ export const errorSchema = z
 const ALWAYS = [401, 403, 429, 500, 503]
 /** An unknown query parameter (E8). */
 const BAD_QUERY: Readonly<Record<Envelope, number>> = { A: 422, B: 400 }
-const BAD_BODY = [400, 413, 422]
-/** An Idempotency-Key in use, or used for another request. */
-const BAD_KEY = [409, 422]
+const BAD_BODY: Readonly<Record<Envelope, readonly number[]>> = { A: [413, 422], B: [400, 413, 422] }
+/** An announced body that is too large, although it would not be read; an Idempotency-Key in use, or used otherwise. */
+const BAD_DOING = [409, 413, 422]
 
 const STATUS_WORDS: Readonly<Record<number, string>> = {
   400: 'The request is not valid.',
@@ -103,15 +130,19 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
 }
 
 const requestIdHeader = {
-  'X-Request-Id': { description: 'Echoes the request id of the client, or one made here.', schema: { type: 'string' } },
-} as const
+  'X-Request-Id': {
+    description: 'Echoes the request id of the client, or one made here.',
+    required: true,
+    schema: { type: 'string' },
+  },
+} as const satisfies DescribedHeaders
 
 const replayedHeader = {
   'Idempotency-Replayed': {
     description: 'Present when this is the answer of an earlier request with the same Idempotency-Key.',
     schema: { type: 'string', const: 'true' },
   },
-} as const
+} as const satisfies DescribedHeaders
 
 /** Methods that take an Idempotency-Key. */
 const DOING: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
@@ -140,11 +171,25 @@ const rateHeaders = {
     description: 'Seconds until it may send `RateLimit-Limit` at once again. Absent as above.',
     schema: { type: 'integer' },
   },
-} as const
+} as const satisfies DescribedHeaders
 
 const retryAfterHeader = {
   'Retry-After': { description: 'Seconds to wait before the next try.', schema: { type: 'integer', minimum: 1 } },
-} as const
+} as const satisfies DescribedHeaders
+
+export const cacheHeader = {
+  'Cache-Control': {
+    description: 'Who may keep the answer, and for how long.',
+    required: true,
+    schema: { type: 'string' },
+  },
+} as const satisfies DescribedHeaders
+
+/** Of what is 304 to who has it already. */
+export const etagHeaders = {
+  ...cacheHeader,
+  ETag: { description: 'To be sent as If-None-Match.', required: true, schema: { type: 'string' } },
+} as const satisfies DescribedHeaders
 
 function refusalContent(envelope: Envelope) {
   return envelope === 'A'
@@ -155,9 +200,9 @@ function refusalContent(envelope: Envelope) {
 /** In ascending order, each once. 405 is no operation's: a wrong method has none. */
 function refusalsOf(route: DescribedRoute, describe: Description, envelope: Envelope): number[] {
   if (route.isPublic) return []
-  const ofBody = describe.requestBody === undefined ? [] : BAD_BODY
-  const ofKey = DOING.has(route.method) ? BAD_KEY : []
-  const all = new Set([...ALWAYS, BAD_QUERY[envelope], ...ofBody, ...ofKey, ...(describe.refusals ?? [])])
+  const ofBody = describe.requestBody === undefined ? [] : BAD_BODY[envelope]
+  const ofDoing = DOING.has(route.method) ? BAD_DOING : []
+  const all = new Set([...ALWAYS, BAD_QUERY[envelope], ...ofBody, ...ofDoing, ...(describe.refusals ?? [])])
   return [...all].sort((a, b) => a - b)
 }
 
@@ -169,13 +214,14 @@ function bodyContent({ needs }: DescribedRoute, schema: z.ZodType): Record<strin
 
 function operationOf(route: DescribedRoute, describe: Description, envelope: Envelope): ZodOpenApiOperationObject {
   const responses: ZodOpenApiOperationObject['responses'] = {}
-  for (const [status, { description, content }] of Object.entries(describe.responses)) {
+  for (const [status, { description, content, headers }] of Object.entries(describe.responses)) {
     responses[`${Number(status)}` as '200'] = {
       description,
       headers: {
         ...requestIdHeader,
         ...(route.isPublic ? {} : rateHeaders),
         ...(DOING.has(route.method) ? replayedHeader : {}),
+        ...headers,
       },
       ...(content === undefined
         ? {}
@@ -190,6 +236,7 @@ function operationOf(route: DescribedRoute, describe: Description, envelope: Env
         // Who is not known has no limit of their own.
         ...(status === 401 ? {} : rateHeaders),
         ...([409, 429, 503].includes(status) ? retryAfterHeader : {}),
+        ...describe.refusalHeaders?.[status],
       },
       content: refusalContent(envelope),
     }

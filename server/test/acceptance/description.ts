@@ -1,11 +1,25 @@
-/** Holds every answer to what `/openapi.json` says of it: that the status is documented, and that the body fits its schema. */
+/**
+ * Holds every answer to what `/openapi.json` says of it: that the status is documented, that the body fits its schema, and
+ * that its headers are those that are described.
+ */
 
 import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js'
 
+interface DescribedResponse {
+  readonly content?: Readonly<Record<string, unknown>>
+  readonly headers?: Readonly<
+    Record<string, { readonly required?: boolean; readonly schema: { readonly type: string } }>
+  >
+}
+
 interface Operation {
   readonly operationId: string
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, unknown>> }>>
+  readonly parameters?: readonly { readonly name: string; readonly required?: boolean }[]
+  readonly responses: Readonly<Record<string, DescribedResponse>>
 }
+
+/** Headers that every HTTP answer may have: no description names them. */
+const OF_HTTP: ReadonlySet<string> = new Set(['content-type', 'content-length'])
 
 /** An OpenAPI document, as far as the tests look into it. */
 export interface Document {
@@ -55,17 +69,36 @@ export function createDescription(document: Document): Description {
       const name = `${found.method.toUpperCase()} ${found.pattern}`
       const response = found.operation.responses[answer.status]
       if (response === undefined) throw new Error(`${name}: status ${answer.status} is not described: ${answer.text}`)
+      const steps = ['paths', found.pattern, found.method, 'responses', `${answer.status}`]
+      checkHeaders(response, answer, (header, value) => fits([...steps, 'headers', header, 'schema'], value))
       if (response.content === undefined || method === 'HEAD') {
         if (answer.text !== '') throw new Error(`${name}: ${answer.status} has a body: ${answer.text}`)
         return
       }
       const type = answer.headers.get('Content-Type') ?? ''
       if (response.content[type] === undefined) throw new Error(`${name}: ${answer.status} is not described as ${type}`)
-      const steps = ['paths', found.pattern, found.method, 'responses', `${answer.status}`, 'content', type, 'schema']
-      if (type !== 'text/event-stream') return fits(steps, answer.json)
-      for (const event of answer.events) if (event !== '[DONE]') fits(steps, JSON.parse(event))
+      if (type === 'video/mp4') return
+      const body = [...steps, 'content', type, 'schema']
+      if (type !== 'text/event-stream') return fits(body, answer.json)
+      for (const event of answer.events) if (event !== '[DONE]') fits(body, JSON.parse(event))
     },
   }
+}
+
+/** Those that must be there are, each that is there is described, and fits. */
+function checkHeaders(
+  { headers: described = {} }: DescribedResponse,
+  { status, headers }: Answer,
+  check: (header: string, value: unknown) => void,
+): void {
+  for (const [name, { required, schema }] of Object.entries(described)) {
+    const value = headers.get(name)
+    if (value !== null) check(name, schema.type === 'integer' && /^\d+$/.test(value) ? Number(value) : value)
+    else if (required === true) throw new Error(`${status} comes without its header ${name}`)
+  }
+  const names = new Set(Object.keys(described).map((name) => name.toLowerCase()))
+  const others = [...headers.keys()].filter((name) => !OF_HTTP.has(name) && !names.has(name))
+  if (others.length > 0) throw new Error(`${status} has headers that are not described: ${others.join(', ')}`)
 }
 
 function findOperation(document: Document, method: string, path: string) {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { ERROR_CATALOGUE } from '../../src/kernel/errors.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
+import type { Document } from './description.ts'
 
 let gateway: AskedGateway
 beforeAll(async () => {
@@ -97,20 +98,73 @@ describe('each operation', () => {
     ['post /videos', [202, 400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 503]],
     ['get /videos', [200, 400, 401, 403, 422, 429, 500, 503]],
     ['get /videos/{id}', [200, 400, 401, 403, 404, 429, 500, 503]],
-    ['get /videos/{id}/content', [200, 206, 304, 400, 401, 403, 404, 410, 416, 429, 500, 503]],
-    ['post /videos/{id}/cancel', [200, 400, 401, 403, 404, 409, 422, 429, 500, 503]],
+    ['get /videos/{id}/content', [200, 206, 304, 400, 401, 403, 404, 410, 416, 422, 429, 500, 503]],
+    ['post /videos/{id}/cancel', [200, 400, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
     ['get /inference/preflight', [200, 400, 401, 403, 404, 429, 500, 503]],
     ['get /billing/subscription', [200, 401, 403, 422, 429, 500, 503]],
     ['get /webhook-endpoints', [200, 401, 403, 422, 429, 500, 503]],
-    ['post /webhook-endpoints', [201, 400, 401, 403, 409, 413, 422, 429, 500, 503]],
-    ['delete /webhook-endpoints/{id}', [204, 401, 403, 404, 409, 422, 429, 500, 503]],
+    ['post /webhook-endpoints', [201, 401, 403, 409, 413, 422, 429, 500, 503]],
+    ['delete /webhook-endpoints/{id}', [204, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
     ['get /billing/balance', [200, 401, 403, 422, 429, 500, 503]],
   ])('%s has the statuses %j', (name, statuses) => {
+    expect(statusesOf(gateway.description, name)).toEqual(statuses)
+  })
+
+  test.each([
+    ['get /deliveries', [200, 401, 403, 422, 429, 500, 503]],
+    ['post /deliveries/{id}/redeliver', [202, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
+    ['get /events', [200, 401, 403, 422, 429, 500, 503]],
+    ['post /webhook-endpoints/{id}/test', [202, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
+  ])('of the management interface: %s has the statuses %j', (name, statuses) => {
+    expect(statusesOf(gateway.managed, name)).toEqual(statuses)
+  })
+
+  test.each([
+    ['post /videos', 202, ['Idempotency-Replayed']],
+    ['get /videos', 200, []],
+    ['get /videos/{id}', 200, ['Svc-Queue-Position', 'Svc-Estimated-Seconds']],
+    ['get /videos/{id}/content', 200, ['Cache-Control', 'ETag', 'Last-Modified', 'Accept-Ranges']],
+    ['get /videos/{id}/content', 206, ['Cache-Control', 'ETag', 'Last-Modified', 'Accept-Ranges', 'Content-Range']],
+    ['get /videos/{id}/content', 416, ['Cache-Control', 'ETag', 'Last-Modified', 'Accept-Ranges', 'Content-Range']],
+    ['post /videos/{id}/cancel', 200, ['Idempotency-Replayed']],
+    ['post /webhook-endpoints', 201, ['Idempotency-Replayed']],
+    ['post /webhook-endpoints', 409, ['Retry-After']],
+    ['delete /webhook-endpoints/{id}', 204, ['Idempotency-Replayed']],
+    ['post /chat/completions', 429, ['Retry-After', 'x-should-retry']],
+  ])('%s: %i has the headers that all have, and %j', (name, status, own) => {
     const [method = '', path = ''] = name.split(' ')
-    const responses = gateway.description.paths[path]?.[method]?.responses ?? {}
-    expect(Object.keys(responses).map(Number)).toEqual(statuses)
+    const headers = gateway.description.paths[path]?.[method]?.responses[status]?.headers ?? {}
+    const ofAll = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
+    expect(Object.keys(headers)).toEqual([...ofAll, ...own])
+  })
+
+  test('takes the header Idempotency-Key where it does something, and must have it where an endpoint is made', () => {
+    const takes = (document: Document) =>
+      Object.entries(document.paths).flatMap(([path, item]) =>
+        Object.entries(item).flatMap(([method, { parameters = [] }]) =>
+          parameters
+            .filter(({ name }) => name === 'Idempotency-Key')
+            .map(({ required = false }) => `${method} ${path} ${required}`),
+        ),
+      )
+    expect([...takes(gateway.description), ...takes(gateway.managed)]).toEqual([
+      'post /chat/completions false',
+      'post /embeddings false',
+      'post /images/generations false',
+      'post /videos false',
+      'post /videos/{id}/cancel false',
+      'post /webhook-endpoints true',
+      'delete /webhook-endpoints/{id} false',
+      'post /deliveries/{id}/redeliver false',
+      'post /webhook-endpoints/{id}/test false',
+    ])
   })
 })
+
+function statusesOf({ paths }: Document, name: string): number[] {
+  const [method = '', path = ''] = name.split(' ')
+  return Object.keys(paths[path]?.[method]?.responses ?? {}).map(Number)
+}
 
 test('is the same bytes each time, and needs no key', async () => {
   const first = await gateway.ask({ path: '/openapi.json' })

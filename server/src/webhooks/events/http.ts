@@ -8,7 +8,7 @@ import type { Follower } from './follow.ts'
 import type { FollowedEvent } from './store.ts'
 
 /** For a client that comes back before it has seen an event: what it then sends as Last-Event-ID. */
-const STREAM_START = `${HEADER_BRAND}-Stream-Start`
+export const STREAM_START = `${HEADER_BRAND}-Stream-Start`
 
 /** What a stream of events sends as `data`, and a delivery as its body. */
 export const webhookEvent = z
