@@ -5,7 +5,7 @@ const PROMPT_MOST = 32_000
 const LIMIT_MOST = 200
 export const LIMIT_DEFAULT = 50
 
-const NOT_SECONDS = 'must be a whole number, at least 1'
+const NOT_SECONDS = { error: 'must be a whole number, at least 1' }
 
 export const videoCreateRequest = z
   .strictObject({
@@ -16,7 +16,10 @@ export const videoCreateRequest = z
       .max(PROMPT_MOST, { error: `must have at most ${PROMPT_MOST} characters` })
       .refine((text) => !text.includes('\0'), { error: 'must not hold the character U+0000' }),
     seconds: z
-      .union([z.int().min(1), z.string().regex(/^0{0,4}[1-9]\d{0,5}$/)], { error: NOT_SECONDS })
+      .union(
+        [z.int(NOT_SECONDS).min(1, NOT_SECONDS), z.string().regex(/^0{0,4}[1-9]\d{0,5}$/, NOT_SECONDS)],
+        NOT_SECONDS,
+      )
       .nullish()
       .meta({ description: "The billable unit. Unless given: the model's default length." }),
     size: z

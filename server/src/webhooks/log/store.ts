@@ -1,6 +1,6 @@
 /** Queries on deliveries as customers see them, and what drops them when they are old. */
 
-import { arrayLiteral, type Queryable, type Transaction } from '../../io/postgres/database.ts'
+import type { Queryable, Transaction } from '../../io/postgres/database.ts'
 import { toTimestamp } from '../../kernel/time.ts'
 import type { AttemptFailure, Delivery, DeliveryState, LoggedAttempt } from '../deliveries/delivery.ts'
 import type { EventType } from '../event.ts'
@@ -17,8 +17,10 @@ interface DeliveryRow {
   readonly due_at: Date | null
 }
 
+/** A delivery beside one of its attempts; nulls where it has none yet. */
+type JoinedRow = DeliveryRow & (AttemptRow | { readonly number: null })
+
 interface AttemptRow {
-  readonly delivery_id: string
   readonly number: number
   readonly started_at: Date
   readonly latency_ms: number
@@ -35,8 +37,6 @@ export interface DeliveryFilter {
   readonly eventId: string | null
 }
 
-const COLUMNS = 'd.id, d.organization_id, d.endpoint_id, d.event_id, v.type, d.state, d.created_at, d.due_at'
-
 /** More than any schedule makes; redeliveries may have made more. */
 const ATTEMPTS_SHOWN = 10
 
@@ -47,12 +47,13 @@ export async function listDeliveriesAfter(
   after: Place | null,
   limit: number,
 ): Promise<Delivery[]> {
-  const rows = await db.query<DeliveryRow>(
-    `select ${COLUMNS} from webhook_deliveries d join webhook_events v on v.id = d.event_id
-     where d.organization_id = $1::uuid and ($2::text is null or d.state = $2::text)
-       and ($3::uuid is null or d.endpoint_id = $3::uuid) and ($4::uuid is null or d.event_id = $4::uuid)
-       and ($5::timestamptz is null or (d.created_at, d.id) < ($5::timestamptz, $6::uuid))
-     order by d.created_at desc, d.id desc limit $7::integer`,
+  const rows = await db.query<JoinedRow>(
+    withAttempts(
+      `where d.organization_id = $1::uuid and ($2::text is null or d.state = $2::text)
+         and ($3::uuid is null or d.endpoint_id = $3::uuid) and ($4::uuid is null or d.event_id = $4::uuid)
+         and ($5::timestamptz is null or (d.created_at, d.id) < ($5::timestamptz, $6::uuid))
+       order by d.created_at desc, d.id desc limit $7::integer`,
+    ),
     [
       organizationId,
       state,
@@ -63,39 +64,44 @@ export async function listDeliveriesAfter(
       limit,
     ],
   )
-  return await withAttempts(db, rows)
+  return toDeliveries(rows)
 }
 
 /** One delivery, if it is the organization's. */
 export async function findDelivery(db: Queryable, organizationId: string, id: string): Promise<Delivery | null> {
-  const rows = await db.query<DeliveryRow>(
-    `select ${COLUMNS} from webhook_deliveries d join webhook_events v on v.id = d.event_id
-     where d.organization_id = $1::uuid and d.id = $2::uuid`,
-    [organizationId, id],
-  )
-  const [found] = await withAttempts(db, rows)
-  return found ?? null
+  const rows = await db.query<JoinedRow>(withAttempts('where d.organization_id = $1::uuid and d.id = $2::uuid'), [
+    organizationId,
+    id,
+  ])
+  return toDeliveries(rows)[0] ?? null
 }
 
-async function withAttempts(db: Queryable, rows: readonly DeliveryRow[]): Promise<Delivery[]> {
-  const attempts = await db.query<AttemptRow>(
-    `select a.* from unnest($1::text::uuid[]) as d (id) cross join lateral (
-       select * from webhook_attempts where delivery_id = d.id order by number desc limit $2::integer
-     ) a order by a.number`,
-    [arrayLiteral(rows.map(({ id }) => id)), ATTEMPTS_SHOWN],
-  )
-  const byDelivery = Map.groupBy(attempts, ({ delivery_id }) => delivery_id)
-  return rows.map((row) => ({
-    id: row.id,
-    organizationId: row.organization_id,
-    endpointId: row.endpoint_id,
-    eventId: row.event_id,
-    eventType: row.type,
-    state: row.state,
-    createdAtMs: row.created_at.getTime(),
-    dueAtMs: row.due_at?.getTime() ?? null,
-    attempts: (byDelivery.get(row.id) ?? []).map(toAttempt),
-  }))
+/** One statement, so that nobody sees a delivery that waits beside the attempt that delivered it. */
+function withAttempts(which: string): string {
+  return `select d.*, a.number, a.started_at, a.latency_ms, a.status, a.failure, a.answer from (
+      select d.id, d.organization_id, d.endpoint_id, d.event_id, v.type, d.state, d.created_at, d.due_at
+      from webhook_deliveries d join webhook_events v on v.id = d.event_id ${which}
+    ) d left join lateral (
+      select * from webhook_attempts where delivery_id = d.id order by number desc limit ${ATTEMPTS_SHOWN}
+    ) a on true order by d.created_at desc, d.id desc, a.number`
+}
+
+function toDeliveries(rows: readonly JoinedRow[]): Delivery[] {
+  return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((joined) => {
+    const [row] = joined
+    if (row === undefined) return []
+    return {
+      id: row.id,
+      organizationId: row.organization_id,
+      endpointId: row.endpoint_id,
+      eventId: row.event_id,
+      eventType: row.type,
+      state: row.state,
+      createdAtMs: row.created_at.getTime(),
+      dueAtMs: row.due_at?.getTime() ?? null,
+      attempts: joined.flatMap((each) => (each.number === null ? [] : toAttempt(each))),
+    }
+  })
 }
 
 function toAttempt(row: AttemptRow): LoggedAttempt {

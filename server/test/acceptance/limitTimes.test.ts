@@ -1,0 +1,163 @@
+/** The rows of the interface's section 8 that are spans of time: retention of videos, webhooks. With the clock turned. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import Stripe from 'stripe'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/kernel/time.ts'
+import type { TestKey } from '../customer.ts'
+import { LongClock } from '../longClock.ts'
+import { type ScriptedVideos, scriptVideos, testVideo } from '../scriptedVideos.ts'
+import { type AnswerWith, startReceiver } from '../webhookReceiver.ts'
+import { type AskedGateway, openAskedGateway } from './ask.ts'
+import { film, SETTINGS } from './catalog.ts'
+import { expectRefusal } from './refusals.ts'
+import { HOOK, HOOKS } from './webhookRows.ts'
+
+const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
+let gateway: AskedGateway
+let upstream: ScriptedVideos
+beforeAll(async () => {
+  upstream = scriptVideos()
+  const settings = `webhooks: { allow: [127.0.0.0/8] }\n${SETTINGS}`
+  gateway = await openAskedGateway({ settings, clock, videos: upstream })
+})
+afterAll(() => gateway.close())
+
+/** Asks until it is as it should be. */
+async function until<T>(ask: () => Promise<T>, isSo: (found: T) => boolean): Promise<T> {
+  for (let tries = 0; tries < 20_000; tries += 1) {
+    const found = await ask()
+    if (isSo(found)) return found
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  throw new Error(`it never was: ${JSON.stringify(await ask())}`)
+}
+
+describe('videos', () => {
+  type Job = Record<string, unknown>
+  const jobOf = async (key: TestKey, id: unknown) => (await gateway.ask({ path: `/videos/${id}`, key })).json as Job
+  const contentOf = (key: TestKey, id: unknown) => gateway.ask({ path: `/videos/${id}/content`, key })
+  const balanceOf = async (key: TestKey) => (await gateway.ask({ path: '/billing/balance', key })).json
+  const files = () => readdir(join(gateway.dataDirectory, 'artifacts/videos')).catch(() => [])
+  const gone = { status: 410, code: 'expired', says: /24 hours/ }
+
+  test('a finished one is there for 24 hours, and not a moment longer; what it cost stays', async () => {
+    const key = await gateway.customer({ cents: 100 })
+    const { id } = (await gateway.ask({ path: '/videos', key, body: film() })).json as Job
+    const done = await until(
+      () => jobOf(key, id),
+      ({ status }) => status === 'completed',
+    )
+    expect(Number(done['expires_at'])).toBe(clock.now() / SECOND_MS + 24 * 3_600)
+    clock.turn(DAY_MS - 1)
+    const last = await contentOf(key, id)
+    expect([last.status, last.text]).toEqual([200, new TextDecoder().decode(testVideo(4))])
+    clock.turn(1)
+    expectRefusal(await contentOf(key, id), 'B', gone)
+    expect(await jobOf(key, id)).toEqual({ ...done, status: 'expired' })
+    expect(done['cost_cents']).toBe(4)
+    await until(files, (names) => names.length === 0)
+    expect(await jobOf(key, id)).toEqual({ ...done, status: 'expired' })
+    expectRefusal(await contentOf(key, id), 'B', gone)
+    expect(await balanceOf(key)).toMatchObject({ balance_cents: 96 })
+  })
+
+  test('one that nobody ever began ends after 2 hours, unbilled, and its money is free again', async () => {
+    const key = await gateway.customer({ cents: 4 })
+    upstream.taking = () => 'busy'
+    const made = (await gateway.ask({ path: '/videos', key, body: film() })).json as Job
+    const short = { status: 402, code: 'insufficient_balance' }
+    expectRefusal(await gateway.ask({ path: '/videos', key, body: film() }), 'B', short)
+    clock.turn(2 * HOUR_MS - 1)
+    expect(await jobOf(key, made['id'])).toEqual(made)
+    clock.turn(1)
+    const over = await until(
+      () => jobOf(key, made['id']),
+      ({ status }) => status !== 'queued',
+    )
+    expect(over).toEqual({ ...made, status: 'expired' })
+    expectRefusal(await contentOf(key, made['id']), 'B', gone)
+    expect(await balanceOf(key)).toMatchObject({ balance_cents: 4 })
+    upstream.taking = () => 'taken'
+    expect((await gateway.ask({ path: '/videos', key, body: film() })).status).toBe(202)
+  })
+})
+
+describe('a webhook', () => {
+  interface Delivery {
+    readonly state: string
+    readonly next_attempt_at: string | null
+    readonly attempts: readonly { readonly failure: string | null; readonly latency_ms: number }[]
+  }
+
+  /** An endpoint there, a sample that is on its way to it, and what is known of that. */
+  async function sampleTo(url: string) {
+    const key = await gateway.customer()
+    const headers = { 'Idempotency-Key': url }
+    const made = await gateway.ask({ path: HOOKS, key, headers, body: { ...HOOK, url } })
+    const { id, secret } = made.json as { id: string; secret: string }
+    const sent = await gateway.ask({ method: 'POST', path: `/manage/v1${HOOKS}/${id}/test`, key })
+    expect(sent.status).toBe(202)
+    const look = async () => {
+      const { json } = await gateway.ask({ path: '/manage/v1/deliveries', key })
+      return (json as { data: [Delivery] }).data[0]
+    }
+    return { secret, look }
+  }
+
+  test('has 10 seconds for its answer', async () => {
+    let late = () => {}
+    const answer: AnswerWith = (response, _received, index) => {
+      late = () => response.writeHead(204).end()
+      if (index > 0) late()
+    }
+    for (const [waitMs, state, failure] of [
+      [9_900, 'delivered', null],
+      [10_100, 'pending', 'timeout'],
+    ] as const) {
+      const receiver = await startReceiver(answer)
+      const { look } = await sampleTo(receiver.url)
+      await receiver.until(1)
+      clock.turn(waitMs)
+      late()
+      const shown = await until(look, ({ attempts }) => attempts.length === 1)
+      expect([shown.state, shown.attempts[0]?.failure]).toEqual([state, failure])
+      receiver.stop()
+    }
+  })
+
+  test('is sent 5 times, over 2.6 hours; then it is dead', async () => {
+    const receiver = await startReceiver((response) => response.writeHead(500).end())
+    const { look } = await sampleTo(receiver.url)
+    const gaps = [30 * SECOND_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS]
+    for (const [index, gapMs] of gaps.entries()) {
+      const failed = await until(look, ({ attempts }) => attempts.length === index + 1)
+      expect(failed.state).toBe('pending')
+      const waitMs = Date.parse(failed.next_attempt_at ?? '') - clock.now()
+      expect(waitMs).toBeWithin(gapMs, gapMs * 1.1 + 1)
+      expect(receiver.received).toHaveLength(index + 1)
+      clock.turn(waitMs)
+    }
+    const dead = await until(look, ({ attempts }) => attempts.length === 5)
+    expect([dead.state, dead.next_attempt_at]).toEqual(['dead', null])
+    expect(receiver.received).toHaveLength(5)
+    receiver.stop()
+  })
+
+  test("its signature's time is the attempt's, which receivers hold against 5 minutes", async () => {
+    const receiver = await startReceiver()
+    const { secret } = await sampleTo(receiver.url)
+    const [received] = await receiver.until(1)
+    if (received === undefined) throw new Error('nothing came')
+    const signature = received.headers['svc-signature'] ?? ''
+    const seconds = Math.floor(clock.now() / SECOND_MS)
+    expect(signature).toStartWith(`t=${seconds},v1=`)
+    const { webhooks } = new Stripe('sk_test_none')
+    const verify = (atSeconds: number) =>
+      webhooks.constructEventAsync(received.body, signature, secret, 300, undefined, atSeconds * SECOND_MS)
+    expect(await verify(seconds + 300)).toMatchObject({ id: received.headers['svc-event-id'] ?? '' })
+    expect(verify(seconds + 301)).rejects.toThrow(/tolerance/)
+    receiver.stop()
+  })
+})
