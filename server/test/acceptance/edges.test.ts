@@ -1,9 +1,10 @@
 /** Paths, methods, queries and headers: E2, E8, E9, E11, E12, M1 to M4. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type AskedGateway, openAskedGateway } from './ask.ts'
-import { chat, SETTINGS } from './catalog.ts'
+import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
+import { chat, film, SETTINGS } from './catalog.ts'
 import { type Expected, errorObject, expectRefusal, problem } from './refusals.ts'
+import { HOOK, HOOKS } from './webhookRows.ts'
 
 let gateway: AskedGateway
 let key: string
@@ -64,6 +65,13 @@ describe('a wrong method', () => {
     ['/billing/spending-limit', 'GET, HEAD, PUT', 'A'],
     ['/webhook-endpoints', 'GET, HEAD, POST', 'A'],
     ['/webhook-endpoints/x', 'DELETE', 'A'],
+    ['/videos/x', 'GET, HEAD', 'B'],
+    ['/videos/x/content', 'GET, HEAD', 'B'],
+    ['/videos/x/cancel', 'POST', 'B'],
+    ['/manage/v1/deliveries', 'GET, HEAD', 'A'],
+    ['/manage/v1/deliveries/x/redeliver', 'POST', 'A'],
+    ['/manage/v1/events', 'GET, HEAD', 'A'],
+    ['/manage/v1/webhook-endpoints/x/test', 'POST', 'A'],
   ] as const)('%s takes %s', async (path, allow, envelope) => {
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].filter((each) => !allow.includes(each))) {
       const refused = await gateway.ask({ method, path })
@@ -73,18 +81,18 @@ describe('a wrong method', () => {
 })
 
 describe('HEAD', () => {
-  test.each(['/models', '/models/svc/demo', '/models/svc/none', '/billing/balance', '/health', '/openapi.json'])(
-    'goes with GET: %s',
-    async (path) => {
-      const got = await gateway.ask({ path, key })
-      const head = await gateway.ask({ method: 'HEAD', path, key })
-      expect(head.status).toBe(got.status)
-      expect(head.text).toBe('')
-      expect(head.headers.get('Content-Length')).toBe(String(Buffer.byteLength(got.text)))
-      expect(head.headers.get('Content-Type')).toBe(got.headers.get('Content-Type'))
-      expect(head.headers.get('ETag')).toBe(got.headers.get('ETag'))
-    },
-  )
+  const PATHS = ['/models', '/models/svc/demo', '/models/svc/none', '/billing/balance', '/health', '/openapi.json']
+  const JOBS = ['/videos', '/videos/x', '/videos/x/content', '/inference/preflight?model=svc/film']
+  const TOLD = ['/webhook-endpoints', '/manage/v1/deliveries']
+  test.each([...PATHS, ...JOBS, ...TOLD])('goes with GET: %s', async (path) => {
+    const got = await gateway.ask({ path, key })
+    const head = await gateway.ask({ method: 'HEAD', path, key })
+    expect(head.status).toBe(got.status)
+    expect(head.text).toBe('')
+    expect(head.headers.get('Content-Length')).toBe(String(Buffer.byteLength(got.text)))
+    expect(head.headers.get('Content-Type')).toBe(got.headers.get('Content-Type'))
+    expect(head.headers.get('ETag')).toBe(got.headers.get('ETag'))
+  })
 
   test('is refused where GET is', async () => {
     const head = await gateway.ask({ method: 'HEAD', path: '/chat/completions' })
@@ -104,6 +112,24 @@ describe('the query', () => {
     [`/models?${'x'.repeat(9_000)}`, 'B', { status: 400, code: 'unsupported_parameter', param: 'x'.repeat(64) }],
     ['/billing/balance?organization=x', 'A', { status: 422, code: 'validation_failed', says: /'organization'/ }],
     ['/usage?organization=x', 'A', { status: 422, code: 'validation_failed', says: /'organization'/ }],
+    [
+      '/usage?limit=1&limit=2',
+      'A',
+      { status: 422, code: 'validation_failed', says: /'limit' is given more than once/ },
+    ],
+    ['/videos?x=1', 'B', { status: 400, code: 'unsupported_parameter', param: 'x' }],
+    ['/videos/x?limit=1', 'B', { status: 400, code: 'unsupported_parameter', param: 'limit' }],
+    ['/videos?limit=1&limit=1', 'B', { status: 422, code: 'validation_failed', param: 'limit' }],
+    ['/videos/x/content?variant=video&variant=x', 'B', { status: 422, code: 'validation_failed', param: 'variant' }],
+    ['/inference/preflight?model=a&model=b', 'B', { status: 400, code: 'invalid_request', param: 'model' }],
+    [
+      '/inference/preflight?model=svc/film&seconds=4',
+      'B',
+      { status: 400, code: 'unsupported_parameter', param: 'seconds' },
+    ],
+    ['/webhook-endpoints?after=x', 'A', { status: 422, code: 'validation_failed', says: /'after'/ }],
+    ['/manage/v1/deliveries?organization=x', 'A', { status: 422, code: 'validation_failed', says: /'organization'/ }],
+    ['/manage/v1/events?since=x', 'A', { status: 422, code: 'validation_failed', says: /'since'/ }],
   ]
   test.each(refused)('%s', async (path, envelope, expected) => {
     expectRefusal(await gateway.ask({ path, key }), envelope, expected)
@@ -178,6 +204,10 @@ describe('X-Request-Id', () => {
     ['a success', '/models'],
     ['a refusal of B', '/models/x'],
     ['a refusal of A', '/billing/deposits'],
+    ['a page of videos', '/videos'],
+    ['a video that is none', '/videos/x/content'],
+    ['a page of webhook endpoints', '/webhook-endpoints'],
+    ['a page of deliveries', '/manage/v1/deliveries'],
     ['an unknown path', '/x'],
     ['health', '/health'],
     ['the description', '/openapi.json'],
@@ -192,6 +222,19 @@ describe('X-Request-Id', () => {
   test.each(places)('is made by %s where it is too long', async (_name, path) => {
     const headers = { 'X-Request-Id': 'x'.repeat(129) }
     expect((await gateway.ask({ path, key, headers })).headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/)
+  })
+
+  test('is on what was made and given again, and on what was refused', async () => {
+    const headers = { 'X-Request-Id': 'mine', 'Idempotency-Key': 'mine' }
+    const told = async (question: Question) => {
+      const answer = await gateway.ask({ ...question, key, headers })
+      return [answer.status, answer.headers.get('X-Request-Id'), answer.json] as const
+    }
+    for (const path of ['/videos', '/videos']) {
+      expect(await told({ path, body: film() })).toMatchObject([202, 'mine', { status: 'queued' }])
+    }
+    const mismatch = { code: 'idempotency_mismatch', request_id: 'mine' }
+    expect(await told({ path: HOOKS, body: HOOK })).toMatchObject([422, 'mine', mismatch])
   })
 
   test('is on whole and streamed answers of chat, and on events of a refused stream', async () => {

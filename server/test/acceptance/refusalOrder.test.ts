@@ -15,6 +15,7 @@ const UNKNOWN_KEY = `svc_live_${'a'.repeat(24)}`
 const BAD_BODY = chat({ temperature: 9 })
 const NO_MODEL = { model: 'svc/x' }
 const USED_KEY = { 'Idempotency-Key': 'used' }
+const USED_FOR_VIDEO = { 'Idempotency-Key': 'used for a video' }
 const LONG_KEY = { 'Idempotency-Key': 'k'.repeat(256) }
 
 let gateway: AskedGateway
@@ -41,6 +42,8 @@ beforeAll(async () => {
     if (name === 'busy') await make(name, {})
     const used = await gateway.ask({ path, key: keys[name], body: chat(), headers: USED_KEY })
     expect(used.status).toBe(200)
+    const video = await gateway.ask({ path: '/videos', key: keys[name], body: film(), headers: USED_FOR_VIDEO })
+    expect(video.status).toBe(202)
   }
   // Two requests stay open, the most that a key may have; a cent is enough for them.
   const busyAndPoor = await make('busy and poor', { cents: 1 })
@@ -213,9 +216,12 @@ function blocked(more: Omit<Question, 'path' | 'key'>): Row[2] {
   return { path, key: UNKNOWN_KEY, address: BLOCKED, ...more }
 }
 
-test('a replay comes before 429 open requests', async () => {
-  const answer = await gateway.ask({ path, key: keys['busy'], body: chat(), headers: USED_KEY })
-  expect([answer.status, answer.headers.get('Idempotency-Replayed')]).toEqual([200, 'true'])
+test.each([
+  [path, chat(), USED_KEY, 200],
+  ['/videos', film(), USED_FOR_VIDEO, 202],
+] as const)('%s: a replay comes before 429 open requests', async (endpoint, body, headers, status) => {
+  const answer = await gateway.ask({ path: endpoint, key: keys['busy'], body, headers })
+  expect([answer.status, answer.headers.get('Idempotency-Replayed')]).toEqual([status, 'true'])
 })
 
 test.each(rows)('%s before %s', async (_earlier, _later, question, code) => {

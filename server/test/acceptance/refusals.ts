@@ -28,6 +28,7 @@ const TYPES: Readonly<Record<number, string>> = {
   409: 'invalid_request_error',
   410: 'invalid_request_error',
   413: 'invalid_request_error',
+  416: 'invalid_request_error',
   422: 'invalid_request_error',
   429: 'rate_limit_error',
   500: 'api_error',

@@ -30,7 +30,7 @@ export function ofPaid(path: string, make: Make, allow: string): [string, Row][]
     ],
     [
       'no such tier',
-      { ...asked, body: make({ model: 'svc/dear:economy' }), status: 404, code: 'model_not_found', param: 'model' },
+      { ...asked, body: make({ model: 'svc/film:economy' }), status: 404, code: 'model_not_found', param: 'model' },
     ],
     ['a wrong method', { ...asked, method: 'PUT', status: 405, code: 'method_not_allowed', allow }],
     ['a large body', { ...asked, body: ' '.repeat(65_537), status: 413, code: 'request_too_large' }],

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -156,14 +157,21 @@ test('events are forwarded by `tollgate listen`, to the receiver that the docume
   expect(one?.body).toBe(other?.body ?? '')
   expect([one?.path, other?.path].sort()).toEqual(['/endpoint', '/listen'])
 
-  // What is not genuine, or too old, is refused by it.
-  const forged = [
-    {},
-    { 'svc-signature': `t=1,v1=${'0'.repeat(64)}` },
-    { 'svc-signature': one?.headers['svc-signature'] ?? '' },
-  ]
-  for (const headers of forged) {
-    const answer = await fetch(printed.url, { method: 'POST', body: `${one?.body} `, headers })
-    expect(answer.status).toBe(400)
+  // What is not genuine, or more than 5 minutes from now, is refused by it.
+  const body = one?.body ?? ''
+  const signed = (awaySeconds: number) => {
+    const seconds = Math.floor(Date.now() / 1_000) + awaySeconds
+    return `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`
   }
+  const send = async (sent: string, signature: string | undefined) => {
+    const headers = signature === undefined ? {} : { 'svc-signature': signature }
+    return (await fetch(printed.url, { method: 'POST', body: sent, headers })).status
+  }
+  expect(await send(body, signed(0))).toBe(204)
+  for (const away of [-200, 200]) expect(await send(body, signed(away))).toBe(204)
+  for (const away of [-400, 400]) expect(await send(body, signed(away))).toBe(400)
+  for (const forged of [undefined, signed(0).replace(/.$/, (last) => (last === '0' ? '1' : '0')), 'x']) {
+    expect(await send(body, forged)).toBe(400)
+  }
+  expect(await send(`${body} `, signed(0))).toBe(400)
 })
