@@ -26,7 +26,8 @@ export const PLANS = [
 ] as const
 export type PlanCase = (typeof PLANS)[number]
 
-export const BALANCES = ['none', 'low', 'ample'] as const
+/** `held`: as much as `ample`, all of it set aside for videos that are being made. */
+export const BALANCES = ['none', 'low', 'ample', 'held'] as const
 const FILLINGS = ['none', 'below', 'reached'] as const
 type Filling = (typeof FILLINGS)[number]
 
@@ -57,10 +58,12 @@ export function allStates(): State[] {
 }
 
 const DOLLAR = 100_000_000n
-const BALANCE_OF = { none: 0n, low: 1n, ample: 25n * DOLLAR }
+const BALANCE_OF = { none: 0n, low: 1n, ample: 25n * DOLLAR, held: 25n * DOLLAR }
 /** What was charged before, to the balance, on the day that the state is set up for. */
 const SPENT = DOLLAR
 const limitOf = (filling: Filling) => ({ none: null, below: 100n * DOLLAR, reached: SPENT })[filling]
+
+const heldOf = ({ balance }: State) => (balance === 'held' ? BALANCE_OF.held : 0n)
 
 /** Of the plan `small`: 100 weighted tokens each, 150 a week, and a dollar by list price. */
 const USED: Readonly<Record<PlanCase, readonly [input: bigint, output: bigint, list: bigint]>> = {
@@ -108,15 +111,24 @@ export async function setUpStates(database: Database, states: readonly State[], 
     [organizations, credit, at],
   )
   await database.query(
-    `insert into accounts (organization_id, balance_microcents, daily_limit_microcents, monthly_limit_microcents, enforcement)
-     select * from unnest($1::text::uuid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::text[])`,
+    `insert into accounts (organization_id, balance_microcents, held_microcents, daily_limit_microcents,
+       monthly_limit_microcents, enforcement)
+     select * from unnest($1::text::uuid[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[],
+       $6::text::text[])`,
     [
       organizations,
       credit,
+      column(({ state }) => heldOf(state)),
       column(({ state }) => limitOf(state.daily)),
       column(({ state }) => limitOf(state.monthly)),
       column(({ state }) => state.enforcement),
     ],
+  )
+  await database.query(
+    `insert into holds (id, organization_id, amount_microcents)
+     select gen_random_uuid(), h.organization, h.amount
+     from unnest($1::text::uuid[], $2::text::bigint[]) h (organization, amount) where h.amount > 0`,
+    [organizations, column(({ state }) => heldOf(state))],
   )
   await subscribe(database, customers, nowMs)
   await ensureChargePartition(database, nowMs)

@@ -17,7 +17,9 @@ export const inferencePreflight = z
     message: z.string().meta({ description: 'Ready to print.' }),
     plan_covered: z.boolean(),
     subscribed: z.boolean(),
-    funded: z.boolean().meta({ description: 'Credit above 0, and no own limit at its end that refuses calls.' }),
+    funded: z
+      .boolean()
+      .meta({ description: 'Credit above 0 beside what jobs hold, and no own limit at its end that refuses calls.' }),
     reason: z.enum(REASONS).optional().meta({ description: 'Absent on a plain ok.' }),
   })
   .meta({ id: 'InferencePreflight' })

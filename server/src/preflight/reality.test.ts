@@ -47,6 +47,7 @@ models:${model('within', `\n    plan_covered: true${ECONOMY}`)}${model('outside'
     parameters: [{ name: size, type: enum, enum: ["8x8"], default: "8x8" }]
     targets: [{ upstream: sandbox }]
   - id: svc/film
+    aliases: [film]
     modality: video
     pricing: { per_video_second_cents: 2 }
     parameters: [{ name: seconds, type: int, max: 4, default: 2 }]
@@ -99,9 +100,19 @@ const ENDPOINTS: readonly Endpoint[] = [
   },
   {
     name: 'videos',
+    models: [
+      ['svc/film', false],
+      ['film', false],
+    ],
+    isVideo: true,
+    // The model's own length.
+    call: (gateway, key, name) => gateway.post(key, '/videos', { model: name, prompt: 'x' }),
+  },
+  {
+    name: 'the shortest videos',
     models: [['svc/film', false]],
     isVideo: true,
-    call: (gateway, key, name) => gateway.post(key, '/videos', { model: name, prompt: 'x' }),
+    call: (gateway, key, name) => gateway.post(key, '/videos', { model: name, prompt: 'x', seconds: 1 }),
   },
 ]
 
@@ -170,7 +181,8 @@ function faultsOf(state: State, isWithin: boolean, isVideo: boolean, said: Said,
   if (said.plan_covered !== isWithin) faults.push('plan_covered')
   const isCapped =
     !isVideo && state.enforcement !== 'notify_only' && (state.daily === 'reached' || state.monthly === 'reached')
-  if (said.funded !== (state.balance !== 'none' && !isCapped)) faults.push('funded')
+  const hasCredit = state.balance === 'low' || state.balance === 'ample'
+  if (said.funded !== (hasCredit && !isCapped)) faults.push('funded')
   if (isCovered !== (said.reason === 'plan_covered')) faults.push('plan_covered as the reason')
   if (said.verdict === 'block') {
     const [status, code, names] = BLOCKED[said.reason ?? ''] ?? [0, '', /^$/]

@@ -62,6 +62,11 @@ const rows: Row[] = [
   // What is set aside may come back, and the cap of new accounts is not looked at.
   [NONE, { ...FUNDED, reservedMicrocents: 99n }, {}, 'ok', 'payg', true],
   [NONE, { ...FUNDED, isNew: true, hourSpentMicrocents: 10n ** 12n }, {}, 'ok', 'payg', true],
+  // What jobs hold is not counted on.
+  [NONE, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 9n }, {}, 'block', 'insufficient_balance', false],
+  [NONE, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 8n }, {}, 'ok', 'payg', true],
+  [OUTSIDE, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 9n }, {}, 'block', 'insufficient_balance', false],
+  [COVERED, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 9n }, {}, 'ok', 'plan_covered', false],
   [NONE, null, {}, 'ok', 'preflight_unavailable', true],
   [UNREADABLE, FUNDED, {}, 'ok', 'preflight_unavailable', true],
   [UNREADABLE, BROKE, {}, 'ok', 'preflight_unavailable', false],
@@ -95,9 +100,11 @@ describe('a video meets the balance alone', () => {
     [NONE, DAY_REACHED, 'ok', null, true],
     [NONE, notified(MONTH_REACHED), 'ok', null, true],
     [NONE, BROKE, 'block', 'insufficient_balance', false],
+    [NONE, { ...DAY_REACHED, heldMicrocents: 1n }, 'block', 'insufficient_balance', false],
     [OUTSIDE, MONTH_REACHED, 'warn', 'not_plan_covered', true],
     [OUTSIDE, BROKE, 'block', 'insufficient_balance', false],
     [NONE, null, 'ok', 'preflight_unavailable', true],
+    [UNREADABLE, DAY_REACHED, 'ok', 'preflight_unavailable', true],
   ] as const)('%j %#', (plan, figures, verdict, reason, funded) => {
     expect(video(plan, figures)).toEqual({
       verdict,

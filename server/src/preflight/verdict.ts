@@ -22,7 +22,7 @@ export interface Verdict {
   readonly reason: Reason | null
   readonly planCovered: boolean
   readonly subscribed: boolean
-  /** Credit above 0, and no own limit reached that refuses calls; of a video the credit alone. */
+  /** Credit above what jobs hold of it, and no own limit reached that refuses calls; of a video the credit alone. */
   readonly funded: boolean
 }
 
@@ -74,7 +74,10 @@ export function judge({ modality, plan, isOffered, figures, costsMoney }: Known)
   return { verdict: 'ok', reason: isOffered ? 'payg' : null, ...facts }
 }
 
-/** The first gate that leaves nothing, whatever is set aside for calls under way: that may come back. */
+/**
+ * The first gate that leaves nothing, whatever is set aside for calls under way: that may come back within moments. What is
+ * held for jobs is not counted on: they take long, and most of them spend it.
+ */
 function shortGate(figures: Figures, gates: readonly Gate[]): Gate | null {
   return firstShort(roomsOf({ ...figures, reservedMicrocents: 0n }), 0n, 1n, gates)
 }
@@ -88,7 +91,7 @@ const SENTENCES: Readonly<Record<Reason, Readonly<Partial<Record<Verdict['verdic
     block:
       "Your plan's quota is used up, and neither your credit nor your spending limits leave room to pay for the call.",
   },
-  insufficient_balance: { block: 'There is no credit left; add some to make this call.' },
+  insufficient_balance: { block: 'There is no free credit; add some to make this call.' },
   daily_limit_reached: {
     warn: 'Your daily spending limit is reached; it only notifies, and the call is paid for from your credit.',
     block: 'Your daily spending limit is reached; it is free again at 00:00 UTC, or an admin can raise it.',
