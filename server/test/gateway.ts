@@ -100,6 +100,20 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     databaseUrl: url,
     dataDirectory,
     logs,
+    ...callsBy(send),
+    customer: (customer) => makeCustomer(database, customer, clock),
+    async close() {
+      await app.drain()
+      await app.close()
+      await drop()
+      if (options.beside === undefined) await rm(dataDirectory, { recursive: true, force: true })
+    },
+  }
+}
+
+/** The ways to call a gateway, by the one that sends. */
+export function callsBy(send: Gateway['send']): Pick<Gateway, 'send' | 'post' | 'get'> {
+  return {
     send,
     post: ({ key }, path, body, headers = {}) =>
       send(path, {
@@ -108,13 +122,6 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
         body: typeof body === 'string' ? body : JSON.stringify(body),
       }),
     get: ({ key }, path) => send(path, { headers: { Authorization: `Bearer ${key}` } }),
-    customer: (customer) => makeCustomer(database, customer, clock),
-    async close() {
-      await app.drain()
-      await app.close()
-      await drop()
-      if (options.beside === undefined) await rm(dataDirectory, { recursive: true, force: true })
-    },
   }
 }
 

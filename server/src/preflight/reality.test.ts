@@ -4,9 +4,9 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type AskedGateway, openAskedGateway } from '../../test/acceptance/ask.ts'
 import { directed } from '../../test/acceptance/catalog.ts'
 import type { TestKey } from '../../test/customer.ts'
-import { type Gateway, openGateway } from '../../test/gateway.ts'
 import { allStates, type State, setUpStates } from '../../test/preflightStates.ts'
 import { systemClock } from '../io/clock.ts'
 import { findImbalances } from '../money/store.ts'
@@ -67,7 +67,7 @@ interface Endpoint {
   readonly models: readonly (readonly [name: string, isWithin: boolean])[]
   /** It meets the balance, and no cap. */
   readonly isVideo?: true
-  call(gateway: Gateway, key: TestKey, name: string): Promise<Response>
+  call(gateway: Pick<AskedGateway, 'post'>, key: TestKey, name: string): Promise<Response>
 }
 
 /** What is paid for. Each call's worst case fits an ample balance, and is more than a low one. */
@@ -144,9 +144,9 @@ const NOON_MS = Date.UTC(2031, 4, 17, 12)
 const aheadMs = NOON_MS - systemClock.now()
 const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
 
-let gateway: Gateway
+let gateway: AskedGateway
 beforeAll(async () => {
-  gateway = await openGateway({ settings: SETTINGS, clock })
+  gateway = await openAskedGateway({ settings: SETTINGS, clock })
 }, 60_000)
 afterAll(() => gateway.close())
 

@@ -27,17 +27,26 @@ const SHORT = refusal(
   'The credit balance does not cover this video. Add credit, or ask for fewer seconds.',
 )
 
+const UNAVAILABLE = refusal(
+  'upstream_unavailable',
+  'The service cannot take videos at this moment. Nothing was done or charged; try again shortly.',
+  { retryAfterSeconds: 1 },
+)
+
 const OF_A_JOB = { operation: 'generate_content', isStreamed: false, maxTokens: null, temperature: null } as const
 
 /** What is kept is kept with the job, by its transaction. */
 export type VideoCaller = PaidCaller<Video>
 
-type CreateDependencies = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'money' | 'metrics' | 'telemetry'>
+type CreateDependencies = Pick<
+  VideoDependencies,
+  'database' | 'clock' | 'random' | 'log' | 'money' | 'metrics' | 'telemetry'
+>
 
 /**
  * Accepts a job: its row, the money for all of its seconds and the kept answer in one transaction. What processes hold
  * idle of the balance is called back first, for up to two seconds; then it is refused. Throws `Refused` where another process
- * has taken the Idempotency-Key over.
+ * has taken the Idempotency-Key over, and where the balance can't be read (P3).
  */
 export async function createVideo(
   dependencies: CreateDependencies,
@@ -104,15 +113,18 @@ async function createOrWait(
 }
 
 /** Null: there is not enough at this moment. */
-function tryCreate(
-  { database }: CreateDependencies,
+async function tryCreate(
+  dependencies: CreateDependencies,
   job: NewVideo,
   heldMicrocents: bigint,
   keep: VideoCaller['keep'],
 ): Promise<Video | null> {
-  return database.transaction(async (tx) => {
+  let isRead = false
+  const creating = dependencies.database.transaction(async (tx) => {
     const { id, organizationId } = job
-    if (!(await setAside(tx, { id, organizationId, microcents: heldMicrocents }))) return null
+    const isSetAside = await setAside(tx, { id, organizationId, microcents: heldMicrocents })
+    isRead = true
+    if (!isSetAside) return null
     await enterQueue(tx, job.model)
     const video = await insertVideo(tx, job)
     for (const ride of (await keep?.(video)) ?? []) {
@@ -121,15 +133,28 @@ function tryCreate(
     }
     return video
   })
+  return creating.catch((error: unknown) => {
+    throw isRead ? error : unreadable(dependencies, error)
+  })
+}
+
+/** For a balance that can't be read: nothing is served unchecked. Counts it. */
+function unreadable({ money, log }: CreateDependencies, error: unknown): Refused {
+  money.onUnreadable?.()
+  log.warn({ err: error }, 'the balance could not be read, and a video was refused')
+  return new Refused(UNAVAILABLE)
 }
 
 /** Whether the balance covers it beside what videos hold, so that the rest is with calls; if so, that is asked back. */
 async function mayComeBack(
-  { database, clock, money }: CreateDependencies,
+  dependencies: CreateDependencies,
   organizationId: string,
   neededMicrocents: bigint,
 ): Promise<boolean> {
-  const figures = await readFigures(database, organizationId, clock.now())
+  const { database, clock, money } = dependencies
+  const figures = await readFigures(database, organizationId, clock.now()).catch((error: unknown) => {
+    throw unreadable(dependencies, error)
+  })
   // Opens the account of an organization that never had one.
   if (figures === null) return (await readBalance(database, organizationId)) >= neededMicrocents
   if (figures.balanceMicrocents - figures.heldMicrocents < neededMicrocents) return false

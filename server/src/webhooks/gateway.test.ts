@@ -3,16 +3,17 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
 import Stripe from 'stripe'
-import { type Gateway, openGateway, type TestKey } from '../../test/gateway.ts'
+import { type AskedGateway, openAskedGateway } from '../../test/acceptance/ask.ts'
+import type { TestKey } from '../../test/gateway.ts'
 import { type Receiver, startReceiver } from '../../test/webhookReceiver.ts'
 import { systemRandom } from '../io/random.ts'
 import { uuidV7 } from '../kernel/ids.ts'
 import { publishEvent } from './publish.ts'
 
-let gateway: Gateway
+let gateway: AskedGateway
 let receiver: Receiver
 beforeAll(async () => {
-  gateway = await openGateway({ settings: 'webhooks: { allow: [127.0.0.0/8] }' })
+  gateway = await openAskedGateway({ settings: 'webhooks: { allow: [127.0.0.0/8] }' })
   receiver = await startReceiver()
 })
 afterAll(async () => {

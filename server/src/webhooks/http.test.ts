@@ -143,6 +143,11 @@ test('localhost and plain http are for networks that the operator opened', async
   }
 })
 
+test('no name is looked up: one that leads nowhere is taken', async () => {
+  const url = 'https://tollgate.invalid:8443/hook?a=%20b'
+  expect(await made(await gateway.customer(), { url })).toMatchObject({ url })
+})
+
 test('the 51st is refused, and pages hold them all in their order', async () => {
   const key = await gateway.customer()
   const ids: string[] = []
@@ -275,8 +280,8 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   const { value } = (await reader?.read()) ?? {}
   const data = `{"id":"${id}","type":"video.failed","created_at":"1970-01-01T00:00:00.000Z","data":{}}`
   expect(new TextDecoder().decode(value)).toBe(`id: ${id}\nevent: video.failed\ndata: ${data}\n\n`)
-  const head = await own.send('/manage/v1/events', { method: 'HEAD', headers })
-  expect([head.status, head.body]).toEqual([200, null])
+  const head = await own.ask({ path: '/manage/v1/events', method: 'HEAD', key })
+  expect([head.status, head.text]).toEqual([200, ''])
   const refused = await own.ask({ path: '/manage/v1/events', key, headers: { 'Last-Event-ID': 'x' } })
   expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
   await own.close()

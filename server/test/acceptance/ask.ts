@@ -1,6 +1,6 @@
 /** A gateway in this process to which every question is asked the same way, and every answer held to the description. */
 
-import { type Gateway, type GatewayOptions, openGateway } from '../gateway.ts'
+import { callsBy, type Gateway, type GatewayOptions, openGateway } from '../gateway.ts'
 import { type Answer, createDescription, type Description, type Document } from './description.ts'
 
 export interface Question {
@@ -17,6 +17,7 @@ export interface Question {
   readonly address?: string
 }
 
+/** `send`, `post` and `get` hold answers to the description too, of streams the head alone. */
 export interface AskedGateway extends Gateway {
   readonly description: Document
   /** Of the management interface. */
@@ -40,7 +41,17 @@ export async function openAskedGateway(options: GatewayOptions = {}): Promise<As
         ? describedManaged.check(method, path.slice(MANAGE.length), answer)
         : described.check(method, path, answer),
   }
-  return { ...gateway, description, managed, ask: (question) => ask(gateway, describe, question) }
+  const send: Gateway['send'] = async (path, init) => {
+    const response = await gateway.send(path, init)
+    const isStream = response.headers.get('Content-Type')?.startsWith('text/event-stream') === true
+    const { status, headers } = response
+    const answer = isStream
+      ? { status, headers, text: '', json: undefined, events: [] }
+      : await readAnswer(response.clone())
+    describe.check(init?.method ?? 'GET', path, answer)
+    return response
+  }
+  return { ...gateway, ...callsBy(send), description, managed, ask: (question) => ask(gateway, describe, question) }
 }
 
 async function ask(gateway: Gateway, described: Description, question: Question): Promise<Answer> {

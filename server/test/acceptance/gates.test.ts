@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TestKey } from '../customer.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
-import { directed, SETTINGS } from './catalog.ts'
+import { directed, film, SETTINGS } from './catalog.ts'
+import { expectRefusal } from './refusals.ts'
 
 const path = '/chat/completions'
 
@@ -103,5 +104,18 @@ describe('when the figures of the gates can not be read', () => {
     ).toEqual([])
     expect((await gateway.ask({ path, key, body: short(stream) })).status).toBe(200)
     expect(await charged(key)).toEqual({ outcome: 'completed', cents: 6 })
+  })
+
+  test('a video is refused with 503, not made, and counted; its Idempotency-Key is free', async () => {
+    const key = await gateway.customer()
+    const before = await unreadable()
+    const create = () =>
+      gateway.ask({ path: '/videos', key, body: film(), headers: { 'Idempotency-Key': 'unreadable' } })
+    const refused = { status: 503, code: 'upstream_unavailable', retryAfter: 1, says: /Nothing was done or charged/ }
+    expectRefusal(await withoutAccounts(create), 'B', refused)
+    expect((await unreadable()) - before).toBe(1)
+    expect((await gateway.ask({ path: '/videos', key })).json).toMatchObject({ data: [] })
+    const made = await create()
+    expect([made.status, made.headers.get('Idempotency-Replayed')]).toEqual([202, null])
   })
 })

@@ -71,6 +71,18 @@ const rows: Row[] = [
   ['405', '403', { path: '/billing/balance', method: 'DELETE', key: 'chat only' }, 'method_not_allowed'],
   ['413 announced', '401', { path, body: '', headers: ANNOUNCED }, 'request_too_large'],
   ['413 announced', '401 in A', { path: '/webhook-endpoints', body: '', headers: ANNOUNCED }, 'request_too_large'],
+  [
+    '413 announced',
+    '404 video',
+    { path: '/videos/v1/cancel', body: '', headers: ANNOUNCED, key: 'good' },
+    'request_too_large',
+  ],
+  [
+    '413 announced',
+    '404 endpoint',
+    { path: `${HOOKS}/x`, method: 'DELETE', headers: ANNOUNCED, key: 'good' },
+    'request_too_large',
+  ],
   ['413 announced', '403', { path, body: '', headers: ANNOUNCED, key: 'reader' }, 'request_too_large'],
   ['413 announced', '429 unknown keys', blocked({ headers: ANNOUNCED, body: '' }), 'request_too_large'],
   ['401 no key', '429 unknown keys', { path, body: chat(), address: BLOCKED }, 'unauthenticated'],

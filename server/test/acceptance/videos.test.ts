@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import OpenAI, { APIError } from 'openai'
 import { listen } from '../../src/io/httpServer.ts'
 import type { TestKey } from '../customer.ts'
-import { type Gateway, openGateway } from '../gateway.ts'
 import { type ScriptedVideos, scriptVideos, testVideo } from '../scriptedVideos.ts'
+import { type AskedGateway, openAskedGateway } from './ask.ts'
 
 setDefaultTimeout(60_000)
 
@@ -30,7 +30,7 @@ models:
     targets: [{ upstream: sandbox, model: plain }]
 `
 
-let gateway: Gateway
+let gateway: AskedGateway
 let upstream: ScriptedVideos
 let url: string
 let stop: () => Promise<void>
@@ -41,7 +41,7 @@ let isHeld = false
 beforeAll(async () => {
   upstream = scriptVideos()
   upstream.looking = (job) => (isHeld ? { kind: 'working', progress: 41.7 } : job.state)
-  gateway = await openGateway({ settings: SETTINGS, videos: upstream })
+  gateway = await openAskedGateway({ settings: SETTINGS, videos: upstream })
   const server = listen({
     host: '127.0.0.1',
     port: 0,
