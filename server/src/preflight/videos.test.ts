@@ -135,6 +135,15 @@ test('neither the cap of new accounts nor the shape of a request is looked at', 
   }
 })
 
+test('a balance that can not be read never blocks here, and is never served there', async () => {
+  const key = await gateway.customer({ cents: 0 })
+  await gateway.database.query('alter table accounts rename to gone')
+  expect((await ask(key)).json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable', plan_covered: false })
+  expectRefusal(await create(key), 'B', { status: 503, code: 'upstream_unavailable', retryAfter: 1 })
+  await gateway.database.query('alter table gone rename to accounts')
+  expect((await ask(key)).json).toEqual(BLOCKED)
+})
+
 describe('a model that can not be called is refused by both alike', () => {
   test.each(['svc/none', 'svc/film:economy', 'svc/film-soon'])('%s', async (model) => {
     const key = await gateway.customer({ cents: 0 })

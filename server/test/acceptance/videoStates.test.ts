@@ -162,6 +162,30 @@ describe('fields', () => {
   })
 })
 
+test('where it stands is told while it waits, how long it may take until it is over, once that is known of the model', async () => {
+  const key = await gateway.customer()
+  const headersOf = async (id: unknown) => {
+    const { headers } = await gateway.ask({ path: `/videos/${id}`, key })
+    return [headers.get('Svc-Queue-Position'), headers.get('Svc-Estimated-Seconds')]
+  }
+  const model = { model: 'svc/dear-film', seconds: 1 }
+  for (let count = 0; count < 3; count += 1) {
+    const { id } = (await create(key, model)) as { id: string }
+    await until(key, id, 'completed')
+    expect(await headersOf(id)).toEqual([null, null])
+  }
+  upstream.taking = () => 'busy'
+  const ids = [(await create(key, model))['id'], (await create(key, model))['id']]
+  const range = expect.stringMatching(/^\d+-\d+$/)
+  expect([await headersOf(ids[0]), await headersOf(ids[1])]).toEqual([
+    ['1', range],
+    ['2', range],
+  ])
+  for (const id of ids) await cancel(key, id)
+  expect(await headersOf(ids[1])).toEqual([null, null])
+  resume()
+})
+
 describe('its file', () => {
   test.each(['queued', 'in_progress', 'failed', 'cancelled'])(
     'is not there of a job that is %s (V3)',

@@ -120,11 +120,37 @@ describe('the official client', () => {
   })
 
   test('is told in its own words what is refused', async () => {
-    const failure = await clientOf(await gateway.customer({ cents: 1 }))
-      .videos.create({ model: 'svc/film' as 'sora-2', prompt: 'a cat' })
-      .catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(APIError)
-    expect(failure).toMatchObject({ status: 402, code: 'insufficient_balance', type: 'billing_error' })
+    const { videos } = clientOf(await gateway.customer({ cents: 1 }))
+    const create = (more: object) => videos.create({ model: 'svc/film' as 'sora-2', prompt: 'a cat', ...more })
+    const none = crypto.randomUUID()
+    for (const [work, status, code, type, param] of [
+      [() => create({}), 402, 'insufficient_balance', 'billing_error', null],
+      [() => create({ seconds: '1' }), 400, 'invalid_request', 'invalid_request_error', 'seconds'],
+      [() => create({ model: 'svc/none' }), 404, 'model_not_found', 'invalid_request_error', 'model'],
+      [
+        () => create({ input_reference: new File(['x'], 'x.png') }),
+        400,
+        'unsupported_parameter',
+        'invalid_request_error',
+        'input_reference',
+      ],
+      [() => videos.retrieve(none), 404, 'not_found', 'invalid_request_error', null],
+      [() => videos.downloadContent(none), 404, 'not_found', 'invalid_request_error', null],
+      [() => videos.list({ after: none }), 422, 'validation_failed', 'invalid_request_error', 'after'],
+    ] as const) {
+      const failure = await work().catch((error: unknown) => error)
+      expect(failure).toBeInstanceOf(APIError)
+      expect(failure).toMatchObject({ status, code, type, param, requestID: expect.stringMatching(/^[0-9a-f]{32}$/) })
+    }
+  })
+
+  test('sends another form each time, and gets the same job for the same Idempotency-Key (D4)', async () => {
+    const { videos } = clientOf(await gateway.customer())
+    const options = { headers: { 'Idempotency-Key': crypto.randomUUID() } }
+    const create = (prompt: string) => videos.create({ model: 'film' as 'sora-2', prompt }, options)
+    const made = await create('a cat')
+    expect(await create('a cat')).toEqual(made)
+    expect(await create('a dog').catch((error: unknown) => error)).toMatchObject({ code: 'idempotency_mismatch' })
   })
 })
 
