@@ -8,7 +8,8 @@ import type { CompatSettings } from './catalog/settings.ts'
 import type { ChatDependencies } from './chat/dependencies.ts'
 import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatRequestSchema } from './chat/http.ts'
 import { costHeader } from './edge/cost.ts'
-import { type DescribedHeaders, type DescribedRoute, errorSchema, etagHeaders } from './edge/describe.ts'
+import { type DescribedRoute, errorSchema } from './edge/describe.ts'
+import { etagHeaders, planRefusedHeaders, streamHeaders } from './edge/describedHeaders.ts'
 import type { Requirements } from './edge/pipeline.ts'
 import type { Route } from './edge/route.ts'
 import type { EmbeddingsDependencies } from './embeddings/embed.ts'
@@ -35,22 +36,6 @@ export interface RouteDependencies extends VideoRouteDependencies, BillingRouteD
 }
 
 const READ = { permission: 'serverless:read' } as const
-
-/** Of streamed answers alone. */
-const streamHeaders: DescribedHeaders = {
-  'Cache-Control': { description: 'Of a stream: that nobody keeps it.', schema: { type: 'string' } },
-  'X-Accel-Buffering': { description: 'Of a stream: that proxies pass it on as it comes.', schema: { type: 'string' } },
-}
-
-/** Where the plan's quota is used up. */
-const ofPlan: Readonly<Record<number, DescribedHeaders>> = {
-  429: {
-    'x-should-retry': {
-      description: 'Present where trying again soon is of no use: the quota of the plan is used up.',
-      schema: { type: 'string', const: 'false' },
-    },
-  },
-}
 
 /** What is served beneath /v1 to whoever has a key. */
 export function servedRoutes(dependencies: RouteDependencies): Route[] {
@@ -119,7 +104,7 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
           },
         },
         refusals: [402, 404, 502, 504],
-        refusalHeaders: ofPlan,
+        refusalHeaders: { 429: planRefusedHeaders },
       },
     },
     {
@@ -140,7 +125,7 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
           },
         },
         refusals: [402, 404, 502, 504],
-        refusalHeaders: ofPlan,
+        refusalHeaders: { 429: planRefusedHeaders },
       },
     },
     {
@@ -157,7 +142,7 @@ export function servedRoutes(dependencies: RouteDependencies): Route[] {
           200: { description: 'The images.', content: { 'application/json': imagesResponse }, headers: costHeader },
         },
         refusals: [402, 404, 502, 504],
-        refusalHeaders: ofPlan,
+        refusalHeaders: { 429: planRefusedHeaders },
       },
     },
     ...videoRoutes(dependencies),

@@ -1,7 +1,7 @@
 /** The routes of videos. Part of `routes.ts`. */
 
 import { z } from 'zod'
-import { type DescribedHeaders, etagHeaders } from './edge/describe.ts'
+import { type DescribedHeaders, etagHeaders } from './edge/describedHeaders.ts'
 import type { OpenRequests } from './edge/openRequests.ts'
 import type { Route } from './edge/route.ts'
 import { showContent } from './videos/content/http.ts'
@@ -47,6 +47,12 @@ const fileHeaders: DescribedHeaders = {
 const rangeHeader: DescribedHeaders = {
   'Content-Range': { description: 'Which bytes, of how many.', required: true, schema: { type: 'string' } },
 }
+
+const fileConditions = z.object({
+  Range: z.string().optional().meta({ description: 'One range of bytes; several are answered with the whole file.' }),
+  'If-Range': z.string().optional().meta({ description: 'The range counts only for the file of this ETag or date.' }),
+  'If-None-Match': z.string().optional().meta({ description: 'ETags of what the client has already.' }),
+})
 
 /** Beneath /v1. */
 export function videoRoutes({ videos, openRequests }: VideoRouteDependencies): Route[] {
@@ -111,7 +117,7 @@ export function videoRoutes({ videos, openRequests }: VideoRouteDependencies): R
         operationId: 'downloadVideo',
         summary: 'Download a video',
         description: 'For 24 hours after completion. Takes `Range`, `If-Range` and `If-None-Match`.',
-        requestParams: { path, query: z.object({ variant: z.enum(['video']).optional() }) },
+        requestParams: { path, query: z.object({ variant: z.enum(['video']).optional() }), header: fileConditions },
         responses: {
           200: { description: 'The file.', content: file, headers: fileHeaders },
           206: { description: 'The part in the Range.', content: file, headers: { ...fileHeaders, ...rangeHeader } },

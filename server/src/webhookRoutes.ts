@@ -1,7 +1,7 @@
 /** The routes of webhooks: those of the interface, and the first ones of the management interface. Part of `routes.ts`. */
 
 import { z } from 'zod'
-import { cacheHeader, type DescribedHeaders } from './edge/describe.ts'
+import { cacheHeader, type DescribedHeaders } from './edge/describedHeaders.ts'
 import type { Route } from './edge/route.ts'
 import type { Transaction } from './io/postgres/database.ts'
 import type { Networks } from './kernel/networks.ts'

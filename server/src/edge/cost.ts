@@ -1,5 +1,5 @@
 import { BRAND, HEADER_BRAND } from '../kernel/brand.ts'
-import type { DescribedHeaders } from './describe.ts'
+import type { DescribedHeaders } from './describedHeaders.ts'
 
 /** On every whole answer of a paid call: what it cost, in micro-cents, so that customers can add up their own bill. */
 export const COST_HEADER = `${HEADER_BRAND}-Cost-Microcents`

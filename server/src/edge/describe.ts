@@ -8,24 +8,14 @@ import {
 import { KEY_LIMIT } from '../idempotency/answer.ts'
 import { BRAND } from '../kernel/brand.ts'
 import { ERROR_CATALOGUE } from '../kernel/errors.ts'
+import {
+  type DescribedHeaders,
+  rateHeaders,
+  replayedHeader,
+  requestIdHeader,
+  retryAfterHeader,
+} from './describedHeaders.ts'
 import { type Envelope, envelopeOf } from './envelopes.ts'
-
-/** Headers of a response by their names; those that are `required` are on each. */
-export type DescribedHeaders = Readonly<
-  Record<
-    string,
-    {
-      readonly description: string
-      readonly required?: true
-      readonly schema: {
-        readonly type: 'string' | 'integer'
-        readonly const?: string
-        readonly pattern?: string
-        readonly minimum?: number
-      }
-    }
-  >
->
 
 /** What a route says of itself in `/openapi.json`. */
 export interface Description {
@@ -129,21 +119,6 @@ const STATUS_WORDS: Readonly<Record<number, string>> = {
   504: 'The model server took too long.',
 }
 
-const requestIdHeader = {
-  'X-Request-Id': {
-    description: 'Echoes the request id of the client, or one made here.',
-    required: true,
-    schema: { type: 'string' },
-  },
-} as const satisfies DescribedHeaders
-
-const replayedHeader = {
-  'Idempotency-Replayed': {
-    description: 'Present when this is the answer of an earlier request with the same Idempotency-Key.',
-    schema: { type: 'string', const: 'true' },
-  },
-} as const satisfies DescribedHeaders
-
 /** Methods that take an Idempotency-Key. */
 const DOING: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
 
@@ -157,39 +132,6 @@ function keyHeader({ method, needs }: DescribedRoute) {
   const isRequired = needs?.idempotencyKey === 'required'
   return { header: z.object({ 'Idempotency-Key': isRequired ? idempotencyKey : idempotencyKey.optional() }) }
 }
-
-const rateHeaders = {
-  'RateLimit-Limit': {
-    description: 'Requests that the key may send at once after a pause.',
-    schema: { type: 'integer' },
-  },
-  'RateLimit-Remaining': {
-    description: 'Requests that it may send at once now. Absent where that can not be read at the moment.',
-    schema: { type: 'integer' },
-  },
-  'RateLimit-Reset': {
-    description: 'Seconds until it may send `RateLimit-Limit` at once again. Absent as above.',
-    schema: { type: 'integer' },
-  },
-} as const satisfies DescribedHeaders
-
-const retryAfterHeader = {
-  'Retry-After': { description: 'Seconds to wait before the next try.', schema: { type: 'integer', minimum: 1 } },
-} as const satisfies DescribedHeaders
-
-export const cacheHeader = {
-  'Cache-Control': {
-    description: 'Who may keep the answer, and for how long.',
-    required: true,
-    schema: { type: 'string' },
-  },
-} as const satisfies DescribedHeaders
-
-/** Of what is 304 to who has it already. */
-export const etagHeaders = {
-  ...cacheHeader,
-  ETag: { description: 'To be sent as If-None-Match.', required: true, schema: { type: 'string' } },
-} as const satisfies DescribedHeaders
 
 function refusalContent(envelope: Envelope) {
   return envelope === 'A'
