@@ -22,7 +22,8 @@ let customer: TestKey
 
 beforeAll(async () => {
   const upstream = scriptVideos()
-  upstream.looking = () => ({ kind: 'working', progress: 1 })
+  // The jobs of this test are worked on by nobody.
+  upstream.taking = () => 'busy'
   const settings = `webhooks: { allow: [127.0.0.0/8] }\n${SETTINGS}`
   gateway = await openAskedGateway({ settings, clock, videos: upstream })
   receiver = await startReceiver()
@@ -130,8 +131,10 @@ const DOINGS: readonly Doing[] = [
   },
 ]
 
-/** Does `work` while the rows are another's. */
+/** Does `work` while the rows are another's, and nobody else waits for them. */
 async function whileHeld(waitsFor: string, work: () => Promise<void>): Promise<void> {
+  const submitting = "select 1 from videos where status = 'submitting'"
+  while ((await gateway.database.query(submitting)).length > 0);
   await gateway.database.transaction(async (tx) => {
     const rows = waitsFor.endsWith('using (endpoint_id)')
       ? `select 1 from webhook_turns t join webhook_endpoints e on e.id = t.endpoint_id
