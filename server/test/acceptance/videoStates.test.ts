@@ -191,6 +191,36 @@ test('where it stands is told while it waits, how long it may take until it is o
   resume()
 })
 
+test('one that an upstream is being asked to take still waits, before those behind it', async () => {
+  const key = await gateway.customer()
+  const { submit } = upstream
+  let answer = () => {}
+  const asked = new Promise<void>((resolve) => {
+    upstream.submit = (...call) => {
+      resolve()
+      return new Promise((taken) => {
+        answer = () => taken(submit(...call))
+      })
+    }
+  })
+  const places: unknown[] = []
+  const made = [await create(key, { model: 'svc/dear-film', seconds: 1 })]
+  await asked
+  clock.turn(1)
+  made.push(await create(key, { model: 'svc/dear-film', seconds: 1 }))
+  for (const { id } of made) {
+    const { json, headers } = await gateway.ask({ path: `/videos/${id}`, key })
+    places.push([(json as Job)['status'], headers.get('Svc-Queue-Position')])
+  }
+  expect(places).toEqual([
+    ['queued', '1'],
+    ['queued', '2'],
+  ])
+  upstream.submit = submit
+  answer()
+  for (const { id } of made) await until(key, id, 'completed')
+})
+
 describe('its file', () => {
   test.each(['queued', 'in_progress', 'failed', 'cancelled'])(
     'is not there of a job that is %s (V3)',

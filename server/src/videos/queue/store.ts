@@ -108,12 +108,18 @@ export async function readAhead(
        from waiting w where w.organization_id is not null
      )
      select (select count(*) from (select from videos where model = $1 and organization_id = $2::uuid
-         and status = 'queued' and id < $3::uuid limit $4::integer) a) as ahead,
+         and status = 'queued' and id < $3::uuid limit $4::integer) a)
+       + (select count(*) from videos where model = $1 and organization_id = $2::uuid
+         and status = 'submitting' and id < $3::uuid) as ahead,
        (select count(*) from (select organization_id from waiting limit $5::integer) w
          where organization_id is not null) as organizations`,
     [model, organizationId, id, aheadMost, organizationsMost],
   )
-  return { ahead: Number(rows[0]?.ahead ?? 0n), organizations: Math.max(Number(rows[0]?.organizations ?? 0n), 1) }
+  const [row] = rows
+  return {
+    ahead: Math.min(Number(row?.ahead ?? 0n), aheadMost),
+    organizations: Math.max(Number(row?.organizations ?? 0n), 1),
+  }
 }
 
 /** How long the last jobs of a model took from their start to their completion, in seconds. */
