@@ -1,8 +1,7 @@
 import { createH264MP4Encoder } from 'h264-mp4-encoder'
 import type { ImageSize } from '../spec.ts'
+import { FRAMES_PER_SECOND } from './frames.ts'
 import { type Plane, writeLines } from './lettering.ts'
-
-export const FRAMES_PER_SECOND = 24
 
 const TITLE = 'SIMULATED VIDEO'
 

@@ -184,3 +184,7 @@ test.each([
   expect(seen.failure).toBe('left' as never)
   expect(clock.pending).toBe(0)
 })
+
+test('the encoder of clips is loaded by its thread alone: it brings handlers of uncaught errors for the whole process', () => {
+  expect(process.listenerCount('unhandledRejection')).toBe(0)
+})

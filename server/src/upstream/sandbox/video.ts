@@ -1,8 +1,8 @@
 import type { Clock } from '../../kernel/time.ts'
 import { type ImageSize, UpstreamFailure, type VideoCall, type VideoState, type VideoWork } from '../spec.ts'
 import { type Directive, takeDirective, wrong } from './directive.ts'
-import { FRAMES_PER_SECOND } from './film.ts'
 import type { FilmWork } from './filmWork.ts'
+import { FRAMES_PER_SECOND } from './frames.ts'
 import { seedOf } from './seed.ts'
 import type { SandboxSettings } from './settings.ts'
 
