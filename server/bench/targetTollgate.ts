@@ -46,7 +46,7 @@ export async function startTollgate(
     return JSON.parse(await processes.run([program, ...words, '--json'], COMMAND_LIMIT_SECONDS))
   }
   const authorizations = await makeAuthorizations(dataDir, surroundings.keyCount)
-  await command(['credits', 'grant', '--org', 'default', '--usd', String(GRANT_USD), ...where])
+  await command(['credits', 'grant', '--org', 'default', '--usd', String(GRANT_USD), '--data-dir', dataDir])
 
   const target: Target = {
     name,

@@ -10,6 +10,9 @@ import { systemClock } from './io/clock.ts'
 import { PullFailure } from './upstream/gguf/hub.ts'
 import { pullModel } from './upstream/gguf/pull.ts'
 
+/** What a shell gives for a program whose reader has left. */
+const ENDED_BY_SIGPIPE = 141
+
 const signals: Signals = {
   onStop: (callback) => {
     process.on('SIGTERM', callback)
@@ -19,8 +22,13 @@ const signals: Signals = {
   onOrphaned: (callback) => void process.stdin.on('end', callback).on('error', callback).resume(),
 }
 
+let isServing = false
+
 const surroundings = systemSurroundings({
-  serve: (options) => serve(options, surroundings, signals),
+  serve: (options) => {
+    isServing = true
+    return serve(options, surroundings, signals)
+  },
   pullModel: ({ dataDirectory, source, onProgress }) =>
     pullModel({ spec: source, folder: join(dataDirectory, 'models'), clock: systemClock, onProgress }).catch(
       (error) => {
@@ -28,6 +36,13 @@ const surroundings = systemSurroundings({
       },
     ),
 })
+
+// Whoever read what is printed has left, as `head` does. A server goes on without.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', () => {
+    if (!isServing) process.exit(ENDED_BY_SIGPIPE)
+  })
+}
 
 // Not process.exit straight away: what was written last must reach a pipe.
 process.exitCode = await run(process.argv.slice(2), surroundings)

@@ -12,6 +12,8 @@ const START_LIMIT_MS = 60_000
 export interface ServerOptions {
   /** The text of a tollgate.yaml; without it the built-in models, and no discovery. */
   readonly settings?: string
+  /** Where calls are answered; any free port unless given. */
+  readonly port?: number
   /** An earlier server's, to start again on its data; else a new one. */
   readonly dataDir?: string
   readonly environment?: Readonly<Record<string, string>>
@@ -50,7 +52,17 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   if (options.settings !== undefined) await writeFile(configFile, options.settings)
   const configFlags = options.settings === undefined ? [] : ['--config', configFile]
   const [program = COMMAND, ...before] = [...(options.wrapper ?? []), COMMAND]
-  const args = [...before, 'serve', '--port', '0', '--admin-port', '0', '--json', ...flags, ...configFlags]
+  const args = [
+    ...before,
+    'serve',
+    '--port',
+    String(options.port ?? 0),
+    '--admin-port',
+    '0',
+    '--json',
+    ...flags,
+    ...configFlags,
+  ]
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '', ...options.environment },
@@ -74,7 +86,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     firstKey: String(facts['key'] ?? ''),
     output: () => stdout,
     errors: () => stderr,
-    command: (...words) => runCommand([...words, '--json', ...flags, ...configFlags]),
+    command: (...words) => runCommand([...words, '--json', ...flags]),
     async stop() {
       child.kill('SIGTERM')
       return exited

@@ -1,7 +1,7 @@
 import { uuidV7 } from '../kernel/ids.ts'
 import { adjustBalance } from '../money/adjust.ts'
 import { findOrganizationByName } from '../organizations/find.ts'
-import { type Command, UsageFailure } from './command.ts'
+import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
 import { parseSignedUsd, printUsd } from './usd.ts'
@@ -20,6 +20,7 @@ export const createAdjustmentCommand: Command = {
       mayBeNegative: true,
     },
     { name: 'note', value: 'TEXT', summary: 'why; kept with the entry in the ledger', required: true },
+    DATA_DIR_OPTION,
   ],
   examples: ['tollgate adjustments create --org acme --usd -5.00 --note "credited twice on 2031-07-02"'],
   run: async (invocation, surroundings) => {

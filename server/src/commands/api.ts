@@ -25,14 +25,21 @@ export interface ApiCall {
 
 /**
  * Calls the server; the parsed answer, null where it has no body. Throws {@link CommandFailure} with the server's own words
- * when it refuses.
+ * when it refuses. `left`, where given, ends it too.
  */
-export async function callApi(invocation: Invocation, surroundings: Surroundings, call: ApiCall): Promise<unknown> {
+export async function callApi(
+  invocation: Invocation,
+  surroundings: Surroundings,
+  call: ApiCall,
+  left?: AbortSignal,
+): Promise<unknown> {
   const over = new AbortController()
   const cancel = surroundings.clock.after(DEADLINE_MS, () => over.abort())
+  const signal = left === undefined ? over.signal : AbortSignal.any([left, over.signal])
   try {
-    const response = await openApi(invocation, surroundings, call, over.signal)
-    return response.status === 204 ? null : await response.json()
+    const response = await openApi(invocation, surroundings, call, signal)
+    if (response.status === 204) return null
+    return await readJson(response, surroundings.server(invocation.text('server')).url)
   } finally {
     cancel()
   }
@@ -64,7 +71,18 @@ export async function openApi(
   throw new ServerRefusal(response.status, await wordsOf(response, url))
 }
 
-/** Nothing was heard from the server. */
+async function readJson(response: Response, url: string): Promise<unknown> {
+  const text = await response.text().catch(() => {
+    throw new ServerUnreached(url)
+  })
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new ServerRefusal(response.status, notOurs(url, response.status))
+  }
+}
+
+/** Nothing, or no whole answer, was heard from the server. */
 export class ServerUnreached extends CommandFailure {
   constructor(url: string) {
     super(`${url} can't be reached: check that it runs, or name another by --server or TOLLGATE_URL`)
@@ -88,5 +106,9 @@ async function wordsOf(response: Response, url: string): Promise<string> {
     const { error } = body as { readonly error?: { readonly message?: unknown } }
     if (typeof error?.message === 'string') return error.message
   }
-  return `${url} answered with ${response.status}, and not as a Tollgate server does: check the address`
+  return notOurs(url, response.status)
+}
+
+function notOurs(url: string, status: number): string {
+  return `${url} answered with ${status}, and not as a Tollgate server does: check the address`
 }

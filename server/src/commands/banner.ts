@@ -33,7 +33,10 @@ export function banner(facts: BannerFacts): string {
     return `${JSON.stringify({ url, port, admin_port: adminPort, ...(key === null ? {} : { key }), models })}\n`
   }
   const paragraphs = [
-    [`Tollgate serves at ${url}`, `Metrics at http://127.0.0.1:${facts.adminPort}/metrics, readiness at /ready there`],
+    [
+      `Tollgate serves at ${url}, described at ${url}/openapi.json`,
+      `Metrics at http://127.0.0.1:${facts.adminPort}/metrics, readiness at /ready there`,
+    ],
     modelLines(facts.models),
     hints(facts),
     ...(facts.key === null ? [keyHint(facts)] : firstCall(url, facts.key, facts.models)),

@@ -35,6 +35,8 @@ async function tollgate(...argv: string[]) {
     pullModel: () => Promise.reject(new Error('nothing is pulled here')),
     fetch: () => Promise.reject(new Error('nothing is fetched here')),
     saveFile: () => Promise.reject(new Error('nothing is saved here')),
+    checkFile: () => Promise.reject(new Error('nothing is saved here')),
+    onInterrupt: () => () => {},
     server: () => {
       throw new Error('no server is talked to here')
     },

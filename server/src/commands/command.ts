@@ -60,10 +60,27 @@ export class CommandFailure extends Error {
 /** A value of an option that can't be used: exit code 2, like any other mistake on the command line. */
 export class UsageFailure extends CommandFailure {}
 
+/** Left by Ctrl-C; says what goes on without it. Exit code 130, as shells give it. */
+export class InterruptedFailure extends CommandFailure {}
+
+/** Of commands that work on an installation's data. */
+export const DATA_DIR_OPTION: OptionSpec = {
+  name: 'data-dir',
+  value: 'DIR',
+  summary: 'where the database, the models and the files are',
+  preset: '.tollgate',
+}
+
+/** Of commands that read the settings. */
+export const CONFIG_OPTION: OptionSpec = {
+  name: 'config',
+  value: 'FILE',
+  summary: 'the settings file',
+  preset: 'tollgate.yaml',
+}
+
 /** Options that every command takes. */
 export const COMMON_OPTIONS: readonly OptionSpec[] = [
-  { name: 'data-dir', value: 'DIR', summary: 'where the database, the models and the files are', preset: '.tollgate' },
-  { name: 'config', value: 'FILE', summary: 'the settings file', preset: 'tollgate.yaml' },
   { name: 'json', value: null, summary: 'print JSON, and nothing else, on standard output' },
   { name: 'help', value: null, summary: 'show this help' },
 ]

@@ -12,7 +12,7 @@ import { pullModelCommand } from './pullModel.ts'
 import { createRefundCommand } from './refunds.ts'
 import { serveCommand } from './serveCommand.ts'
 import { setSubscriptionCommand, showSubscriptionCommand } from './subscriptions.ts'
-import { createVideoCommand } from './videos.ts'
+import { cancelVideoCommand, createVideoCommand, waitForVideoCommand } from './videos.ts'
 import {
   createWebhookCommand,
   deleteWebhookCommand,
@@ -42,6 +42,8 @@ export const COMMANDS: readonly Command[] = [
   listModelsCommand,
   pullModelCommand,
   createVideoCommand,
+  waitForVideoCommand,
+  cancelVideoCommand,
   createWebhookCommand,
   listWebhooksCommand,
   deleteWebhookCommand,

@@ -1,11 +1,11 @@
-import type { Command } from './command.ts'
+import { CONFIG_OPTION, type Command, DATA_DIR_OPTION } from './command.ts'
 import { configOf } from './environment.ts'
 
 /** `tollgate config check` */
 export const checkConfigCommand: Command = {
   words: ['config', 'check'],
   summary: 'Check the settings file, the flags and the environment',
-  options: [],
+  options: [DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate config check --config /etc/tollgate.yaml'],
   run: async (invocation, surroundings) => {
     const { source, settings, dataDirectory, databaseUrl } = await configOf(invocation, surroundings)

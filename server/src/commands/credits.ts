@@ -1,7 +1,7 @@
 import { uuidV7 } from '../kernel/ids.ts'
 import { grantCredit } from '../money/grantCredit.ts'
 import { findOrganizationByName } from '../organizations/find.ts'
-import { type Command, UsageFailure } from './command.ts'
+import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
 import { parseUsd, printUsd } from './usd.ts'
@@ -15,6 +15,7 @@ export const grantCreditsCommand: Command = {
     { name: 'usd', value: 'AMOUNT', summary: 'US dollars, such as 50 or 12.50', required: true },
     { name: 'note', value: 'TEXT', summary: 'kept with the entry in the ledger' },
     { name: 'promotional', value: null, summary: 'a gift: does not count as the first payment of a new organization' },
+    DATA_DIR_OPTION,
   ],
   examples: ['tollgate credits grant --org acme --usd 50 --note "invoice 2031-07"'],
   run: async (invocation, surroundings) => {

@@ -14,14 +14,32 @@ export function helpFor(commands: readonly Command[], topic: readonly string[]):
     '',
     `Usage: ${PROGRAM} ${[...topic, '<command>'].join(' ')} [options]`,
     '',
-    columns(shown.map((each) => [`  ${[...each.words, each.argument?.name ?? ''].join(' ').trim()}`, each.summary])),
-    '',
+    ...groupLines(
+      'For the operator, at any time, on the data directory:',
+      shown.filter((each) => !isRemote(each)),
+    ),
+    ...groupLines('For customers, on a running server, with the key in TOLLGATE_API_KEY:', shown.filter(isRemote)),
     'Every command takes:',
     optionLines(COMMON_OPTIONS),
     '',
-    `"${PROGRAM} <command> --help" shows a command's own options. Exit codes: 0 done, 1 failed, 2 not understood.`,
+    `"${PROGRAM} <command> --help" shows a command's own options, "${PROGRAM} --version" the version.`,
+    'Exit codes: 0 done, 1 failed, 2 not understood, 130 left by Ctrl-C.',
     '',
   ].join('\n')
+}
+
+/** Whether a running server carries it out. */
+function isRemote({ options }: Command): boolean {
+  return options.some(({ name }) => name === 'server')
+}
+
+function groupLines(heading: string, commands: readonly Command[]): string[] {
+  if (commands.length === 0) return []
+  const rows = commands.map(({ words, argument, summary }) => [
+    `  ${[...words, argument?.name ?? ''].join(' ').trim()}`,
+    summary,
+  ])
+  return [heading, columns(rows), '']
 }
 
 function helpOfCommand(command: Command): string {

@@ -6,7 +6,7 @@ import { listKeys } from '../keys/list.ts'
 import { revokeKey } from '../keys/revoke.ts'
 import { parseScopes } from '../keys/scopes.ts'
 import { findOrganizationByName, listOrganizations } from '../organizations/find.ts'
-import { type Command, UsageFailure } from './command.ts'
+import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { table } from './table.ts'
 
@@ -24,6 +24,7 @@ export const createKeyCommand: Command = {
     },
     { name: 'admin', value: null, summary: "make it an organization admin's key" },
     { name: 'expires', value: 'WHEN', summary: 'a time from now (30d, 12h) or an ISO date; never when left out' },
+    DATA_DIR_OPTION,
   ],
   examples: [
     'tollgate keys create --org acme --scope serverless:write,billing:read --expires 30d',
@@ -72,7 +73,7 @@ export const createKeyCommand: Command = {
 export const listKeysCommand: Command = {
   words: ['keys', 'list'],
   summary: 'List API keys, oldest first, without the keys themselves',
-  options: [{ name: 'org', value: 'NAME', summary: 'only those of this organization' }],
+  options: [{ name: 'org', value: 'NAME', summary: 'only those of this organization' }, DATA_DIR_OPTION],
   examples: ['tollgate keys list --org acme'],
   run: (invocation, surroundings) =>
     withDatabase(invocation, surroundings, async (database) => {
@@ -108,7 +109,7 @@ export const revokeKeyCommand: Command = {
   words: ['keys', 'revoke'],
   summary: 'End an API key at once and for good, in every process',
   argument: { name: 'ID', summary: 'the key\'s id, as "tollgate keys list" shows it' },
-  options: [],
+  options: [DATA_DIR_OPTION],
   examples: ['tollgate keys revoke 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
   run: (invocation, surroundings) =>
     withDatabase(invocation, surroundings, async (database) => {

@@ -1,6 +1,6 @@
 import { type Disagreement, describe, disagreementToJson } from '../money/ledger/disagreement.ts'
 import { verifyAll } from '../money/ledger/verifyAll.ts'
-import type { Command } from './command.ts'
+import { type Command, DATA_DIR_OPTION } from './command.ts'
 import { withDatabase } from './environment.ts'
 
 const DISAGREES = 1
@@ -12,7 +12,7 @@ const SHOWN_MOST = 1_000
 export const verifyLedgerCommand: Command = {
   words: ['ledger', 'verify'],
   summary: 'Recompute every balance, charge, rollup and meter; exit with 1 when something disagrees',
-  options: [],
+  options: [DATA_DIR_OPTION],
   examples: ['tollgate ledger verify'],
   run: (invocation, surroundings) =>
     withDatabase(invocation, surroundings, async (database) => {

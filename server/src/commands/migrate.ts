@@ -1,11 +1,11 @@
-import type { Command } from './command.ts'
+import { type Command, DATA_DIR_OPTION } from './command.ts'
 import { withDatabase } from './environment.ts'
 
 /** `tollgate migrate` */
 export const migrateCommand: Command = {
   words: ['migrate'],
   summary: 'Bring the database schema up to date',
-  options: [],
+  options: [DATA_DIR_OPTION],
   examples: ['tollgate migrate'],
   run: (invocation, surroundings) =>
     withDatabase(

@@ -2,7 +2,7 @@ import { catalogOf } from '../catalog/assemble.ts'
 import type { Model, Tier } from '../catalog/model.ts'
 import { printTimeOfDay } from '../catalog/peak.ts'
 import type { PriceTable, TokenRate } from '../catalog/price.ts'
-import type { Command } from './command.ts'
+import { CONFIG_OPTION, type Command } from './command.ts'
 import { configOf } from './environment.ts'
 import { priceCells } from './prices.ts'
 import { table } from './table.ts'
@@ -12,7 +12,7 @@ import { printUsd } from './usd.ts'
 export const listModelsCommand: Command = {
   words: ['models', 'list'],
   summary: 'List the models that the settings offer, with their prices',
-  options: [],
+  options: [CONFIG_OPTION],
   examples: ['tollgate models list'],
   run: async (invocation, surroundings) => {
     const { settings, source } = await configOf(invocation, surroundings)

@@ -4,7 +4,7 @@ import { createOrganization } from '../organizations/create.ts'
 import { listOrganizations } from '../organizations/find.ts'
 import type { Organization } from '../organizations/organization.ts'
 import { setNotifyAddresses } from '../organizations/setNotifyAddresses.ts'
-import { type Command, UsageFailure } from './command.ts'
+import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { table } from './table.ts'
 
@@ -15,6 +15,7 @@ export const createOrganizationCommand: Command = {
   argument: { name: 'NAME', summary: 'what it is called in other commands' },
   options: [
     { name: 'new', value: null, summary: 'spending is capped at $20 in 60 minutes until it is 7 days old or has paid' },
+    DATA_DIR_OPTION,
   ],
   examples: ['tollgate orgs create acme', 'tollgate orgs create trial --new'],
   run: (invocation, surroundings) =>
@@ -46,6 +47,7 @@ export const updateOrganizationCommand: Command = {
       isRepeatable: true,
     },
     { name: 'no-notify', value: null, summary: 'mail nobody; notices are still logged' },
+    DATA_DIR_OPTION,
   ],
   examples: [
     'tollgate orgs update acme --notify billing@example.com --notify ops@example.com',
@@ -69,7 +71,7 @@ export const updateOrganizationCommand: Command = {
 export const listOrganizationsCommand: Command = {
   words: ['orgs', 'list'],
   summary: 'List the organizations, oldest first',
-  options: [],
+  options: [DATA_DIR_OPTION],
   examples: ['tollgate orgs list'],
   run: (invocation, surroundings) =>
     withDatabase(invocation, surroundings, async (database) => {

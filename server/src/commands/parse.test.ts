@@ -69,6 +69,9 @@ test.each([
   ['serve --port 1 --port 2', '--port is given twice'],
   ['serve --json=yes', '--json takes no value'],
   ['serve now', '"now" is one argument too many'],
+  // An option that would do nothing is none.
+  ['video cancel v1 --data-dir /data', 'there is no option --data-dir'],
+  ['orgs list --config tollgate.yaml', 'there is no option --config'],
   ['orgs create', 'NAME is missing: what it is called in other commands'],
   ['orgs create acme corp', '"corp" is one argument too many'],
   [

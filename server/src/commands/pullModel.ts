@@ -1,5 +1,5 @@
 import { discoveredId } from '../catalog/discovered.ts'
-import { type Command, UsageFailure } from './command.ts'
+import { CONFIG_OPTION, type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { flagsOf } from './environment.ts'
 import { barLine, createBar } from './progress.ts'
 import type { PulledModel } from './surroundings.ts'
@@ -12,7 +12,7 @@ export const pullModelCommand: Command = {
   words: ['models', 'pull'],
   summary: 'Fetch a GGUF file into the data directory and check it',
   argument: { name: 'SOURCE', summary: 'a file on Hugging Face: hf:OWNER/REPO/FILE.gguf' },
-  options: [],
+  options: [DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate models pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q4_k_m.gguf'],
   run: async (invocation, surroundings) => {
     const source = invocation.argument

@@ -1,7 +1,7 @@
 import { isUuid } from '../kernel/ids.ts'
 import { MICROCENTS_PER_CENT } from '../kernel/money.ts'
 import { type RefundResult, refundCharge } from '../money/refund.ts'
-import { type Command, CommandFailure, UsageFailure } from './command.ts'
+import { type Command, CommandFailure, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
 import { printUsd } from './usd.ts'
@@ -14,6 +14,7 @@ export const createRefundCommand: Command = {
     { name: 'charge', value: 'ID', summary: "the charge, or the answer's id (chatcmpl-…)", required: true },
     { name: 'cents', value: 'N', summary: 'whole US cents', preset: 'all of it, exactly' },
     { name: 'note', value: 'TEXT', summary: 'kept with the entry in the ledger' },
+    DATA_DIR_OPTION,
   ],
   examples: [
     'tollgate refunds create --charge chatcmpl-01993f8e5c7b7e0b8a35c1f2d3e4a5b6',

@@ -2,7 +2,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { DataKeyFailure } from '../idempotency/openDataKey.ts'
 import { isConnectionFailure, sqlStateOf } from '../io/postgres/client.ts'
 import { Refused } from '../kernel/errors.ts'
-import { type Command, CommandFailure, type CommandResult, UsageFailure } from './command.ts'
+import { type Command, CommandFailure, type CommandResult, InterruptedFailure, UsageFailure } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { helpFor } from './help.ts'
 import { parseCommandLine } from './parse.ts'
@@ -11,9 +11,11 @@ import type { Surroundings } from './surroundings.ts'
 const DONE = 0
 const FAILED = 1
 const MISUNDERSTOOD = 2
+const INTERRUPTED = 130
 
 /**
- * Runs one command line (what follows the program's name) and gives the exit code: 0 done, 1 failed, 2 not understood.
+ * Runs one command line (what follows the program's name) and gives the exit code: 0 done, 1 failed, 2 not understood, 130
+ * left by Ctrl-C.
  * Results go to stdout; errors go to stderr, a sentence a line, or as JSON when `--json` was given. Never throws.
  */
 export async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -60,6 +62,9 @@ function explain(error: unknown, command: Command): Explained {
     return { code: 'usage', problems: error.problems.map((problem) => `${problem} (${hint})`), exitCode: MISUNDERSTOOD }
   }
   if (error instanceof DataKeyFailure) return { code: 'failed', problems: [error.message], exitCode: FAILED }
+  if (error instanceof InterruptedFailure) {
+    return { code: 'interrupted', problems: error.problems, exitCode: INTERRUPTED }
+  }
   if (error instanceof CommandFailure) return { code: 'failed', problems: error.problems, exitCode: FAILED }
   if (error instanceof Refused) return { code: error.refusal.code, problems: [error.message], exitCode: FAILED }
   const message = error instanceof Error && error.message !== '' ? error.message : String(error)

@@ -7,7 +7,14 @@ import { readPlanState } from '../money/plan/readPlan.ts'
 import { setSubscription } from '../money/plan/setSubscription.ts'
 import { SUBSCRIPTION_STATUSES, type Subscription } from '../money/plan/subscription.ts'
 import { findOrganizationByName } from '../organizations/find.ts'
-import { type Command, CommandFailure, type Invocation, UsageFailure } from './command.ts'
+import {
+  CONFIG_OPTION,
+  type Command,
+  CommandFailure,
+  DATA_DIR_OPTION,
+  type Invocation,
+  UsageFailure,
+} from './command.ts'
 import { configOf, orThrow, withDatabase } from './environment.ts'
 import { printUsd } from './usd.ts'
 
@@ -32,6 +39,8 @@ export const setSubscriptionCommand: Command = {
     },
     { name: 'from', value: 'WHEN', summary: 'its begin, an ISO date', preset: 'that of the period under way, or now' },
     { name: 'cancel-at-period-end', value: null, summary: 'show that it will not be renewed' },
+    DATA_DIR_OPTION,
+    CONFIG_OPTION,
   ],
   examples: [
     'tollgate subscriptions set --org acme --plan starter --status active --until 30d',
@@ -73,7 +82,7 @@ export const setSubscriptionCommand: Command = {
 export const showSubscriptionCommand: Command = {
   words: ['subscriptions', 'show'],
   summary: "Show an organization's subscription, and what is used of its plan",
-  options: [{ name: 'org', value: 'NAME', summary: 'whose', required: true }],
+  options: [{ name: 'org', value: 'NAME', summary: 'whose', required: true }, DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate subscriptions show --org acme'],
   run: async (invocation, surroundings) => {
     const { plans } = (await configOf(invocation, surroundings)).settings

@@ -21,7 +21,11 @@ export interface Surroundings {
   readonly server: (url: string | undefined) => RemoteServer
   readonly fetch: Fetch
   /** Writes a file whole or not at all; the bytes written. */
-  readonly saveFile: (path: string, content: ReadableStream<Uint8Array>) => Promise<number>
+  readonly saveFile: (path: string, content: AsyncIterable<Uint8Array>) => Promise<number>
+  /** Rejects where `saveFile` would, as far as can be told beforehand. */
+  readonly checkFile: (path: string) => Promise<void>
+  /** Ctrl-C calls back in place of ending the process, once; the result gives that up. */
+  readonly onInterrupt: (callback: () => void) => () => void
   /** Fetches a GGUF file into `<data directory>/models`. */
   readonly pullModel: (pull: ModelPull) => Promise<PulledModel>
   /** Runs the gateway until it is stopped; gives the exit code. */

@@ -5,7 +5,7 @@ import { systemFetch } from '../io/fetch.ts'
 import { migrate } from '../io/postgres/migrate.ts'
 import { openDatabase } from '../io/postgres/open.ts'
 import { systemRandom } from '../io/random.ts'
-import { saveFile } from '../io/saveFile.ts'
+import { checkFile, saveFile } from '../io/saveFile.ts'
 import { HOUR_MS } from '../kernel/time.ts'
 import { CommandFailure } from './command.ts'
 import type { CommandDatabase, DatabaseRequest, Surroundings } from './surroundings.ts'
@@ -33,6 +33,11 @@ export function systemSurroundings(parts: Pick<Surroundings, 'pullModel' | 'serv
     },
     fetch: systemFetch,
     saveFile,
+    checkFile,
+    onInterrupt: (callback) => {
+      process.once('SIGINT', callback)
+      return () => process.off('SIGINT', callback)
+    },
   }
 }
 

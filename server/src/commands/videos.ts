@@ -1,24 +1,16 @@
 import { toHex } from '../kernel/ids.ts'
-import { SECOND_MS, sleep } from '../kernel/time.ts'
-import { callApi, openApi, SERVER_OPTION } from './api.ts'
-import { type Command, CommandFailure, type Invocation, UsageFailure } from './command.ts'
-import { createBar } from './progress.ts'
-import type { Surroundings } from './surroundings.ts'
+import { callApi, SERVER_OPTION } from './api.ts'
+import { type Command, CommandFailure, type OptionSpec, UsageFailure } from './command.ts'
+import { checkOutput, followVideo } from './followVideo.ts'
+import { VIDEOS, type Video, videoPath } from './video.ts'
 
-const VIDEOS = '/v1/videos'
-
-/** Between two looks at a job. */
-const LOOK_MS = SECOND_MS
-
-interface Video {
-  readonly id: string
-  readonly model: string
-  readonly status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled' | 'expired'
-  readonly progress: number
-  readonly seconds: number
-  readonly cost_cents: number | null
-  readonly error: string | null
+const OUTPUT: OptionSpec = {
+  name: 'output',
+  value: 'FILE',
+  summary: 'where to save the mp4, in place of what is there',
 }
+
+const ID = { name: 'ID', summary: 'the video\'s id, as "tollgate video create" shows it' }
 
 /** `tollgate video create PROMPT --model … --wait --output clip.mp4` */
 export const createVideoCommand: Command = {
@@ -34,18 +26,18 @@ export const createVideoCommand: Command = {
     },
     { name: 'seconds', value: 'N', summary: "how long; left out, the model's own length" },
     { name: 'size', value: 'WxH', summary: 'in pixels, where the model lets one choose' },
-    { name: 'wait', value: null, summary: 'wait until it is complete, with a progress bar' },
-    { name: 'output', value: 'FILE', summary: 'where to save the mp4; waits, too' },
+    { name: 'wait', value: null, summary: 'wait until it is complete; Ctrl-C leaves, and the video goes on' },
+    { ...OUTPUT, summary: `${OUTPUT.summary}; waits, too` },
     SERVER_OPTION,
   ],
-  examples: ['tollgate video create "A toll gate at dawn" --model svc/sandbox-video --wait --output clip.mp4'],
+  examples: ['tollgate video create "A toll gate at dawn" --model svc/sandbox-video --output clip.mp4'],
   run: async (invocation, surroundings) => {
     const seconds = invocation.text('seconds')
     if (seconds !== undefined && !/^[1-9]\d{0,4}$/.test(seconds)) {
       throw new UsageFailure('--seconds: must be a whole number from 1, such as 4')
     }
     const size = invocation.text('size')
-    const output = invocation.text('output')
+    await checkOutput(invocation, surroundings)
     const made = (await callApi(invocation, surroundings, {
       method: 'POST',
       path: VIDEOS,
@@ -57,47 +49,44 @@ export const createVideoCommand: Command = {
       },
       headers: { 'Idempotency-Key': toHex(surroundings.randomBytes(16)) },
     })) as Video
-    if (!invocation.flag('wait') && output === undefined) {
-      return { json: made, text: `Video ${made.id} is ${made.status}: GET ${VIDEOS}/${made.id} tells how it goes.\n` }
+    if (invocation.flag('wait') || invocation.text('output') !== undefined) {
+      return await followVideo(invocation, surroundings, made)
     }
-    const video = await waitFor(invocation, surroundings, made)
-    if (video.status !== 'completed') throw new CommandFailure(endOf(video))
-    if (output !== undefined) await download(invocation, surroundings, video, output)
-    const saved = output === undefined ? '' : ` It is in ${output}.`
-    return {
-      json: { ...video, ...(output !== undefined && { output }) },
-      text: `Video ${video.id}: ${video.seconds} s, ${video.cost_cents} cents.${saved}\n`,
-    }
+    const next = `"tollgate video wait ${made.id} --output clip.mp4" waits for it`
+    return { json: made, text: `Video ${made.id} is ${made.status}: ${next}.\n` }
   },
 }
 
-async function waitFor(invocation: Invocation, surroundings: Surroundings, made: Video): Promise<Video> {
-  const bar = surroundings.stderrIsTerminal && !invocation.json ? createBar(surroundings) : null
-  let video = made
-  try {
-    while (video.status === 'queued' || video.status === 'in_progress') {
-      bar?.draw(video.progress / 100, video.status === 'queued' ? 'waiting for its turn' : 'being made')
-      await sleep(surroundings.clock, LOOK_MS)
-      const path = `${VIDEOS}/${encodeURIComponent(made.id)}`
-      video = (await callApi(invocation, surroundings, { method: 'GET', path })) as Video
+/** `tollgate video wait ID --output clip.mp4` */
+export const waitForVideoCommand: Command = {
+  words: ['video', 'wait'],
+  summary: 'Wait for a video that was begun before, and save it',
+  argument: ID,
+  options: [OUTPUT, SERVER_OPTION],
+  examples: ['tollgate video wait 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d --output clip.mp4'],
+  run: async (invocation, surroundings) => {
+    await checkOutput(invocation, surroundings)
+    const path = videoPath(invocation.argument)
+    const video = (await callApi(invocation, surroundings, { method: 'GET', path })) as Video
+    return await followVideo(invocation, surroundings, video)
+  },
+}
+
+/** `tollgate video cancel ID` */
+export const cancelVideoCommand: Command = {
+  words: ['video', 'cancel'],
+  summary: 'End a video that is not complete; it costs nothing then',
+  argument: ID,
+  options: [SERVER_OPTION],
+  examples: ['tollgate video cancel 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
+  run: async (invocation, surroundings) => {
+    const path = `${videoPath(invocation.argument)}/cancel`
+    const video = (await callApi(invocation, surroundings, { method: 'POST', path })) as Video
+    const { id, status } = video
+    if (status !== 'cancelled') {
+      const why = status === 'in_progress' ? 'its clip is there already' : `it is ${status}`
+      throw new CommandFailure(`video ${id} can't be cancelled any more: ${why}`)
     }
-    return video
-  } finally {
-    bar?.end()
-  }
-}
-
-function endOf({ id, status, error }: Video): string {
-  if (status === 'failed') return `video ${id} has failed (${error}); nothing was charged: create it again`
-  return `video ${id} is ${status}; nothing was charged`
-}
-
-async function download(invocation: Invocation, surroundings: Surroundings, { id }: Video, output: string) {
-  const path = `${VIDEOS}/${encodeURIComponent(id)}/content`
-  const response = await openApi(invocation, surroundings, { method: 'GET', path }, new AbortController().signal)
-  if (response.body === null) throw new CommandFailure(`the server sent nothing for video ${id}: try again`)
-  await surroundings.saveFile(output, response.body).catch((error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new CommandFailure(`${output} can't be written: ${reason}; the video is kept for 24 hours`)
-  })
+    return { json: video, text: `Cancelled video ${id}; nothing was charged.\n` }
+  },
 }

@@ -57,7 +57,9 @@ export function vetUrl(text: string, allowed: Networks): VettedUrl {
   if (mayConnect(target, target.literal, allowed)) return { ok: true, target }
   const isPlain = !target.isSecure && isAddressPublic(target.literal)
   return no(
-    isPlain ? 'must begin with https://' : 'must lead to the public internet, not to an address of a private network',
+    isPlain
+      ? 'must begin with https://'
+      : "must lead to the public internet, not to an address of a private network; 'tollgate listen' brings events to your own machine",
   )
 }
 

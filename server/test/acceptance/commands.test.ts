@@ -22,7 +22,7 @@ async function json(...words: string[]): Promise<unknown> {
 }
 
 const type = (...words: string[]): Promise<Ended> =>
-  typeCommand([...words, '--data-dir', server.dataDir], { folder: server.dataDir }).ended
+  typeCommand(words, { folder: server.dataDir, environment: { TOLLGATE_DATA_DIR: server.dataDir } }).ended
 
 async function everyCommand(name: string): Promise<string> {
   expect(await json('orgs', 'create', name)).toMatchObject({ name })

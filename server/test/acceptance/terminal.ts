@@ -23,6 +23,8 @@ export interface Typed {
   readonly ended: Promise<Ended>
   /** Resolves to all of stdout once `text` stands there; rejects when the command ends before. */
   shows(text: string): Promise<string>
+  /** The same of stderr. */
+  says(text: string): Promise<string>
 }
 
 /** Types a command. Discovery is off, and no database but the embedded one, unless the environment says so. */
@@ -50,23 +52,26 @@ function run(program: string, words: readonly string[], folder: string, more: Re
   })
   child.stderr.on('data', (data) => {
     stderr += data
+    for (const look of waiting) look()
   })
   const ended = new Promise<Ended>((resolve) => {
     child.once('close', (code) => resolve({ code, stdout, stderr }))
   })
+  const until = (read: () => string, text: string) =>
+    new Promise<string>((resolve, reject) => {
+      const look = () => {
+        if (!read().includes(text)) return
+        waiting.delete(look)
+        resolve(read())
+      }
+      waiting.add(look)
+      look()
+      void ended.then(({ code }) => reject(new Error(`it ended with ${code} and never said "${text}": ${stderr}`)))
+    })
   return {
     process: child,
     ended,
-    shows: (text) =>
-      new Promise((resolve, reject) => {
-        const look = () => {
-          if (!stdout.includes(text)) return
-          waiting.delete(look)
-          resolve(stdout)
-        }
-        waiting.add(look)
-        look()
-        void ended.then(({ code }) => reject(new Error(`it ended with ${code} and never said "${text}": ${stderr}`)))
-      }),
+    shows: (text) => until(() => stdout, text),
+    says: (text) => until(() => stderr, text),
   }
 }

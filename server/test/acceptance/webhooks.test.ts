@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from '../freePort.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { type Receiver, startReceiver } from '../webhookReceiver.ts'
 import { type Ended, type Typed, typeCommand } from './terminal.ts'
@@ -90,9 +90,9 @@ test.each<[string[], Record<string, string>, number, RegExp]>([
   expect(ended.stderr).not.toContain(server.firstKey)
 })
 
-/** Runs the receiver that docs/webhooks.md prints, as it is printed. */
+/** Runs the receiver that the README prints, as it is printed. */
 async function startPrinted(secret: string): Promise<{ url: string; says: (text: string) => Promise<void> }> {
-  const page = await readFile(join(import.meta.dirname, '../../../docs/webhooks.md'), 'utf8')
+  const page = await readFile(join(import.meta.dirname, '../../../README.md'), 'utf8')
   const code =
     page
       .split('```js\n')
@@ -128,15 +128,7 @@ async function startPrinted(secret: string): Promise<{ url: string; says: (text:
   }
 }
 
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
-  const { port } = probe.address() as { port: number }
-  await new Promise((resolve) => probe.close(resolve))
-  return port
-}
-
-test('events are forwarded by `tollgate listen`, to the receiver that the documentation prints', async () => {
+test('events are forwarded by `tollgate listen`, to the receiver that the README prints', async () => {
   const listening = type(['listen', '--forward-to', `${receiver.url}/listen`])
   typed.push(listening)
   const shown = await listening.shows('signed with this secret')

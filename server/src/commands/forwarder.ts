@@ -1,0 +1,69 @@
+import type { EventSourceMessage } from 'eventsource-parser'
+import type { Secret } from '../kernel/secret.ts'
+import { SECOND_MS, toTimestamp } from '../kernel/time.ts'
+import { signedHeaders } from '../webhooks/deliveries/sign.ts'
+import type { Invocation } from './command.ts'
+import type { Surroundings } from './surroundings.ts'
+
+/** As long as a webhook endpoint has. */
+const FORWARD_MS = 10 * SECOND_MS
+
+export interface Forwarder {
+  /** Posts an event, signed, and says what came of it. Never rejects: what failed is said, and not sent again. */
+  forward(message: EventSourceMessage): Promise<void>
+}
+
+export function createForwarder(
+  invocation: Invocation,
+  surroundings: Surroundings,
+  target: string,
+  secret: Secret,
+): Forwarder {
+  const { clock } = surroundings
+  let isAnswering = true
+  return {
+    async forward({ id = '', event = '', data }) {
+      const atMs = clock.now()
+      const startedMs = clock.monotonicMs()
+      const headers = signedHeaders({ eventId: id, body: data }, secret, atMs)
+      const answer = await post(surroundings, target, { method: 'POST', headers, body: data })
+      const latencyMs = Math.round(clock.monotonicMs() - startedMs)
+      const { status, failure } = answer
+      const line = { id, type: event, at: toTimestamp(atMs), status, failure, latency_ms: latencyMs }
+      const text = `${toTimestamp(atMs)}  ${event}  ${id}  ${failure ?? status}, ${latencyMs} ms\n`
+      surroundings.stdout(invocation.json ? `${JSON.stringify(line)}\n` : text)
+      if (failure !== null && isAnswering && !invocation.json) surroundings.stderr(hint(target, failure))
+      isAnswering = failure === null
+    },
+  }
+}
+
+/** The words that deliveries have for it too. */
+type Failure = 'timeout' | 'unreachable'
+
+interface Answer {
+  readonly status: number | null
+  readonly failure: Failure | null
+}
+
+async function post(surroundings: Surroundings, target: string, init: RequestInit): Promise<Answer> {
+  const over = new AbortController()
+  const cancel = surroundings.clock.after(FORWARD_MS, () => over.abort())
+  try {
+    const response = await surroundings.fetch(target, { ...init, signal: over.signal })
+    await response.body?.cancel()
+    return { status: response.status, failure: null }
+  } catch {
+    return { status: null, failure: over.signal.aborted ? 'timeout' : 'unreachable' }
+  } finally {
+    cancel()
+  }
+}
+
+function hint(target: string, failure: Failure): string {
+  const what =
+    failure === 'timeout'
+      ? `${target} did not answer within ${FORWARD_MS / SECOND_MS} s`
+      : `nothing answers at ${target}`
+  return `tollgate: ${what}: see that your server runs; events go on being forwarded, once each\n`
+}
