@@ -18,6 +18,8 @@ export interface EventStreamOptions {
   readonly gone: AbortController
   /** Called once, when the source has ended, however it did. */
   readonly onEnd: () => void
+  /** Sent before anything else, at once: the head of an answer leaves with its first bytes, and a silent source has none yet. */
+  readonly opening?: string
 }
 
 /**
@@ -29,7 +31,7 @@ export function eventStream<Part>(
   toWire: (part: Part) => string,
   options: EventStreamOptions,
 ): ReadableStream<Uint8Array> {
-  const { clock, gone, onEnd } = options
+  const { clock, gone, onEnd, opening } = options
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
   // Taken before anyone asks: a generator that was never started would skip its `finally` when it is returned.
   let step: Promise<IteratorResult<Part, void>> | null = source.next()
@@ -70,6 +72,7 @@ export function eventStream<Part>(
     {
       start(started) {
         controller = started
+        if (opening !== undefined) started.enqueue(encoder.encode(opening))
       },
       async pull(current) {
         if (ended || gone.signal.aborted) return

@@ -10,6 +10,9 @@ import type { FollowedEvent } from './store.ts'
 /** For a client that comes back before it has seen an event: what it then sends as Last-Event-ID. */
 export const STREAM_START = `${HEADER_BRAND}-Stream-Start`
 
+/** A comment, by which a client knows at once that it listens: the first event may be hours away. */
+const OPENING = ': listening\n\n'
+
 /** What a stream of events sends as `data`, and a delivery as its body. */
 export const webhookEvent = z
   .object({
@@ -38,7 +41,7 @@ export function showEvents(follower: Follower, clock: Clock): Handle {
     const following = await follower.follow(call.key.organizationId, lastId, gone.signal)
     if (!following.ok) return following.refusal
     const { events, start } = following.value
-    const stream = eventStream(events, toWire, { clock, gone, onEnd: call.holdOpen() })
+    const stream = eventStream(events, toWire, { clock, gone, onEnd: call.holdOpen(), opening: OPENING })
     return new Response(stream, {
       headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store', [STREAM_START]: start },
     })
