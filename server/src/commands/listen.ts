@@ -113,7 +113,8 @@ async function follow(listener: Listener, greet: () => void): Promise<boolean> {
     if (!(error instanceof CommandFailure)) throw error
     if (error instanceof ServerRefusal && error.status === 422 && listener.lastEventId !== null) {
       listener.lastEventId = null
-      lose(listener, 'the server no longer knows the last event: what came since then is not forwarded')
+      const reason = 'the server no longer knows the last event: what came since then is not forwarded'
+      tell(listener, { listening: false, reason }, reason)
       return false
     }
     if (!isPassing(error, listener)) throw error
@@ -135,7 +136,7 @@ function isPassing(error: CommandFailure, { isGreeted }: Listener): boolean {
 function lose(listener: Listener, reason: string): void {
   if (listener.isAway) return
   listener.isAway = true
-  tell(listener, { listening: false, reason }, `${reason}; trying again`)
+  tell(listener, { listening: false, reason }, `${reason.replace(/\.$/, '')}; trying again`)
 }
 
 /** Beside the events: with --json among them, else on stderr. */
