@@ -174,3 +174,17 @@ test('a key that is revoked meanwhile ends it, with a reason', async () => {
   expect(code).toBe(1)
   expect(stderr).toEndWith('tollgate: The API key is not valid: it is malformed, unknown, expired or revoked.\n')
 })
+
+test('a key that may not read webhooks is refused at once, in one line', async () => {
+  const made = await server.command('keys', 'create', '--org', 'default', '--scope', 'serverless:write')
+  const environment = { TOLLGATE_API_KEY: String(made['key']), TOLLGATE_URL: server.url }
+  for (const [words, scope] of [
+    [['listen', '--forward-to', receiver.url], 'read'],
+    [['webhooks', 'list'], 'read'],
+    [['webhooks', 'create', 'https://example.com/hooks', '--events', 'video.failed'], 'write'],
+  ] as const) {
+    const { code, stdout, stderr } = await typeCommand(words, { folder: server.dataDir, environment }).ended
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toBe(`tollgate: This key may not do this: it needs the scope 'webhooks' at '${scope}'.\n`)
+  }
+})
