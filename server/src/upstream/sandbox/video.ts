@@ -11,8 +11,10 @@ const SIZE: ImageSize = { width: 640, height: 360 }
 const SIDE_MOST = 1_280
 const SECONDS_MOST = 60
 const PROMPT_CHARACTERS = 200
-/** Jobs that are remembered; the oldest is forgotten first, as servers that keep them in memory do. */
-const JOBS_MOST = 10_000
+/** Attempts whose job is found again by them; the oldest is forgotten first. */
+const ATTEMPTS_MOST = 10_000
+/** Clips are drawn when they are fetched, one after the other: so long may one wait for the others. */
+const FILES_TAKE_MS = 600_000
 
 const PARTS: ReadonlySet<string> = new Set<keyof Directive>([
   'first_token_ms',
@@ -23,60 +25,77 @@ const PARTS: ReadonlySet<string> = new Set<keyof Directive>([
   'video_seconds_per_second',
 ])
 
+/** All of a job. It is its id, so that every process, and one that was started again, knows it. */
 interface Job {
-  readonly call: VideoCall
   readonly size: ImageSize
-  /** The prompt without its directive. */
+  /** Of the prompt without its directive. */
   readonly text: string
-  readonly directive: Directive
+  readonly seed: number
   readonly seconds: number
-  /** On the clock's monotonic scale: when it is begun, and when it is done. */
+  readonly job?: Directive['job'] | undefined
+  readonly clip?: Directive['clip'] | undefined
+  /** Milliseconds since the epoch: when it is begun, and when it is done. */
   readonly begunMs: number
   readonly doneMs: number
 }
 
-/**
- * Simulated jobs, in memory: a restart forgets them. A job's time is the clock's; its clip is made when it is fetched, always
- * of the same pictures.
- */
+/** Simulated jobs. A job's time is the clock's; its clip is made when it is fetched, always of the same pictures. */
 export function sandboxVideo(settings: SandboxSettings, clock: Clock, films: FilmWork): VideoWork {
-  const jobs = new Map<string, Job>()
-  const find = (attemptId: string) => {
-    const jobId = `video_${attemptId}`
-    return jobs.has(jobId) ? jobId : null
+  /** Ids of jobs by their attempt; null: cancelled. */
+  const attempts = new Map<string, string | null>()
+  const note = (attemptId: string, jobId: string | null) => {
+    attempts.delete(attemptId)
+    attempts.set(attemptId, jobId)
+    for (const oldest of attempts.keys()) {
+      if (attempts.size <= ATTEMPTS_MOST) break
+      attempts.delete(oldest)
+    }
   }
+  const read = (jobId: string): Job | null => (attempts.get(attemptOf(jobId)) === null ? null : fromId(jobId))
   return {
+    filesTakeMs: FILES_TAKE_MS,
     async submit(call, signal) {
       signal.throwIfAborted()
-      const job = jobOf(call, settings, clock.monotonicMs())
-      const jobId = `video_${call.attemptId}`
-      jobs.set(jobId, job)
-      for (const oldest of jobs.keys()) {
-        if (jobs.size <= JOBS_MOST) break
-        jobs.delete(oldest)
-      }
+      const jobId = toId(call.attemptId, jobOf(call, settings, clock.now()))
+      note(call.attemptId, jobId)
       return jobId
     },
     async find(attemptId, signal) {
       signal.throwIfAborted()
-      return find(attemptId)
+      return attempts.get(attemptId) ?? null
     },
     async look(jobId, signal) {
       signal.throwIfAborted()
-      return stateOf(jobs.get(jobId), clock.monotonicMs())
+      return stateOf(read(jobId), clock.now())
     },
     async download(jobId, signal) {
       signal.throwIfAborted()
-      const job = jobs.get(jobId)
-      if (job === undefined || stateOf(job, clock.monotonicMs()).kind !== 'done') {
+      const job = read(jobId)
+      if (job === null || stateOf(job, clock.now()).kind !== 'done') {
         throw new UpstreamFailure('faulty', 'there is no clip of this job')
       }
       return clipOf(job, films, signal)
     },
     async cancel(jobId) {
-      jobs.delete(jobId)
+      note(attemptOf(jobId), null)
     },
   }
+}
+
+const ID = /^video_([^.]*)\.([A-Za-z0-9_-]+)$/
+
+function toId(attemptId: string, job: Job): string {
+  return `video_${attemptId}.${Buffer.from(JSON.stringify(job)).toString('base64url')}`
+}
+
+function attemptOf(jobId: string): string {
+  return ID.exec(jobId)?.[1] ?? jobId
+}
+
+/** Null: no sandbox gave it. */
+function fromId(jobId: string): Job | null {
+  const written = ID.exec(jobId)?.[2]
+  return written === undefined ? null : JSON.parse(Buffer.from(written, 'base64url').toString())
 }
 
 function jobOf(call: VideoCall, settings: SandboxSettings, nowMs: number): Job {
@@ -97,31 +116,40 @@ function jobOf(call: VideoCall, settings: SandboxSettings, nowMs: number): Job {
   const pace = directive.video_seconds_per_second ?? settings.videoSecondsPerSecond
   const begunMs = nowMs + (directive.first_token_ms ?? settings.firstTokenMs)
   const takesMs = pace === null || pace === 0 ? 0 : (seconds * 1_000) / pace
-  return { call, size, text: rest, directive, seconds, begunMs, doneMs: begunMs + takesMs }
+  return {
+    size,
+    text: rest.slice(0, PROMPT_CHARACTERS).replaceAll(/\s+/g, ' '),
+    seed: seedOf(call.model, call.prompt),
+    seconds,
+    job: directive.job,
+    clip: directive.clip,
+    begunMs,
+    doneMs: begunMs + takesMs,
+  }
 }
 
 function rejected(message: string): UpstreamFailure {
   return new UpstreamFailure('rejected', 'more than the sandbox makes', { publicMessage: message })
 }
 
-function stateOf(job: Job | undefined, nowMs: number): VideoState {
-  if (job === undefined) return { kind: 'unknown' }
-  const { begunMs, doneMs, directive } = job
+function stateOf(job: Job | null, nowMs: number): VideoState {
+  if (job === null) return { kind: 'unknown' }
+  const { begunMs, doneMs } = job
   if (nowMs < begunMs) return { kind: 'waiting' }
-  if (directive.job === 'lost') return { kind: 'unknown' }
-  if (directive.job === 'stuck' || nowMs < doneMs) {
+  if (job.job === 'lost') return { kind: 'unknown' }
+  if (job.job === 'stuck' || nowMs < doneMs) {
     const progress = doneMs === begunMs ? 0 : Math.floor(((nowMs - begunMs) * 100) / (doneMs - begunMs))
     return { kind: 'working', progress: Math.min(progress, 99) }
   }
-  if (directive.job === 'failed') return { kind: 'failed', code: 'upstream_error', detail: 'simulated' }
-  if (directive.job === 'content_policy') return { kind: 'failed', code: 'content_policy', detail: 'simulated' }
+  if (job.job === 'failed') return { kind: 'failed', code: 'upstream_error', detail: 'simulated' }
+  if (job.job === 'content_policy') return { kind: 'failed', code: 'content_policy', detail: 'simulated' }
   return { kind: 'done' }
 }
 
 const HTML = Buffer.from('<!doctype html><title>502 Bad Gateway</title>')
 
 async function* clipOf(job: Job, films: FilmWork, signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
-  const { clip } = job.directive
+  const { clip } = job
   if (clip === 'empty') return
   if (clip === 'html') yield HTML
   else {
@@ -131,13 +159,8 @@ async function* clipOf(job: Job, films: FilmWork, signal: AbortSignal): AsyncGen
   }
 }
 
-async function made({ call, size, text, seconds }: Job, films: FilmWork): Promise<Uint8Array> {
-  const seed = seedOf(call.model, call.prompt)
-  const lines = [
-    `size: ${size.width}x${size.height}`,
-    `seed: ${seed}`,
-    `prompt: ${text.slice(0, PROMPT_CHARACTERS).replaceAll(/\s+/g, ' ')}`,
-  ]
+async function made({ size, text, seed, seconds }: Job, films: FilmWork): Promise<Uint8Array> {
+  const lines = [`size: ${size.width}x${size.height}`, `seed: ${seed}`, `prompt: ${text}`]
   const frames = Math.max(Math.round(seconds * FRAMES_PER_SECOND), 1)
   try {
     return await films.make({ lines, size, frames, seed })
