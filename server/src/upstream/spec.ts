@@ -198,6 +198,8 @@ export interface VideoWork {
   /** The id of the job of an attempt whose answer was lost; null: there is none. Absent: the upstream can't be asked that. */
   find?(attemptId: string, signal: AbortSignal, connectMs: number): Promise<string | null>
   look(jobId: string, signal: AbortSignal, connectMs: number): Promise<VideoState>
+  /** Files are made when they are fetched: so long may pass before the first piece. Absent: they are there. */
+  readonly filesTakeMs?: number
   /** The mp4 of a job that is done, in pieces; throws UpstreamFailure where it breaks off. */
   download(jobId: string, signal: AbortSignal, connectMs: number): Promise<AsyncIterable<Uint8Array>>
   /** Ends the work as far as the upstream can; harmless when it is over. */

@@ -1,5 +1,6 @@
 /** How upstreams are asked about jobs: each question under a deadline, each failure known by its kind. */
 
+import { DEFAULT_VIDEO_RUNNING, type VideoRunning } from '../catalog/model.ts'
 import { asFailure } from '../routing/failure.ts'
 import type { ImageSize, VideoWork } from '../upstream/spec.ts'
 import { UpstreamFailure } from '../upstream/spec.ts'
@@ -8,6 +9,12 @@ import type { Submission } from './video.ts'
 
 /** No answer about a job takes this long; taking one on may, and has the deadline of the settings. */
 export const LOOK_MS = 30_000
+
+/** How jobs of a model are run; also where the settings have it no more. */
+export function runningOf({ catalog }: Pick<VideoDependencies, 'catalog'>, model: string): VideoRunning {
+  const found = catalog().find(model)
+  return (found.kind === 'found' ? found.model.video : undefined) ?? DEFAULT_VIDEO_RUNNING
+}
 
 /** The work of the upstream that a job was sent to; null: the settings have it no more, or it makes no videos any more. */
 export function workOf({ upstream }: Pick<VideoDependencies, 'upstream'>, submission: Submission | null) {

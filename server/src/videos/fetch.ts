@@ -1,6 +1,7 @@
+import { MINUTE_MS } from '../kernel/time.ts'
 import { asFailure } from '../routing/failure.ts'
 import { UpstreamFailure } from '../upstream/spec.ts'
-import { LOOK_MS, within, workOf } from './asking.ts'
+import { LOOK_MS, runningOf, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { beginStep } from './step.ts'
 import { complete } from './transitions.ts'
@@ -8,6 +9,9 @@ import { artifactName, type Video } from './video.ts'
 
 /** The largest file that is taken on. Minutes of video at a high rate; more is an upstream that does not end. */
 const BYTES_MOST = 4 * 1024 ** 3
+
+/** A file may take as long to come as the job may to be made, and this long in any case: one that drips comes to no end. */
+const FETCH_LEAST_MS = 10 * MINUTE_MS
 
 /**
  * What came of a finished job's file:
@@ -51,7 +55,7 @@ async function stage(
   name: string,
   signal: AbortSignal,
 ): Promise<{ readonly bytes: number } | Exclude<Fetched, 'over'>> {
-  const { artifacts, log, catalog } = dependencies
+  const { artifacts, log, catalog, clock } = dependencies
   const work = workOf(dependencies, video.submission)
   const { upstreamJob } = video
   if (work === null || upstreamJob === null) return 'not kept'
@@ -61,10 +65,15 @@ async function stage(
   const ending = new AbortController()
   const stop = () => ending.abort(signal.reason)
   signal.addEventListener('abort', stop, { once: true })
+  const limitMs = Math.max(runningOf(dependencies, video.model).deadlineMs, FETCH_LEAST_MS)
+  const cancelTimer = clock.after(limitMs, () =>
+    ending.abort(new UpstreamFailure('timeout', `the file has not come within ${limitMs} ms`)),
+  )
   try {
     const download = () => work.download(upstreamJob, ending.signal, connectMs)
-    const pieces = await within(dependencies, LOOK_MS, signal, download)
-    const staged = await artifacts.write(name, watched(dependencies, pieces, watch, signal), BYTES_MOST)
+    const pieces = await within(dependencies, LOOK_MS, ending.signal, download)
+    const watching = watched(dependencies, pieces, watch, work.filesTakeMs ?? 0, ending.signal)
+    const staged = await artifacts.write(name, watching, BYTES_MOST)
     ended('answered')
     return staged
   } catch (error) {
@@ -82,6 +91,7 @@ async function stage(
     log.warn({ video: video.id, err: failure === null ? error : failure.message }, 'a video could not be fetched')
     return failure === null ? 'not kept' : 'broken'
   } finally {
+    cancelTimer()
     signal.removeEventListener('abort', stop)
     // Where the store of the files has had enough, the upstream has to stop too.
     ending.abort()
@@ -94,11 +104,15 @@ interface Watch {
   isTooLarge: boolean
 }
 
-/** Passes pieces on under the deadline of silence, and tells what the upstream does wrong from what the store does. */
+/**
+ * Passes pieces on under the deadline of silence, which for the first is longer by the time that making the file takes, and
+ * tells what the upstream does wrong from what the store does.
+ */
 async function* watched(
   dependencies: VideoDependencies,
   pieces: AsyncIterable<Uint8Array>,
   watch: Watch,
+  makingMs: number,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
   const { silenceMs } = dependencies.catalog().deadlines
@@ -106,7 +120,8 @@ async function* watched(
   let bytes = 0
   try {
     for (;;) {
-      const next = await within(dependencies, silenceMs, signal, () => iterator.next()).catch((error: unknown) => {
+      const limitMs = bytes === 0 ? silenceMs + makingMs : silenceMs
+      const next = await within(dependencies, limitMs, signal, () => iterator.next()).catch((error: unknown) => {
         watch.failure = asFailure(error)
         throw error
       })

@@ -1,8 +1,7 @@
-import { DEFAULT_VIDEO_RUNNING } from '../catalog/model.ts'
 import { SECOND_MS } from '../kernel/time.ts'
 import { asFailure } from '../routing/failure.ts'
 import { UpstreamFailure, type VideoState } from '../upstream/spec.ts'
-import { LOOK_MS, within, workOf } from './asking.ts'
+import { LOOK_MS, runningOf, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { fetchAndComplete } from './fetch.ts'
 import { beginStep } from './step.ts'
@@ -100,9 +99,8 @@ async function again(
   missed: boolean,
   error: VideoError = 'upstream_timeout',
 ): Promise<void> {
-  const { database, clock, catalog } = dependencies
-  const found = catalog().find(video.model)
-  const { deadlineMs } = (found.kind === 'found' ? found.model.video : undefined) ?? DEFAULT_VIDEO_RUNNING
+  const { database, clock } = dependencies
+  const { deadlineMs } = runningOf(dependencies, video.model)
   if (clock.now() >= (video.startedAtMs ?? 0) + deadlineMs) {
     await fail(dependencies, video, error, true)
     return

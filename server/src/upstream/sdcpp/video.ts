@@ -37,6 +37,8 @@ export function sdcppVideo(options: SdcppVideoOptions): VideoWork {
     return { url: `${root}${path}`, headers, signal, connectMs, failureOfStatus }
   }
   return {
+    // They come in another form, and are turned into mp4 as a whole.
+    filesTakeMs: TRANSCODE_MOST_MS,
     async submit(call, signal, connectMs) {
       refuseSettings(call.prompt)
       const { document: said } = await askJob(http, clock, 'GET', at('/capabilities', signal, connectMs))
