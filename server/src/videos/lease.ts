@@ -12,7 +12,8 @@ const LOST = new Error('the job is not this one’s any more')
 
 /**
  * Works on a job that was taken up, keeping others off it for as long as that takes. The signal ends when the job is
- * cancelled or another's meanwhile, or with `stopping`. What the signal ended is no failure.
+ * cancelled or another's meanwhile, or with `stopping`; then somebody else may take it up at once. What the signal ended is no
+ * failure.
  */
 export async function leased(
   { database, clock, log }: Pick<VideoDependencies, 'database' | 'clock' | 'log'>,
@@ -40,6 +41,8 @@ export async function leased(
     await work(own.signal)
   } catch (error) {
     if (!own.signal.aborted) throw error
+    // What was being sent is left until its lease is over: its upstream may get to it only now.
+    if (stopping.aborted && video.status !== 'submitting') await renewLease(database, video, clock.now())
   } finally {
     own.abort(LOST)
     cancelTimer()

@@ -7,18 +7,26 @@ import { LEASE_MS, leased } from './lease.ts'
 import { look } from './look.ts'
 import { startNext, waitingModels } from './queue/start.ts'
 import { noteLooked, takeDue } from './store.ts'
-import { recover, submit } from './submit.ts'
+import { findAgain, submit } from './submit.ts'
 import { fail, lapse, retire } from './transitions.ts'
 import type { Video } from './video.ts'
 
 /** How often it is looked whether there is something to do; what this process begins itself wakes it at once. */
 const POLL_MS = SECOND_MS / 2
 
-/** Jobs that a process works on at once: each may be a download. */
-const AT_ONCE = 64
+/**
+ * Jobs that a process works on at once, by what there is to do: they are sent; their upstreams have them, and each may be a
+ * download; they are over, or have waited for too long. None of these takes room from another.
+ */
+const AT_ONCE = { sending: 16, underWay: 40, rest: 8 } as const
+/** Of the jobs that are sent, those of one model: its upstream may be silent. */
+const OF_ONE_MODEL = AT_ONCE.sending / 2
 
 /** After these many tries a job that may have been sent, and can't be looked for, has failed. */
 const RECOVERIES_MOST = 6
+
+/** For so long whoever was sending a job may still come and say what became of it: its process may be slow, not dead. */
+const SAID_LATE_MS = 5 * SECOND_MS
 
 /** How long what is under way may take to end by itself when the process stops. */
 const STOP_MS = 10 * SECOND_MS
@@ -33,7 +41,8 @@ export interface VideoRunner {
 export function runVideos(dependencies: VideoDependencies): VideoRunner {
   const { clock, log, metrics } = dependencies
   const stopping = new AbortController()
-  const underWay = new Set<Promise<void>>()
+  const works = new Set<Work>()
+  let turn = 0
   let isStopped = false
   let isAwake = false
   let wakeUp = () => {}
@@ -42,18 +51,23 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
     isAwake = true
     wakeUp()
   }
-  const begin = (video: Video, work: (signal: AbortSignal) => Promise<void>) => {
-    const done = leased(dependencies, video, stopping.signal, work)
+  const begin = (kind: Work['kind'], video: Video, act: (signal: AbortSignal) => Promise<void>) => {
+    const ended = leased(dependencies, video, stopping.signal, act)
       .catch((error: unknown) => {
         log.warn({ err: error, video: video.id }, 'work on a video broke off; it is taken up again')
       })
       .finally(() => {
-        underWay.delete(done)
+        works.delete(work)
         wake()
       })
-    underWay.add(done)
+    const work: Work = { kind, video, ended }
+    works.add(work)
   }
-  const room = () => AT_ONCE - underWay.size
+  const room = (kind: Work['kind']) => AT_ONCE[kind] - count(works, (work) => work.kind === kind)
+  const roomOf = (model: string) => {
+    const own = count(works, ({ kind, video }) => kind === 'sending' && video.model === model)
+    return Math.min(room('sending'), OF_ONE_MODEL - own)
+  }
   const claimed = async <T>(claim: 'start' | 'due', claiming: Promise<T>): Promise<T> => {
     const startedMs = clock.monotonicMs()
     const taken = await claiming
@@ -61,17 +75,28 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
     return taken
   }
 
-  /** Whether there may be more to do at once. */
-  const round = async (): Promise<void> => {
-    for (const video of await claimed('due', takeDueNow(dependencies, room()))) {
-      begin(video, (signal) => takeUp(dependencies, video, signal))
+  const takeUpDue = async (kind: 'underWay' | 'rest') => {
+    const own = [...works].map(({ video }) => video.id)
+    for (const video of await claimed('due', takeDueNow(dependencies, kind, room(kind), own))) {
+      begin(kind, video, (signal) => takeUp(dependencies, video, signal))
     }
-    for (const model of await waitingModels(dependencies)) {
-      if (room() <= 0) return
-      for (const { video, targets } of await claimed('start', startNext(dependencies, model, room()))) {
-        begin(video, (signal) => submit(dependencies, video, targets, signal))
+  }
+  const startWaiting = async () => {
+    const models = await waitingModels(dependencies)
+    // Another one is the first each time.
+    turn += 1
+    for (let index = 0; index < models.length; index += 1) {
+      const model = models[(turn + index) % models.length] ?? ''
+      if (roomOf(model) <= 0) continue
+      for (const { video, targets } of await claimed('start', startNext(dependencies, model, roomOf(model)))) {
+        begin('sending', video, () => submit(dependencies, video, targets, stopping.signal))
       }
     }
+  }
+  const round = async (): Promise<void> => {
+    await takeUpDue('underWay')
+    await takeUpDue('rest')
+    await startWaiting()
   }
   const loop = async () => {
     while (!isStopped) {
@@ -99,16 +124,34 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
       wake()
       await looping
       const cancelTimer = clock.after(STOP_MS, () => stopping.abort(new Error('the process stops')))
-      await Promise.all(underWay)
+      await Promise.all([...works].map(({ ended }) => ended))
       cancelTimer()
     },
   }
 }
 
-async function takeDueNow({ database, clock }: VideoDependencies, room: number): Promise<readonly Video[]> {
-  if (room <= 0) return []
+/** A job that this process is at. */
+interface Work {
+  readonly kind: keyof typeof AT_ONCE
+  readonly video: Video
+  readonly ended: Promise<void>
+}
+
+function count<T>(all: ReadonlySet<T>, isCounted: (each: T) => boolean): number {
+  let counted = 0
+  for (const each of all) if (isCounted(each)) counted += 1
+  return counted
+}
+
+async function takeDueNow(
+  { database, clock }: VideoDependencies,
+  kind: 'underWay' | 'rest',
+  limit: number,
+  own: readonly string[],
+): Promise<readonly Video[]> {
+  if (limit <= 0) return []
   const nowMs = clock.now()
-  return takeDue(database, nowMs, nowMs + LEASE_MS, room)
+  return takeDue(database, kind, { nowMs, leasedUntilMs: nowMs + LEASE_MS, limit, own })
 }
 
 /** Does what is due for a job, which depends on its state alone. */
@@ -133,18 +176,20 @@ async function takeUp(dependencies: VideoDependencies, video: Video, signal: Abo
   }
 }
 
-/** Whoever was sending it is dead: the upstream may have it or not. */
+/** Whoever was sending it is dead, or as good as that: the upstream may have it or not. */
 async function recoverDead(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
   const { database, clock, log } = dependencies
+  const again = (waitMs: number) =>
+    noteLooked(database, video, { progress: null, missed: true, dueAtMs: clock.now() + waitMs })
   try {
-    await recover(dependencies, video, 'internal_error', signal)
+    if (await findAgain(dependencies, video, signal)) return
   } catch (error) {
     if (signal.aborted) throw error
     log.warn({ err: error, video: video.id }, 'a video that may have been sent could not be looked for')
-    if (video.misses + 1 >= RECOVERIES_MOST) await fail(dependencies, video, 'internal_error', true)
-    else {
-      const dueAtMs = clock.now() + SECOND_MS * 2 ** video.misses
-      await noteLooked(database, video, { progress: null, missed: true, dueAtMs })
-    }
+    if (video.misses + 1 < RECOVERIES_MOST) return again(SECOND_MS * 2 ** video.misses)
+    await fail(dependencies, video, 'internal_error', true)
+    return
   }
+  if (video.misses === 0) return again(SAID_LATE_MS)
+  await fail(dependencies, video, 'internal_error', true)
 }

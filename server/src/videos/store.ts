@@ -144,14 +144,31 @@ export async function moveVideo(
   return rows[0] === undefined ? null : toVideo(rows[0])
 }
 
-/** Takes up jobs that somebody has to look at, each for one process: its attempt is a new one, until `leasedUntilMs`. */
-export async function takeDue(db: Queryable, nowMs: number, leasedUntilMs: number, limit: number): Promise<Video[]> {
+export interface Taking {
+  readonly nowMs: number
+  readonly leasedUntilMs: number
+  /** At most so many. */
+  readonly limit: number
+  /** Jobs that this process itself is still at, although it could not say so for a while: not these. */
+  readonly own: readonly string[]
+}
+
+/**
+ * Takes up jobs that somebody has to look at, each for one process: its attempt is a new one, until `leasedUntilMs`. `underWay`:
+ * those that an upstream has, or may have; there are few, found by an index of their own. `rest`: all others, of which
+ * very many may be due at once.
+ */
+export async function takeDue(db: Queryable, which: 'underWay' | 'rest', taking: Taking): Promise<Video[]> {
+  const { nowMs, leasedUntilMs, limit, own } = taking
+  const chosen = which === 'underWay' ? "in ('submitting', 'in_progress')" : "not in ('submitting', 'in_progress')"
   const rows = await db.query<VideoRow>(
     `with due as (
-       select id as due_id from videos where due_at <= $1::timestamptz order by due_at limit $3::integer for update skip locked
+       select id as due_id from videos
+       where due_at <= $1::timestamptz and status ${chosen} and id <> all($4::text::uuid[])
+       order by due_at limit $3::integer for update skip locked
      )
      update videos set attempt = attempt + 1, due_at = $2::timestamptz from due where id = due_id returning ${COLUMNS}`,
-    [toTimestamp(nowMs), toTimestamp(leasedUntilMs), limit],
+    [toTimestamp(nowMs), toTimestamp(leasedUntilMs), limit, arrayLiteral(own)],
   )
   return rows.map(toVideo)
 }
@@ -193,6 +210,19 @@ export async function noteKnown(db: Queryable, id: string, submission: string, j
      where id = $1::uuid and submission = $2::uuid and status in ('submitting', 'cancelled', 'failed')
        and upstream_job is null`,
     [id, submission, job, toTimestamp(nowMs)],
+  )
+}
+
+/**
+ * The counterpart of {@link noteKnown}: what was sent as `submission` is not with its upstream, and whoever sent it has lost the
+ * job meanwhile. It waits for another turn.
+ */
+export async function noteNotTaken(db: Queryable, id: string, submission: string, lapsesAtMs: number): Promise<void> {
+  await db.query(
+    `update videos set status = 'queued', attempt = attempt + 1, misses = 0, due_at = $3::timestamptz, submission = null,
+       target_upstream = null, target_model = null
+     where id = $1::uuid and submission = $2::uuid and status = 'submitting'`,
+    [id, submission, toTimestamp(lapsesAtMs)],
   )
 }
 

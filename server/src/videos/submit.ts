@@ -5,12 +5,13 @@ import { orderOf } from '../routing/order.ts'
 import { UpstreamFailure } from '../upstream/spec.ts'
 import { findJob, parseSize, within, workOf } from './asking.ts'
 import type { VideoDependencies } from './dependencies.ts'
+import { insist } from './insist.ts'
 import { LEASE_MS } from './lease.ts'
 import { slowDown, speedUp } from './queue/pace.ts'
 import { beginStep } from './step.ts'
-import { noteKnown } from './store.ts'
+import { noteKnown, noteNotTaken } from './store.ts'
 import { accept, fail, putBack, retarget } from './transitions.ts'
-import type { Submission, Video, VideoError } from './video.ts'
+import { LAPSE_MS, type Submission, type Video, type VideoError } from './video.ts'
 
 /** Targets of a model in the order in which they are asked now. */
 export function targetsOf(dependencies: VideoDependencies, model: string): readonly ChatTarget[] {
@@ -32,7 +33,8 @@ export function submissionAt({ clock, random }: VideoDependencies, { upstream, m
 
 /**
  * Asks the upstream that was written down, and where that is sure not to have taken the job the others, each written down
- * before it is asked. Whatever may have been taken is never sent again.
+ * before it is asked. Whatever may have been taken is never sent again. `signal` is the process's: a job that is cancelled
+ * or another's meanwhile is not left in the middle, since only the answer says what the upstream has to be told then.
  */
 export async function submit(
   dependencies: VideoDependencies,
@@ -46,12 +48,14 @@ export async function submit(
     if (sent !== 'not taken') return
     const next = targets[index + 1]
     if (next === undefined) break
-    const dueAtMs = dependencies.clock.now() + LEASE_MS
-    const moved = await retarget(dependencies, video, submissionAt(dependencies, next), dueAtMs)
-    if (moved === null) return
+    const submission = submissionAt(dependencies, next)
+    const moved = await insist(dependencies, signal, () =>
+      retarget(dependencies, video, submission, dependencies.clock.now() + LEASE_MS),
+    )
+    if (moved === null) return giveBack(dependencies, video, signal)
     video = moved
   }
-  await refuse(dependencies, video)
+  await refuse(dependencies, video, signal)
 }
 
 async function send(
@@ -95,7 +99,7 @@ async function send(
     return 'done'
   }
   await reached?.('submitted')
-  await note(dependencies, video, job)
+  await note(dependencies, video, job, signal)
   return 'done'
 }
 
@@ -113,12 +117,14 @@ function isSurelyNotTaken({ kind, mayFailOver, mayAskAgain }: UpstreamFailure): 
 }
 
 /** The upstream has it: that is written down at once, also where the job is another's or over by now. */
-async function note(dependencies: VideoDependencies, video: Video, job: string): Promise<void> {
+async function note(dependencies: VideoDependencies, video: Video, job: string, signal: AbortSignal): Promise<void> {
   const { database, clock, reached } = dependencies
-  const accepted = await accept(dependencies, video, job, clock.now())
+  const accepted = await insist(dependencies, signal, () => accept(dependencies, video, job, clock.now()))
   await reached?.('accepted')
   if (accepted !== null) return speedUp(dependencies, video.model)
-  if (video.submission !== null) await noteKnown(database, video.id, video.submission.id, job, clock.now())
+  const { id, submission } = video
+  if (submission === null) return
+  await insist(dependencies, signal, () => noteKnown(database, id, submission.id, job, clock.now()))
 }
 
 const ERROR_OF: Partial<Record<UpstreamFailure['kind'], VideoError>> = { timeout: 'upstream_timeout' }
@@ -132,26 +138,44 @@ async function settleUnknown(
 ): Promise<void> {
   const isRefused = failure.kind === 'rejected' || failure.kind === 'context_length'
   const error = ERROR_OF[failure.kind] ?? 'upstream_error'
-  await (isRefused ? fail(dependencies, video, error, false) : recover(dependencies, video, error, signal))
+  if (!isRefused) return recover(dependencies, video, error, signal)
+  await insist(dependencies, signal, () => fail(dependencies, video, error, false))
 }
 
 /**
  * A job that was sent, and of which nobody knows whether it arrived: it is looked for where the upstream can be asked
  * that, and has failed otherwise. Rejects while the upstream can't be asked now.
  */
-export async function recover(
+async function recover(
   dependencies: VideoDependencies,
   video: Video,
   error: VideoError,
   signal: AbortSignal,
 ): Promise<void> {
+  if (await findAgain(dependencies, video, signal)) return
+  await insist(dependencies, signal, () => fail(dependencies, video, error, true))
+}
+
+/** Looks for a job that may have been sent, and writes down where it is. False: it is not there, or can't be asked for. */
+export async function findAgain(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<boolean> {
   const { submission } = video
   const work = workOf(dependencies, submission)
   const job = work === null || submission === null ? null : await findJob(dependencies, work, submission, signal)
-  await (job === null ? fail(dependencies, video, error, true) : note(dependencies, video, job))
+  if (job !== null) await note(dependencies, video, job, signal)
+  return job !== null
 }
 
 /** Nobody would take it: it waits for another turn, and so does everybody else who wants this model. */
-async function refuse(dependencies: VideoDependencies, video: Video): Promise<void> {
-  if ((await putBack(dependencies, video)) !== null) await slowDown(dependencies, video.model)
+async function refuse(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
+  const moved = await insist(dependencies, signal, () => putBack(dependencies, video))
+  await (moved === null ? giveBack(dependencies, video, signal) : slowDown(dependencies, video.model))
+}
+
+/** Another has taken it up meanwhile, and does not know what is certain here: that no upstream has it. */
+async function giveBack(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
+  const { id, submission, createdAtMs } = video
+  if (submission === null) return
+  await insist(dependencies, signal, () =>
+    noteNotTaken(dependencies.database, id, submission.id, createdAtMs + LAPSE_MS),
+  )
 }

@@ -1,0 +1,279 @@
+/** Jobs whose surroundings fail: the database is away, an upstream never ends, others have more to do than there is room for. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { FastClock, withFaults } from '../../test/moneyHouse.ts'
+import { scriptVideos, testVideo } from '../../test/scriptedVideos.ts'
+import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
+import { videoModel } from '../../test/videoProcess.ts'
+import { createCatalog } from '../catalog/model.ts'
+import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
+import { HOUR_MS, SECOND_MS } from '../kernel/time.ts'
+import type { VideoCall } from '../upstream/spec.ts'
+import { createVideo } from './create.ts'
+import type { VideoDependencies } from './dependencies.ts'
+import { runVideos } from './run.ts'
+import { cancel } from './transitions.ts'
+import type { Video, VideoStatus } from './video.ts'
+
+const CENT = 1_000_000n
+const KEY = '00000000-0000-4000-8000-000000000001'
+const clock = new FastClock(Date.UTC(2031, 4, 17, 13, 30), 200)
+
+let house: VideoHouse
+beforeAll(async () => {
+  house = await openVideoHouse(clock, { deadlineMs: 20_000, concurrency: 100 })
+})
+afterAll(() => house.close())
+
+/** Runs one process for as long as the test of it. */
+async function running<T>(more: Partial<VideoDependencies>, during: (wake: () => void) => Promise<T>): Promise<T> {
+  const runner = runVideos(house.process(more))
+  try {
+    return await during(runner.wake)
+  } finally {
+    await runner.stop()
+  }
+}
+
+/** The upstream of the house, its own for one test. */
+function scripted(options: Parameters<typeof scriptVideos>[0] = {}) {
+  const work = scriptVideos(options)
+  const client = { name: 'scripted', chat: () => Promise.reject(new Error('videos only')), video: work }
+  const means = { targets: () => [{ upstream: client, model: 'film' }], upstream: () => client }
+  return { work, client, means }
+}
+
+const after = (milliseconds: number) => new Promise<void>((resolve) => clock.after(milliseconds, resolve))
+
+/** Looks again and again until it is so, for an hour of the clock at most. */
+async function eventually(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const endMs = clock.now() + HOUR_MS
+  while (!(await isSo())) {
+    if (clock.now() > endMs) throw new Error('it never came to that')
+    await after(200)
+  }
+}
+
+async function until(video: Video, ...statuses: VideoStatus[]): Promise<Video> {
+  await eventually(async () => statuses.includes((await house.find(video)).status))
+  return house.find(video)
+}
+
+describe('the database is away for longer than a lease', () => {
+  const AWAY_MS = 45 * SECOND_MS
+
+  test.each([
+    ['when the upstream has taken a job', 'taken'],
+    ['when the upstream would not take it', 'busy'],
+  ] as const)('%s: the job goes on, and is sent once', async (_, first) => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    let isAway = false
+    work.taking = () => {
+      if (work.asked > 1) return 'taken'
+      isAway = true
+      clock.after(AWAY_MS, () => {
+        isAway = false
+      })
+      return first
+    }
+    const database = withFaults(house.database, () => (isAway ? 'before' : 'none'))
+    const video = await house.create(organization)
+    await running({ ...means, database }, async () => {
+      expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed', error: null })
+    })
+    expect([work.asked, work.jobs.size]).toEqual([first === 'taken' ? 1 : 2, 1])
+  })
+
+  test('while the upstream still thinks about it', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    const { submit } = work
+    let isAway = false
+    work.submit = async (...given) => {
+      isAway = true
+      await after(AWAY_MS)
+      isAway = false
+      await after(AWAY_MS)
+      return submit(...given)
+    }
+    const database = withFaults(house.database, () => (isAway ? 'before' : 'none'))
+    const video = await house.create(organization)
+    await running({ ...means, database }, async () => {
+      expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed', error: null })
+    })
+    expect(work.jobs.size).toBe(1)
+  })
+
+  test('for one process, and not for another that takes its job up', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    let isAway = false
+    let isStarted = () => {}
+    const started = new Promise<void>((resolve) => {
+      isStarted = resolve
+    })
+    work.taking = () => {
+      isAway = true
+      isStarted()
+      return 'taken'
+    }
+    const database = withFaults(house.database, () => (isAway ? 'before' : 'none'))
+    const video = await house.create(organization)
+    await running({ ...means, database }, async () => {
+      await started
+      await running(means, async () => {
+        // The other has just taken it up.
+        await eventually(async () => (await house.find(video)).attempt > 1)
+        isAway = false
+        expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed', error: null })
+      })
+    })
+    expect(work.asked).toBe(1)
+  })
+})
+
+test('a job that is cancelled while its upstream thinks about it is ended there, however long that takes', async () => {
+  const organization = await house.organization(100n * CENT)
+  const { work, means } = scripted()
+  const { submit } = work
+  let isStarted = () => {}
+  const started = new Promise<void>((resolve) => {
+    isStarted = resolve
+  })
+  work.submit = async (call: VideoCall, signal, connectMs) => {
+    isStarted()
+    await after(50 * SECOND_MS)
+    // A server that was hung up on works on all the same.
+    const id = await submit(call, signal, connectMs)
+    signal.throwIfAborted()
+    return id
+  }
+  const video = await house.create(organization)
+  const dependencies = house.process(means)
+  await running(means, async (wake) => {
+    await started
+    await cancel(dependencies, video.id, organization)
+    wake()
+    await eventually(() => [...work.jobs.values()][0]?.cancelled === true)
+  })
+  expect([...work.jobs.values()].map(({ cancelled }) => cancelled)).toEqual([true])
+})
+
+describe('a file', () => {
+  test('that drips and never ends does not keep its job for ever', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    work.download = async () =>
+      (async function* () {
+        for (;;) {
+          await after(50 * SECOND_MS)
+          yield new Uint8Array(1)
+        }
+      })()
+    const video = await house.create(organization)
+    await running(means, async () => {
+      expect(await until(video, 'failed')).toMatchObject({ error: 'upstream_timeout' })
+    })
+  }, 30_000)
+
+  test('that its upstream has to make first may take its time', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, client, means } = scripted()
+    const slow = {
+      ...work,
+      filesTakeMs: 600 * SECOND_MS,
+      download: async () =>
+        (async function* () {
+          await after(100 * SECOND_MS)
+          yield testVideo(4)
+        })(),
+    }
+    const own = { ...client, video: slow }
+    const video = await house.create(organization)
+    await running({ ...means, targets: () => [{ upstream: own, model: 'film' }], upstream: () => own }, async () => {
+      expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+    })
+  })
+})
+
+describe('there is room', () => {
+  test('for new jobs, although the files of a hundred old ones can not be removed', async () => {
+    const organization = await house.organization(100n * CENT)
+    await house.database.query(
+      `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status,
+         completed_at, expires_at, artifact, artifact_bytes, due_at)
+       select gen_random_uuid(), $1::uuid, $2::uuid, 'epoch', 'svc/film', 'serverless', '', 1, 4, 'completed', 'epoch', 'epoch',
+         'video-' || gen_random_uuid() || '-1.mp4', 1, 'epoch' from generate_series(1, 100)`,
+      [organization, KEY],
+    )
+    const { means } = scripted()
+    let removing = 0
+    const ended: (() => void)[] = []
+    const artifacts = {
+      ...house.artifacts,
+      remove: () => {
+        removing += 1
+        return new Promise<void>((resolve) => ended.push(resolve))
+      },
+    }
+    await running({ ...means, artifacts }, async () => {
+      await eventually(() => removing >= 8)
+      const video = await house.create(organization)
+      await until(video, 'completed')
+      for (const end of ended) end()
+      artifacts.remove = async () => {}
+    })
+    await house.database.query(`update videos set due_at = null where completed_at = 'epoch'`)
+  })
+
+  test('for jobs of one model, although the upstream of another does not answer', async () => {
+    const organization = await house.organization(1_000n * CENT)
+    const { work, client, means } = scripted()
+    const hanging = { ...client, video: { ...work, submit: () => new Promise<string>(() => {}) } }
+    const other = { ...videoModel({ concurrency: 100 }), id: 'svc/other' }
+    const catalog = createCatalog([videoModel({ concurrency: 100 }), other], [], DEFAULT_DEADLINES)
+    const own: Partial<VideoDependencies> = {
+      ...means,
+      catalog: () => catalog,
+      targets: ({ model }) => [{ upstream: model.id === 'svc/other' ? client : hanging, model: 'film' }],
+    }
+    for (let count = 0; count < 100; count += 1) await house.create(organization, 1)
+    const served = { model: other, tier: other.serverless }
+    const made = await createVideo(house.process(own), { organizationId: organization, keyId: KEY }, served, {
+      prompt: 'x',
+      seconds: 1,
+      size: null,
+    })
+    if (!made.ok) throw new Error('not made')
+    const begunMs = clock.now()
+    await running(own, async () => {
+      await until(made.value, 'completed')
+      // Not by waiting for the others to be given up.
+      expect(clock.now() - begunMs).toBeLessThan(DEFAULT_DEADLINES.firstByteMs)
+    })
+    await house.database.query(`delete from videos where model = 'svc/film' and status in ('queued', 'submitting')`)
+  })
+})
+
+test('a process that stops gives up its jobs at once', async () => {
+  const organization = await house.organization(100n * CENT)
+  const { work, means } = scripted()
+  let isFetching = () => {}
+  const fetching = new Promise<void>((resolve) => {
+    isFetching = resolve
+  })
+  work.download = async () =>
+    (async function* () {
+      isFetching()
+      await new Promise(() => {})
+      yield new Uint8Array(1)
+    })()
+  const video = await house.create(organization)
+  await running(means, () => fetching)
+  const [row] = await house.database.query<{ due: Date }>('select due_at as due from videos where id = $1::uuid', [
+    video.id,
+  ])
+  expect(row?.due.getTime()).toBeLessThanOrEqual(clock.now())
+  await cancel(house.process(means), video.id, organization)
+})
