@@ -51,6 +51,33 @@ export async function checkBoxes(read: ReadRange, bytes: number): Promise<void> 
   }
   if (!types.has('moov')) throw new InvalidOutput('it has no tables: it is cut off, or no mp4')
   if (!types.has('mdat')) throw new InvalidOutput('it has no pictures')
+  await checkIndex(read, bytes)
+}
+
+/** Of an entry of the index of fragments: where the number of entries is. */
+const INDEX_COUNT_AT = 12
+
+/**
+ * The index of fragments, which the parser finds by the last bytes of the file, wherever they lead. It sorts the entries,
+ * and takes equal ones out one by one, which of very many takes minutes.
+ */
+async function checkIndex(read: ReadRange, bytes: number): Promise<void> {
+  const at = bytes - Buffer.from(await read(bytes - 4, bytes)).readUInt32BE()
+  if (at < 0 || at > bytes - HEAD_BYTES) return
+  const head = Buffer.from(await read(at, Math.min(at + LONG_HEAD_BYTES, bytes)))
+  if (head.toString('latin1', 4, HEAD_BYTES) !== 'mfra') return
+  const index = boxOf(head, 0, bytes - at)
+  if (index.size > TABLES_MOST_BYTES) throw new InvalidOutput('its index is too large')
+  const content = Buffer.from(await read(at + index.headBytes, at + index.size))
+  let entries = 0
+  for (let place = 0; place < content.byteLength; ) {
+    const { type, size, headBytes } = boxOf(content, place, content.byteLength - place)
+    const inner = content.subarray(place + headBytes, place + size)
+    if (type === 'tfra' && inner.byteLength >= INDEX_COUNT_AT + 4) entries += inner.readUInt32BE(INDEX_COUNT_AT)
+    else if (type !== 'mfro') throw new InvalidOutput('its index is none')
+    place += size
+  }
+  if (entries > BOXES_MOST) throw new InvalidOutput('its index has more fragments than a clip can have')
 }
 
 interface Box {

@@ -85,6 +85,42 @@ test.each([
   await expect(measure(await make())).rejects.toBeInstanceOf(InvalidOutput)
 })
 
+test('an index of fragments is taken as ffmpeg writes it, and no larger one than a clip can have', async () => {
+  const whole = await clip(`${PICTURE('160x90', '24', 2)} ${H264} -movflags frag_keyframe+empty_moov`)
+  const own = whole.subarray(0, whole.byteLength - whole.readUInt32BE(whole.byteLength - 4))
+  expect(await measure(Buffer.concat([own, indexOf(1_000)]))).toBeCloseTo(2, 3)
+  // It may stand anywhere: the last bytes of the file say where.
+  const hidden = [boxOf('free', indexOf(100_000)), boxOf('free', lengthOf(100_000))]
+  for (const end of [[indexOf(100_000)], hidden]) {
+    await expect(measure(Buffer.concat([own, ...end]))).rejects.toThrow('index')
+  }
+})
+
+/** An index of equal entries, of 11 bytes each. */
+function indexOf(entries: number): Buffer {
+  const table = Buffer.alloc(16 + entries * 11)
+  table.writeUInt32BE(1, 4)
+  table.writeUInt32BE(entries, 12)
+  const end = boxOf('mfro', Buffer.alloc(8))
+  const index = boxOf('mfra', Buffer.concat([boxOf('tfra', table), end]))
+  index.writeUInt32BE(index.byteLength, index.byteLength - 4)
+  return index
+}
+
+/** How far back the hidden one begins, from the end of a box that holds this alone. */
+function lengthOf(entries: number): Buffer {
+  const back = Buffer.alloc(4)
+  back.writeUInt32BE(indexOf(entries).byteLength + 12)
+  return back
+}
+
+function boxOf(type: string, content: Buffer): Buffer {
+  const head = Buffer.alloc(8)
+  head.writeUInt32BE(8 + content.byteLength)
+  head.write(type, 4)
+  return Buffer.concat([head, content])
+}
+
 /** The box of the pictures is there, and empty. */
 function withoutPictures(bytes: Buffer): Buffer {
   const at = bytes.indexOf('mdat') - 4
