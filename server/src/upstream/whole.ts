@@ -39,8 +39,8 @@ export function wholeHeaders(
   return { ...chatHeaders(own), ...bearing, accept: 'application/json' }
 }
 
-/** Statuses of proxies that stand for "nobody knows what became of it". */
-export const UNKNOWN_STATUS = new Set([502, 504])
+/** Statuses of proxies that stand for "nobody knows what became of it"; 520 and 524 are Cloudflare's. */
+export const UNKNOWN_STATUS = new Set([502, 504, 520, 524])
 
 /**
  * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link UpstreamFailure}, or the signal's reason after an abort.

@@ -122,6 +122,11 @@ test('a job is looked at by its id; one that is not there is unknown', async () 
   expect(server.asked[0]?.headers.get('content-length')).toBeNull()
 })
 
+test('what is said of another job is not believed', async () => {
+  const { video } = over(() => Response.json({ id: 'video_2', status: 'completed' }))
+  expect(await failureOf(video.look('video_1', signal, CONNECT_MS))).toMatchObject({ kind: 'faulty' })
+})
+
 test('cancelling asks for the deletion, and is harmless when there is nothing to delete', async () => {
   const { server, video } = over((_asked, index) =>
     index === 0 ? Response.json({ deleted: true }) : new Response('{}', { status: [204, 404, 409, 405][index] ?? 204 }),
@@ -138,6 +143,7 @@ test.each([
   [404, { kind: 'misconfigured' }],
   [429, { kind: 'unavailable', mayFailOver: true, mayAskAgain: true, retryAfterSeconds: 7 }],
   [500, { kind: 'unavailable', mayFailOver: true }],
+  [524, { kind: 'unavailable', mayFailOver: false, mayAskAgain: false }],
   // A proxy's words for "nobody knows": the job may have been begun.
   [502, { kind: 'unavailable', mayFailOver: false, mayAskAgain: false }],
   [504, { kind: 'unavailable', mayFailOver: false, mayAskAgain: false }],

@@ -31,7 +31,10 @@ export function openaiVideo({ baseUrl, apiKey, extraHeaders, http, clock }: Mode
     async look(jobId, signal, connectMs) {
       const path = `/${encodeURIComponent(jobId)}`
       const { document } = await askJob(http, clock, 'GET', at(path, signal, connectMs), GONE)
-      return document === null ? { kind: 'unknown' } : stateFromWire(document)
+      if (document === null) return { kind: 'unknown' }
+      // A proxy that mixes answers up: what it says is another customer's, and so would be the file.
+      if ((document['id'] ?? jobId) !== jobId) throw faulty('the answer is of another job')
+      return stateFromWire(document)
     },
     download(jobId, signal, connectMs) {
       const request = at(`/${encodeURIComponent(jobId)}/content`, signal, connectMs)
