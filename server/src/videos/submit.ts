@@ -138,8 +138,13 @@ async function settleUnknown(
 ): Promise<void> {
   const isRefused = failure.kind === 'rejected' || failure.kind === 'context_length'
   const error = ERROR_OF[failure.kind] ?? 'upstream_error'
-  if (!isRefused) return recover(dependencies, video, error, signal)
-  await insist(dependencies, signal, () => fail(dependencies, video, error, false))
+  if (isRefused) {
+    await insist(dependencies, signal, () => fail(dependencies, video, error, false))
+    return
+  }
+  await recover(dependencies, video, error, signal)
+  // Others would fail likewise, all that wait, while a server behind a proxy is only started again.
+  await slowDown(dependencies, video.model)
 }
 
 /**

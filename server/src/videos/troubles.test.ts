@@ -8,7 +8,7 @@ import { videoModel } from '../../test/videoProcess.ts'
 import { createCatalog } from '../catalog/model.ts'
 import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
 import { HOUR_MS, SECOND_MS } from '../kernel/time.ts'
-import type { VideoCall } from '../upstream/spec.ts'
+import { UpstreamFailure, type VideoCall } from '../upstream/spec.ts'
 import { createVideo } from './create.ts'
 import type { VideoDependencies } from './dependencies.ts'
 import { runVideos } from './run.ts'
@@ -158,6 +158,22 @@ test('a job that is cancelled while its upstream thinks about it is ended there,
     await eventually(() => [...work.jobs.values()][0]?.cancelled === true)
   })
   expect([...work.jobs.values()].map(({ cancelled }) => cancelled)).toEqual([true])
+})
+
+test('jobs do not fail one after the other while it is not known whether their upstream takes any', async () => {
+  const organization = await house.organization(10_000n * CENT)
+  const { work, means } = scripted()
+  // As nginx says 502 while the server behind it is started again.
+  work.submit = async () => {
+    work.asked += 1
+    throw new UpstreamFailure('unavailable', 'status 502', false)
+  }
+  for (let count = 0; count < 200; count += 1) await house.create(organization, 1)
+  await running(means, () => after(100 * SECOND_MS))
+  expect(work.asked).toBeGreaterThan(0)
+  expect(work.asked).toBeLessThan(80)
+  await house.database.query(`delete from videos where status = 'queued'`)
+  await house.database.query('update video_queues set failures = 0, due_at = $1', ['epoch'])
 })
 
 describe('a file', () => {
