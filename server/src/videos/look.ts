@@ -15,13 +15,15 @@ const LOOK_LATEST_MS = 10 * SECOND_MS
 
 /** So often in a row an upstream may not know a job, or send a file that breaks off. A restart of a proxy is no failure. */
 const MISSES_MOST = 3
+/** After the first of these; twice as long after the next. */
+const MISSED_MS = 5 * SECOND_MS
 
 /** When a job is to be looked at again. */
-function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, misses }: Video): number {
+function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, misses }: Video, missed: boolean) {
   const nowMs = clock.now()
+  if (missed) return nowMs + MISSED_MS * 2 ** Math.min(misses, MISSES_MOST)
   const tenthMs = (nowMs - (startedAtMs ?? nowMs)) / 10
-  const waitMs = Math.max(tenthMs, LOOK_SOONEST_MS * 2 ** Math.min(misses, 5))
-  return nowMs + Math.min(waitMs, LOOK_LATEST_MS)
+  return nowMs + Math.min(Math.max(tenthMs, LOOK_SOONEST_MS), LOOK_LATEST_MS)
 }
 
 /** Asks the upstream how a job is that it has taken, and does what follows from that. */
@@ -105,7 +107,7 @@ async function again(
     await fail(dependencies, video, error, true)
     return
   }
-  await noteLooked(database, video, { progress, missed, dueAtMs: nextLookMs(dependencies, video) })
+  await noteLooked(database, video, { progress, missed, dueAtMs: nextLookMs(dependencies, video, missed) })
 }
 
 /** 100 is for what is complete. */

@@ -176,6 +176,20 @@ test('jobs do not fail one after the other while it is not known whether their u
   await house.database.query('update video_queues set failures = 0, due_at = $1', ['epoch'])
 })
 
+test('an upstream that does not know a job for ten seconds, as behind a proxy that has just begun, is asked again', async () => {
+  const organization = await house.organization(100n * CENT)
+  const { work, means } = scripted()
+  let begunMs: number | null = null
+  work.looking = () => {
+    begunMs ??= clock.now()
+    return clock.now() - begunMs < 10 * SECOND_MS ? { kind: 'unknown' } : { kind: 'done' }
+  }
+  const video = await house.create(organization)
+  await running(means, async () => {
+    expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+  })
+})
+
 describe('a file', () => {
   test('that drips and never ends does not keep its job for ever', async () => {
     const organization = await house.organization(100n * CENT)
