@@ -164,10 +164,9 @@ async function takeUp(dependencies: VideoDependencies, video: Video, signal: Abo
       return recoverDead(dependencies, video, signal)
     case 'in_progress':
       return look(dependencies, video, signal)
-    case 'completed': {
-      const expired = await retire(dependencies, video)
-      return expired === null ? undefined : removeFile(dependencies, expired)
-    }
+    case 'completed':
+      await retire(dependencies, video)
+      return
     case 'expired':
       return removeFile(dependencies, video)
     case 'cancelled':

@@ -6,7 +6,7 @@ import { priceVideo } from '../money/pricing.ts'
 import { prepareSettling, settleVideo } from '../money/settleVideo.ts'
 import type { VideoDependencies, VideoMetrics } from './dependencies.ts'
 import { moveVideo } from './store.ts'
-import { artifactName, KEPT_MS, LAPSE_MS, type Submission, type Video, type VideoError } from './video.ts'
+import { artifactName, KEPT_MS, LAPSE_MS, LEFT_MS, type Submission, type Video, type VideoError } from './video.ts'
 import { videoToWire } from './wire.ts'
 
 type Means = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'publish' | 'reached' | 'metrics'>
@@ -79,9 +79,9 @@ export async function lapse(means: Means, video: Video): Promise<Video | null> {
   return lapsed
 }
 
-/** Its file has been there for long enough; it is removed next, by whoever gets to it. */
+/** Its file has been there for long enough. Nobody begins to fetch it any more; it is removed when those who have are done. */
 export function retire({ database, clock }: Means, video: Video): Promise<Video | null> {
-  return database.transaction((tx) => moveVideo(tx, 'retire', video, { dueAtMs: clock.now() }))
+  return database.transaction((tx) => moveVideo(tx, 'retire', video, { dueAtMs: clock.now() + LEFT_MS }))
 }
 
 /** A file of this attempt, staged, flushed and measured. */

@@ -7,7 +7,7 @@ import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { videoModel } from '../../test/videoProcess.ts'
 import { createCatalog } from '../catalog/model.ts'
 import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
-import { HOUR_MS, SECOND_MS } from '../kernel/time.ts'
+import { HOUR_MS, SECOND_MS, toTimestamp } from '../kernel/time.ts'
 import { UpstreamFailure, type VideoCall } from '../upstream/spec.ts'
 import { createVideo } from './create.ts'
 import type { VideoDependencies } from './dependencies.ts'
@@ -224,6 +224,28 @@ describe('a file', () => {
     await running({ ...means, targets: () => [{ upstream: own, model: 'film' }], upstream: () => own }, async () => {
       expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
     })
+  })
+})
+
+test('who fetches a file when its time is over gets all of it: it is removed a while later', async () => {
+  const organization = await house.organization(100n * CENT)
+  const { means } = scripted()
+  const video = await house.create(organization)
+  await running(means, async (wake) => {
+    const { artifact } = await until(video, 'completed')
+    await house.database.query('update videos set due_at = $2, expires_at = $2 where id = $1::uuid', [
+      video.id,
+      toTimestamp(clock.now()),
+    ])
+    await until(video, 'expired')
+    const atMs = clock.now()
+    expect(await house.files()).toContain(artifact ?? '')
+    await eventually(async () => {
+      wake()
+      return (await house.find(video)).artifact === null
+    })
+    expect(clock.now() - atMs).toBeGreaterThan(5 * 60 * SECOND_MS)
+    expect(await house.files()).not.toContain(artifact ?? '')
   })
 })
 

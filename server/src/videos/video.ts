@@ -1,6 +1,7 @@
 /** A job that makes a video: its states, and what leads from one to the next. */
 
 import { refusal } from '../kernel/errors.ts'
+import { MINUTE_MS } from '../kernel/time.ts'
 
 export const STATUSES = ['queued', 'submitting', 'in_progress', 'completed', 'failed', 'cancelled', 'expired'] as const
 
@@ -102,6 +103,9 @@ export const LAPSE_MS = 2 * 3_600_000
 
 /** For so long after its completion a video can be fetched. */
 export const KEPT_MS = 24 * 3_600_000
+
+/** For so long after that its file is left to those who were just fetching it: object stores take it away under their hands. */
+export const LEFT_MS = 10 * MINUTE_MS
 
 /** The name of the file that one attempt at a job makes. */
 export function artifactName({ id, attempt }: Pick<Video, 'id' | 'attempt'>): string {
