@@ -20,11 +20,12 @@ beforeAll(async () => {
 })
 afterAll(() => house.close())
 
+const NEVER = new AbortController().signal
 const SUBMISSION = { id: '01900000-0000-7000-8000-000000000000', upstream: 'other', model: 'film' }
 
 const DO: Readonly<Record<MoveName, (video: Video) => Promise<Video | null>>> = {
   take: async (video) =>
-    (await startNext(means, 'svc/film', 1_000)).find((each) => each.video.id === video.id)?.video ?? null,
+    (await startNext(means, 'svc/film', 1_000, NEVER)).find((each) => each.video.id === video.id)?.video ?? null,
   retarget: (video) => retarget(means, video, SUBMISSION, clock.now()),
   putBack: (video) => putBack(means, video),
   accept: (video) => accept(means, video, 'job', clock.now()),

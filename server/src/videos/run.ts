@@ -88,7 +88,8 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
     for (let index = 0; index < models.length; index += 1) {
       const model = models[(turn + index) % models.length] ?? ''
       if (roomOf(model) <= 0) continue
-      for (const { video, targets } of await claimed('start', startNext(dependencies, model, roomOf(model)))) {
+      const starting = startNext(dependencies, model, roomOf(model), stopping.signal)
+      for (const { video, targets } of await claimed('start', starting)) {
         begin('sending', video, () => submit(dependencies, video, targets, stopping.signal))
       }
     }
@@ -122,8 +123,8 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
     async stop() {
       isStopped = true
       wake()
-      await looping
       const cancelTimer = clock.after(STOP_MS, () => stopping.abort(new Error('the process stops')))
+      await looping
       await Promise.all([...works].map(({ ended }) => ended))
       cancelTimer()
     },

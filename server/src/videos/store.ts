@@ -214,15 +214,15 @@ export async function noteKnown(db: Queryable, id: string, submission: string, j
 }
 
 /**
- * The counterpart of {@link noteKnown}: what was sent as `submission` is not with its upstream, and whoever sent it has lost the
- * job meanwhile. It waits for another turn.
+ * The counterpart of {@link noteKnown}: what was to be sent under these names is with no upstream, and whoever knows that has lost
+ * the jobs meanwhile. They wait for another turn, until `lapseMs` after their creation.
  */
-export async function noteNotTaken(db: Queryable, id: string, submission: string, lapsesAtMs: number): Promise<void> {
+export async function noteNotTaken(db: Queryable, submissions: readonly string[], lapseMs: number): Promise<void> {
   await db.query(
-    `update videos set status = 'queued', attempt = attempt + 1, misses = 0, due_at = $3::timestamptz, submission = null,
-       target_upstream = null, target_model = null
-     where id = $1::uuid and submission = $2::uuid and status = 'submitting'`,
-    [id, submission, toTimestamp(lapsesAtMs)],
+    `update videos set status = 'queued', attempt = attempt + 1, misses = 0, submission = null, target_upstream = null,
+       target_model = null, due_at = created_at + $2::integer * interval '1 millisecond'
+     where submission = any($1::text::uuid[]) and status = 'submitting'`,
+    [arrayLiteral(submissions), lapseMs],
   )
 }
 

@@ -177,10 +177,15 @@ async function refuse(dependencies: VideoDependencies, video: Video, signal: Abo
 }
 
 /** Another has taken it up meanwhile, and does not know what is certain here: that no upstream has it. */
-async function giveBack(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
-  const { id, submission, createdAtMs } = video
-  if (submission === null) return
-  await insist(dependencies, signal, () =>
-    noteNotTaken(dependencies.database, id, submission.id, createdAtMs + LAPSE_MS),
-  )
+async function giveBack(dependencies: VideoDependencies, { submission }: Video, signal: AbortSignal): Promise<void> {
+  if (submission !== null) await takeBack(dependencies, [submission.id], signal)
+}
+
+/** What may be written down as sent under these names was not, and waits for another turn. */
+export function takeBack(
+  dependencies: VideoDependencies,
+  submissions: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  return insist(dependencies, signal, () => noteNotTaken(dependencies.database, submissions, LAPSE_MS))
 }

@@ -7,6 +7,7 @@ import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { videoModel } from '../../test/videoProcess.ts'
 import { createCatalog } from '../catalog/model.ts'
 import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
+import type { Database } from '../io/postgres/database.ts'
 import { HOUR_MS, SECOND_MS, toTimestamp } from '../kernel/time.ts'
 import { UpstreamFailure, type VideoCall } from '../upstream/spec.ts'
 import { createVideo } from './create.ts'
@@ -103,6 +104,26 @@ describe('the database is away for longer than a lease', () => {
       expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed', error: null })
     })
     expect(work.jobs.size).toBe(1)
+  })
+
+  test('at the moment at which jobs were to be sent: they wait for another turn', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    let isFirst = true
+    const database: Database = {
+      ...house.database,
+      async transaction(act) {
+        const done = await house.database.transaction(act)
+        if (!isFirst) return done
+        isFirst = false
+        throw new Error('the connection was closed, and nobody knows what became of it')
+      },
+    }
+    const video = await house.create(organization)
+    await running({ ...means, database }, async () => {
+      expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+    })
+    expect(work.asked).toBe(1)
   })
 
   test('for one process, and not for another that takes its job up', async () => {

@@ -14,7 +14,7 @@ beforeAll(async () => {
   const organization = await house.organization(1_000n * CENT)
   const means = house.process()
   await house.create(organization, 3)
-  for (const { video } of await startNext(means, 'svc/film', 1)) {
+  for (const { video } of await startNext(means, 'svc/film', 1, new AbortController().signal)) {
     const running = await accept(means, video, 'job', clock.now())
     if (running !== null) await complete(means, running, { bytes: 9, measuredSeconds: 3 })
   }

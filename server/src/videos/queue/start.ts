@@ -1,8 +1,9 @@
 import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
+import type { Transaction } from '../../io/postgres/database.ts'
 import type { ChatTarget } from '../../routing/attempt.ts'
 import type { VideoDependencies } from '../dependencies.ts'
 import { LEASE_MS } from '../lease.ts'
-import { submissionAt, targetsOf } from '../submit.ts'
+import { submissionAt, takeBack, targetsOf } from '../submit.ts'
 import type { Video } from '../video.ts'
 import { listWaiting, lockQueue, noteTurn, takeNext } from './store.ts'
 
@@ -21,16 +22,23 @@ export function waitingModels({ database, clock }: VideoDependencies): Promise<s
 
 /**
  * Takes up jobs of a model whose turn it is: one of each organization that waits, in turn, as many as may be under way
- * beside the others and at most `most`. What it gives is written down, and nobody else's.
+ * beside the others and at most `most`. What it gives is written down, and nobody else's. Where nobody knows whether it was
+ * written down, nothing is sent, and that is put right before it rejects, as long as `signal` allows.
  */
-export async function startNext(dependencies: VideoDependencies, model: string, most: number): Promise<Started[]> {
+export async function startNext(
+  dependencies: VideoDependencies,
+  model: string,
+  most: number,
+  signal: AbortSignal,
+): Promise<Started[]> {
   const { database, clock, catalog } = dependencies
   const found = catalog().find(model)
   const targets = targetsOf(dependencies, model)
   const [first] = targets
   if (found.kind !== 'found' || first === undefined) return []
   const { concurrency } = found.model.video ?? DEFAULT_VIDEO_RUNNING
-  return database.transaction(async (tx) => {
+  const submissions: string[] = []
+  const start = async (tx: Transaction) => {
     const queue = await lockQueue(tx, model, clock.now())
     if (queue === null) return []
     const started: Started[] = []
@@ -40,10 +48,17 @@ export async function startNext(dependencies: VideoDependencies, model: string, 
       const taking = { submission: submissionAt(dependencies, first), leasedUntilMs: clock.now() + LEASE_MS }
       const video = (await takeNext(tx, model, last, taking)) ?? (await takeNext(tx, model, LOWEST_UUID, taking))
       if (video === null) break
+      submissions.push(taking.submission.id)
       started.push({ video, targets })
       last = video.organizationId
     }
     if (started.length > 0) await noteTurn(tx, model, last)
     return started
-  })
+  }
+  try {
+    return await database.transaction(start)
+  } catch (error) {
+    if (submissions.length > 0) await takeBack(dependencies, submissions, signal)
+    throw error
+  }
 }
