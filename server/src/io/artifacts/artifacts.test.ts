@@ -241,4 +241,42 @@ describe('an S3 store', () => {
     expect(turned.pending).toBe(0)
     silent.stop(true)
   })
+
+  test('one that says nothing for a while and then goes on does not get a file that ends there', async () => {
+    const said: string[] = []
+    let parts = 0
+    let goOn = () => {}
+    const silence = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    const server = Bun.serve({
+      port: 0,
+      async fetch(request) {
+        await request.arrayBuffer()
+        const query = new URL(request.url).searchParams
+        if (request.method === 'PUT') {
+          parts += 1
+          await silence
+          return new Response(null, { headers: { etag: '"e"' } })
+        }
+        said.push(`${request.method} ${query.has('uploads') ? 'begin' : 'end'}`)
+        const xml = query.has('uploads')
+          ? '<InitiateMultipartUploadResult><Bucket>b</Bucket><Key>k</Key><UploadId>u</UploadId></InitiateMultipartUploadResult>'
+          : '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>'
+        return new Response(`<?xml version="1.0"?>${xml}`, { headers: { 'content-type': 'application/xml' } })
+      },
+    })
+    const turned = new TurnedClock()
+    const artifacts = openS3Artifacts({ ...place, endpoint: `http://127.0.0.1:${server.port}` }, 'videos', turned)
+    const failing = artifacts.write('x', pieces(60), MANY).catch(String)
+    // Until the store has as much under way as it is given at once.
+    while (parts < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+    await turned.turn(60_000)
+    await turned.turn(60_000)
+    expect(await failing).toContain('nothing for 60 s')
+    goOn()
+    while (said.length < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+    expect(said).toEqual(['POST begin', 'DELETE end'])
+    await server.stop(true)
+  })
 })

@@ -93,6 +93,7 @@ async function upload(
   // Nobody may be waiting for it any more when it comes.
   silence.promise.catch(() => {})
   let failure: { readonly reason: unknown } | null = null
+  let isGivenUp = false
   let bytes = 0
   const arm = () => clock.after(SILENCE_MS, () => silence.reject(new S3Silent()))
   let disarm = arm()
@@ -102,6 +103,8 @@ async function upload(
       async pull(controller) {
         disarm()
         try {
+          // The client goes on with what it had under way, and would make a whole file of a part that ends here.
+          if (isGivenUp) throw new S3Silent()
           const next = await source.next()
           if (next.done === true) controller.close()
           else {
@@ -113,7 +116,7 @@ async function upload(
           failure ??= { reason: error }
           controller.error(error)
         }
-        disarm = arm()
+        if (!isGivenUp) disarm = arm()
       },
     },
     { highWaterMark: 0 },
@@ -123,6 +126,7 @@ async function upload(
     await Promise.race([client.write(key, new Response(body), options), silence.promise])
     return { bytes }
   } catch (error) {
+    isGivenUp = true
     throw reasonOf(failure) ?? error
   } finally {
     disarm()
