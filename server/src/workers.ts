@@ -47,6 +47,9 @@ export async function preparePartitions(database: Database, nowMs: number): Prom
   }
 }
 
+/** All files of a day are listed for this, which costs money in an object store; what is found is an hour old. */
+const FILES_MS = 15 * MINUTE_MS
+
 type Step = readonly [name: string, run: (isStopping: () => boolean) => Promise<unknown>]
 
 /** Starts everything; the result stops it. What may take long has a round of its own, and keeps nothing else waiting. */
@@ -66,7 +69,8 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
       (isStopping) => sweepAttempts({ database, clock, slot: slot.number, attempts, artifacts }, isStopping),
     ],
   ])
-  const stopFiles = startRound(clock, log, [['files of videos', (isStopping) => sweepFiles(videos, isStopping)]])
+  const files: Step = ['files of videos', (isStopping) => sweepFiles(videos, isStopping)]
+  const stopFiles = startRound(clock, log, [files], FILES_MS)
   const stopWebhooks = startRound(clock, log, [
     ['webhooks', (isStopping) => sweepWebhooks({ database, clock }, isStopping)],
   ])
@@ -86,21 +90,21 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
   }
 }
 
-/** A round once a minute. A step that fails is logged and met again in the next one. */
-function startRound(clock: Clock, log: Log, steps: readonly Step[]): () => void {
+/** A round once a minute, unless said otherwise. A step that fails is logged and met again in the next one. */
+function startRound(clock: Clock, log: Log, steps: readonly Step[], everyMs = MINUTE_MS): () => void {
   let stopped = false
   let cancel = () => {}
   const round = async () => {
     for (const [step, run] of steps) {
       if (stopped) return
       await run(() => stopped).catch((error: unknown) => {
-        if (!stopped) log.warn({ err: error, step }, 'housekeeping failed; tried again in a minute')
+        if (!stopped) log.warn({ err: error, step }, 'housekeeping failed; tried again in the next round')
       })
     }
     if (!stopped) arm()
   }
   const arm = () => {
-    cancel = clock.after(MINUTE_MS, () => void round())
+    cancel = clock.after(everyMs, () => void round())
   }
   arm()
   return () => {
