@@ -300,6 +300,24 @@ describe('there is room', () => {
     await house.database.query(`update videos set due_at = null where completed_at = 'epoch'`)
   })
 
+  test('for a job behind one that no upstream takes, where one runs at a time', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    const { submit } = work
+    work.submit = async (call, ...how) => {
+      // Such as a workflow that does not take so many frames.
+      if (call.prompt === 'never') throw new UpstreamFailure('misconfigured', 'status 400')
+      return submit(call, ...how)
+    }
+    const catalog = createCatalog([videoModel({ concurrency: 1 })], [], DEFAULT_DEADLINES)
+    const never = await house.create(organization, 1, 'never')
+    const made = [await house.create(organization, 1), await house.create(organization, 1)]
+    await running({ ...means, catalog: () => catalog }, async () => {
+      for (const video of made) await until(video, 'completed')
+    })
+    await cancel(house.process(means), never.id, organization)
+  })
+
   test('for jobs of one model, although the upstream of another does not answer', async () => {
     const organization = await house.organization(1_000n * CENT)
     const { work, client, means } = scripted()

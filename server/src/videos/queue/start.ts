@@ -7,6 +7,9 @@ import { submissionAt, takeBack, targetsOf } from '../submit.ts'
 import type { Video } from '../video.ts'
 import { listWaiting, lockQueue, noteTurn, takeNext } from './store.ts'
 
+/** After a refusal another job of the same organization is tried: it may be this one that nobody takes, and not all. */
+const PASSED_OVER_MOST = 4
+
 const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
 
 /** A job whose turn has come, and the targets that are asked for it, the one that is written down first. */
@@ -45,8 +48,14 @@ export async function startNext(
     const room = Math.min(concurrency - queue.underWay, most)
     let last = queue.lastOrganizationId
     while (started.length < room) {
-      const taking = { submission: submissionAt(dependencies, first), leasedUntilMs: clock.now() + LEASE_MS }
-      const video = (await takeNext(tx, model, last, taking)) ?? (await takeNext(tx, model, LOWEST_UUID, taking))
+      const taking = {
+        passedOver: queue.failures % PASSED_OVER_MOST,
+        submission: submissionAt(dependencies, first),
+        leasedUntilMs: clock.now() + LEASE_MS,
+      }
+      const video =
+        (await takeNext(tx, model, { ...taking, afterOrganizationId: last })) ??
+        (await takeNext(tx, model, { ...taking, afterOrganizationId: LOWEST_UUID }))
       if (video === null) break
       submissions.push(taking.submission.id)
       started.push({ video, targets })

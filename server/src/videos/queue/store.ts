@@ -30,43 +30,62 @@ export interface Queue {
   readonly lastOrganizationId: string
   /** Jobs of the model that upstreams have or are being asked to take. */
   readonly underWay: number
+  /** Times in a row that no upstream would take one. */
+  readonly failures: number
 }
 
 /** Locks the queue of a model until the end of the transaction. Null: another process has it, or it is not its time. */
 export async function lockQueue(tx: Transaction, model: string, nowMs: number): Promise<Queue | null> {
-  const locked = await tx.query<{ last: string }>(
-    `select last_organization_id as last from video_queues where model = $1 and due_at <= $2::timestamptz
+  const locked = await tx.query<{ last: string; failures: number }>(
+    `select last_organization_id as last, failures from video_queues where model = $1 and due_at <= $2::timestamptz
      for update skip locked`,
     [model, toTimestamp(nowMs)],
   )
-  const last = locked[0]?.last
-  if (last === undefined) return null
+  const [row] = locked
+  if (row === undefined) return null
   // Behind the lock: what another process started before it is counted.
   const counted = await tx.query<{ under_way: bigint }>(
     `select count(*) as under_way from videos where model = $1 and status in ('submitting', 'in_progress')`,
     [model],
   )
-  return { lastOrganizationId: last, underWay: Number(counted[0]?.under_way ?? 0n) }
+  return { lastOrganizationId: row.last, failures: row.failures, underWay: Number(counted[0]?.under_way ?? 0n) }
 }
 
-/** Takes the first job of the organization whose turn is next after `lastOrganizationId`. Null: nobody waits beyond it. */
-export async function takeNext(
-  tx: Transaction,
-  model: string,
-  lastOrganizationId: string,
-  { submission, leasedUntilMs }: { readonly submission: Submission; readonly leasedUntilMs: number },
-): Promise<Video | null> {
+/** A turn that is to be taken. */
+export interface Turn {
+  /** The organization whose id is next after this one has it. */
+  readonly afterOrganizationId: string
+  /** Jobs of that organization that are passed over, if it has as many. */
+  readonly passedOver: number
+  readonly submission: Submission
+  readonly leasedUntilMs: number
+}
+
+/** Takes a job of the organization whose turn it is. Null: nobody waits beyond the one before. */
+export async function takeNext(tx: Transaction, model: string, turn: Turn): Promise<Video | null> {
+  const { afterOrganizationId, passedOver, submission, leasedUntilMs } = turn
+  const waiting = "model = $1 and status = 'queued' and organization_id"
+  const next = `select organization_id from videos where ${waiting} > $2::uuid order by organization_id limit 1`
   const rows = await tx.query<VideoRow>(
     `update videos set status = 'submitting', attempt = attempt + 1, misses = 0, due_at = $3::timestamptz,
        submission = $4::uuid, target_upstream = $5, target_model = $6
      where id = (
-       select id from videos where model = $1 and status = 'queued' and organization_id > $2::uuid
-       order by organization_id, id limit 1 for update skip locked
+       select id from videos where ${waiting} ${passedOver === 0 ? '> $2::uuid' : `= (${next})`}
+       order by organization_id, id limit 1 offset $7::integer for update skip locked
      ) and status = 'queued'
      returning ${COLUMNS}`,
-    [model, lastOrganizationId, toTimestamp(leasedUntilMs), submission.id, submission.upstream, submission.model],
+    [
+      model,
+      afterOrganizationId,
+      toTimestamp(leasedUntilMs),
+      submission.id,
+      submission.upstream,
+      submission.model,
+      passedOver,
+    ],
   )
-  return rows[0] === undefined ? null : toVideo(rows[0])
+  if (rows[0] !== undefined) return toVideo(rows[0])
+  return passedOver > 0 ? takeNext(tx, model, { ...turn, passedOver: 0 }) : null
 }
 
 export async function noteTurn(tx: Transaction, model: string, organizationId: string): Promise<void> {
