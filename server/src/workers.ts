@@ -5,6 +5,7 @@ import type { Attempts } from './idempotency/attempts.ts'
 import { sweepAttempts } from './idempotency/sweep.ts'
 import type { Artifacts } from './io/artifacts.ts'
 import type { Database } from './io/postgres/database.ts'
+import { removeLeftClips } from './io/transcode.ts'
 import type { Log } from './kernel/log.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from './kernel/time.ts'
 import { dropOldDays } from './money/ledger/dropDays.ts'
@@ -70,7 +71,9 @@ export function startWorkers(dependencies: WorkerDependencies): () => void {
     ],
   ])
   const files: Step = ['files of videos', (isStopping) => sweepFiles(videos, isStopping)]
-  const stopFiles = startRound(clock, log, [files], FILES_MS)
+  // No job takes its clip for longer: its model's deadline is a day at most.
+  const leftClips: Step = ['clips in the making', () => removeLeftClips(clock.now() - 2 * DAY_MS)]
+  const stopFiles = startRound(clock, log, [files, leftClips], FILES_MS)
   const stopWebhooks = startRound(clock, log, [
     ['webhooks', (isStopping) => sweepWebhooks({ database, clock }, isStopping)],
   ])

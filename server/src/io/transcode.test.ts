@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { makeClip } from '../../test/clip.ts'
 import { TurnedClock } from '../../test/clock.ts'
 import { wholeOf } from '../../test/jobServer.ts'
 import { findProgram } from './program.ts'
-import { type Transcoding, type TranscodingFailed, toMp4 } from './transcode.ts'
+import { removeLeftClips, type Transcoding, type TranscodingFailed, toMp4 } from './transcode.ts'
 
 let directory: string
 let clip: Buffer
@@ -111,4 +111,17 @@ test('a source that breaks off, and a program that is not there', async () => {
     'input',
   )
   expect(await leftOver()).toEqual([])
+})
+
+test('what killed processes left is removed, and nothing that is younger', async () => {
+  const [old, young] = [
+    await mkdtemp(join(tmpdir(), 'tollgate-clip-')),
+    await mkdtemp(join(tmpdir(), 'tollgate-clip-')),
+  ]
+  await writeFile(join(old, 'clip.mp4'), 'x')
+  await utimes(old, 1, 1)
+  await removeLeftClips(1_001)
+  const left = await leftOver()
+  expect([left.includes(basename(old)), left.includes(basename(young))]).toEqual([false, true])
+  await rm(young, { recursive: true })
 })

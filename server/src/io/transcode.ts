@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, open, rm, stat } from 'node:fs/promises'
+import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../kernel/time.ts'
@@ -33,6 +33,22 @@ export class TranscodingFailed extends Error {
   }
 }
 
+/** What the names of our folders begin with. */
+const LEFT = 'tollgate-clip-'
+
+/**
+ * Removes what processes that were killed left in the system's folder, begun before `untilMs` (milliseconds since the epoch):
+ * each may have gigabytes. What is not ours is left there.
+ */
+export async function removeLeftClips(untilMs: number): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(LEFT)) continue
+    const path = join(tmpdir(), name)
+    const found = await stat(path).catch(() => null)
+    if (found !== null && found.mtimeMs < untilMs) await rm(path, { recursive: true, force: true }).catch(() => {})
+  }
+}
+
 const PIECE_BYTES = 256 << 10
 /** ffmpeg ends a file short of the bound that it is given, and says nothing of it. */
 const SHORT_OF_BOUND_BYTES = 1 << 20
@@ -46,7 +62,7 @@ export async function* toMp4(
   clip: AsyncIterable<Uint8Array>,
   options: Transcoding,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const directory = await mkdtemp(join(tmpdir(), 'tollgate-clip-'))
+  const directory = await mkdtemp(join(tmpdir(), LEFT))
   try {
     const path = join(directory, 'clip.mp4')
     await transcode(clip, path, options)
