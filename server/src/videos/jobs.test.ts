@@ -17,7 +17,7 @@ const clock = new FastClock(Date.UTC(2031, 4, 17, 13, 30), 100)
 let house: VideoHouse
 let runner: VideoRunner
 beforeAll(async () => {
-  house = await openVideoHouse(clock, { deadlineMs: 20_000 })
+  house = await openVideoHouse(clock, { deadlineMs: 60_000 })
   runner = runVideos(house.process())
 })
 afterAll(async () => {
@@ -27,7 +27,7 @@ afterAll(async () => {
 
 /** Waits until a job is in a state; the runner is what brings it there. */
 async function until(video: Video, status: VideoStatus): Promise<Video> {
-  for (let looks = 0; looks < 5_000; looks += 1) {
+  for (let looks = 0; looks < 50_000; looks += 1) {
     const found = await house.find(video)
     if (found.status === status) return found
     await new Promise((resolve) => setImmediate(resolve))
@@ -133,7 +133,7 @@ describe('a job', () => {
     expect(failed).toMatchObject({ error: 'upstream_timeout' })
     expect(looks).toBeGreaterThan(3)
     const { upstreamJob } = failed
-    for (let turns = 0; turns < 5_000 && house.upstream.jobs.get(upstreamJob ?? '')?.cancelled !== true; turns += 1) {
+    for (let turns = 0; turns < 50_000 && house.upstream.jobs.get(upstreamJob ?? '')?.cancelled !== true; turns += 1) {
       runner.wake()
       await new Promise((resolve) => setImmediate(resolve))
     }

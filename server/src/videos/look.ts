@@ -13,7 +13,7 @@ import type { Video, VideoError } from './video.ts'
 const LOOK_SOONEST_MS = SECOND_MS / 2
 const LOOK_LATEST_MS = 10 * SECOND_MS
 
-/** So often in a row an upstream may not know a job, or send a file that breaks off. A restart of a proxy is no failure. */
+/** So often in a row an upstream may not know a job, or send a file that breaks off or is no video. A restart of a proxy is no failure. */
 const MISSES_MOST = 3
 /** After the first of these; twice as long after the next. */
 const MISSED_MS = 5 * SECOND_MS
@@ -84,11 +84,10 @@ async function askState(dependencies: VideoDependencies, video: Video, signal: A
 
 async function fetchIt(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
   const fetched = await fetchAndComplete(dependencies, video, signal)
-  if (fetched === 'invalid') await fail(dependencies, video, 'invalid_output', false)
-  // What breaks off may be whole the next time; what does again and again will not.
-  if (fetched === 'broken') {
+  // What breaks off, or is some proxy's page, may be whole the next time; what does so again and again will not.
+  if (fetched === 'broken' || fetched === 'invalid') {
     if (video.misses + 1 < MISSES_MOST) return again(dependencies, video, null, true)
-    await fail(dependencies, video, 'upstream_error', false)
+    await fail(dependencies, video, fetched === 'invalid' ? 'invalid_output' : 'upstream_error', false)
   }
   if (fetched === 'not kept') return again(dependencies, video, null, false, 'internal_error')
 }

@@ -22,7 +22,7 @@ const clock = new FastClock(Date.UTC(2031, 4, 17, 13, 30), 200)
 
 let house: VideoHouse
 beforeAll(async () => {
-  house = await openVideoHouse(clock, { deadlineMs: 20_000, concurrency: 100 })
+  house = await openVideoHouse(clock, { deadlineMs: 60_000, concurrency: 100 })
 })
 afterAll(() => house.close())
 
@@ -212,6 +212,21 @@ test('an upstream that does not know a job for ten seconds, as behind a proxy th
 })
 
 describe('a file', () => {
+  test('that is a page of some proxy once is asked for again', async () => {
+    const organization = await house.organization(100n * CENT)
+    const { work, means } = scripted()
+    let sent = 0
+    work.sending = () => {
+      sent += 1
+      return sent === 1 ? new TextEncoder().encode('<!doctype html>') : testVideo(4)
+    }
+    const video = await house.create(organization)
+    await running(means, async () => {
+      expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+    })
+    expect(work.asked).toBe(1)
+  })
+
   test('that drips and never ends does not keep its job for ever', async () => {
     const organization = await house.organization(100n * CENT)
     const { work, means } = scripted()
