@@ -348,11 +348,16 @@ describe('there is room', () => {
     }
     for (let count = 0; count < 100; count += 1) await house.create(organization, 1)
     const served = { model: other, tier: other.serverless }
-    const made = await createVideo(house.process(own), { organizationId: organization, keyId: KEY }, served, {
-      prompt: 'x',
-      seconds: 1,
-      size: null,
-    })
+    const made = await createVideo(
+      house.process(own),
+      { organizationId: organization, keyId: KEY, traceparent: null },
+      served,
+      {
+        prompt: 'x',
+        seconds: 1,
+        size: null,
+      },
+    )
     if (!made.ok) throw new Error('not made')
     await running(own, () => until(made.value, 'completed'))
     await house.database.query(`delete from videos where model = 'svc/film' and status in ('queued', 'submitting')`)

@@ -26,7 +26,7 @@ test('a queue is told by its length, its oldest job and what is under way', asyn
   expect(await readQueueSizes(house.database)).toEqual([
     { model: 'svc/film', queued: 4, oldestAtMs: firstMs, underWay: 0 },
   ])
-  expect(await startNext(house.process(), 'svc/film', 10)).toHaveLength(2)
+  expect(await startNext(house.process(), 'svc/film', 10, new AbortController().signal)).toHaveLength(2)
   expect(await readQueueSizes(house.database)).toEqual([
     { model: 'svc/film', queued: 2, oldestAtMs: laterMs, underWay: 2 },
   ])
