@@ -6,7 +6,7 @@ import type { VideoDependencies } from './dependencies.ts'
 import { LEASE_MS, leased } from './lease.ts'
 import { look } from './look.ts'
 import { startNext, waitingModels } from './queue/start.ts'
-import { noteLooked, takeDue } from './store.ts'
+import { noteLooked, type Taking, takeDue } from './store.ts'
 import { findAgain, submit } from './submit.ts'
 import { fail, lapse, retire } from './transitions.ts'
 import type { Video } from './video.ts'
@@ -18,9 +18,9 @@ const POLL_MS = SECOND_MS / 2
  * Jobs that a process works on at once, by what there is to do: they are sent; their upstreams have them, and each may be a
  * download; they are over, or have waited for too long. None of these takes room from another.
  */
-const AT_ONCE = { sending: 16, underWay: 40, rest: 8 } as const
-/** Of the jobs that are sent, those of one model: its upstream may be silent. */
-const OF_ONE_MODEL = AT_ONCE.sending / 2
+const AT_ONCE = { sending: 16, underWay: 64, rest: 16 } as const
+/** Of each kind, those of one upstream, or to be sent of one model: it may be silent. */
+const OF_ONE = 1 / 2
 
 /** After these many tries a job that may have been sent, and can't be looked for, has failed. */
 const RECOVERIES_MOST = 6
@@ -66,7 +66,19 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
   const room = (kind: Work['kind']) => AT_ONCE[kind] - count(works, (work) => work.kind === kind)
   const roomOf = (model: string) => {
     const own = count(works, ({ kind, video }) => kind === 'sending' && video.model === model)
-    return Math.min(room('sending'), OF_ONE_MODEL - own)
+    return Math.min(room('sending'), AT_ONCE.sending * OF_ONE - own)
+  }
+  /** Upstreams whose share of a kind is used up, and how many of any other may be taken up. */
+  const shares = (kind: 'underWay' | 'rest') => {
+    const share = AT_ONCE[kind] * OF_ONE
+    const counts = new Map<string, number>()
+    for (const { kind: each, video } of works) {
+      const upstream = video.submission?.upstream
+      if (each === kind && upstream !== undefined) counts.set(upstream, (counts.get(upstream) ?? 0) + 1)
+    }
+    const crowded = [...counts.keys()].filter((upstream) => (counts.get(upstream) ?? 0) >= share)
+    const others = [...counts.values()].filter((many) => many < share)
+    return { crowded, limit: Math.min(room(kind), share - Math.max(...others, 0)) }
   }
   const claimed = async <T>(claim: 'start' | 'due', claiming: Promise<T>): Promise<T> => {
     const startedMs = clock.monotonicMs()
@@ -77,7 +89,7 @@ export function runVideos(dependencies: VideoDependencies): VideoRunner {
 
   const takeUpDue = async (kind: 'underWay' | 'rest') => {
     const own = [...works].map(({ video }) => video.id)
-    for (const video of await claimed('due', takeDueNow(dependencies, kind, room(kind), own))) {
+    for (const video of await claimed('due', takeDueNow(dependencies, kind, { ...shares(kind), own }))) {
       begin(kind, video, (signal) => takeUp(dependencies, video, signal))
     }
   }
@@ -147,12 +159,11 @@ function count<T>(all: ReadonlySet<T>, isCounted: (each: T) => boolean): number 
 async function takeDueNow(
   { database, clock }: VideoDependencies,
   kind: 'underWay' | 'rest',
-  limit: number,
-  own: readonly string[],
+  which: Pick<Taking, 'limit' | 'own' | 'crowded'>,
 ): Promise<readonly Video[]> {
-  if (limit <= 0) return []
+  if (which.limit <= 0) return []
   const nowMs = clock.now()
-  return takeDue(database, kind, { nowMs, leasedUntilMs: nowMs + LEASE_MS, limit, own })
+  return takeDue(database, kind, { ...which, nowMs, leasedUntilMs: nowMs + LEASE_MS })
 }
 
 /** Does what is due for a job, which depends on its state alone. */

@@ -151,6 +151,8 @@ export interface Taking {
   readonly limit: number
   /** Jobs that this process itself is still at, although it could not say so for a while: not these. */
   readonly own: readonly string[]
+  /** Upstreams of which this process has enough in hand: none of theirs. */
+  readonly crowded: readonly string[]
 }
 
 /**
@@ -159,8 +161,11 @@ export interface Taking {
  * very many may be due at once.
  */
 export async function takeDue(db: Queryable, which: 'underWay' | 'rest', taking: Taking): Promise<Video[]> {
-  const { nowMs, leasedUntilMs, limit, own } = taking
-  const chosen = which === 'underWay' ? "in ('submitting', 'in_progress')" : "not in ('submitting', 'in_progress')"
+  const { nowMs, leasedUntilMs, limit, own, crowded } = taking
+  const chosen =
+    which === 'underWay'
+      ? "in ('submitting', 'in_progress') and target_upstream <> all($5::text::text[])"
+      : "not in ('submitting', 'in_progress') and (target_upstream is null or target_upstream <> all($5::text::text[]))"
   const rows = await db.query<VideoRow>(
     `with due as (
        select id as due_id from videos
@@ -168,7 +173,7 @@ export async function takeDue(db: Queryable, which: 'underWay' | 'rest', taking:
        order by due_at limit $3::integer for update skip locked
      )
      update videos set attempt = attempt + 1, due_at = $2::timestamptz from due where id = due_id returning ${COLUMNS}`,
-    [toTimestamp(nowMs), toTimestamp(leasedUntilMs), limit, arrayLiteral(own)],
+    [toTimestamp(nowMs), toTimestamp(leasedUntilMs), limit, arrayLiteral(own), arrayLiteral(crowded)],
   )
   return rows.map(toVideo)
 }

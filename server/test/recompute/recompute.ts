@@ -143,7 +143,7 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
 
 /** Jobs whose clients have left go on: a charge that came later would be in one file and not in the other. */
 async function untilNoVideos(database: Database): Promise<void> {
-  const untilMs = Date.now() + MINUTE_MS
+  const untilMs = Date.now() + 2 * MINUTE_MS
   while ((await countOpenVideos(database)) > 0) {
     if (Date.now() > untilMs) throw new Error('there are videos that do not come to an end')
     await new Promise((resolve) => setTimeout(resolve, POCKET_INTERVAL_MS))
