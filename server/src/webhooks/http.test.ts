@@ -6,8 +6,10 @@ import type { Answer } from '../../test/acceptance/description.ts'
 import { expectRefusal } from '../../test/acceptance/refusals.ts'
 import type { TestKey } from '../../test/gateway.ts'
 import { startReceiver } from '../../test/webhookReceiver.ts'
+import { systemClock } from '../io/clock.ts'
 import { systemRandom } from '../io/random.ts'
 import { uuidV7 } from '../kernel/ids.ts'
+import { revokeKey } from '../keys/revoke.ts'
 import { publishEvent } from './publish.ts'
 
 const HOOKS = '/webhook-endpoints'
@@ -288,4 +290,17 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
   await own.close()
   expect((await reader?.read())?.done).toBe(true)
+})
+
+test('a stream of events ends when its key is revoked, with nothing of what happens then', async () => {
+  const key = await gateway.customer()
+  const response = await gateway.send('/manage/v1/events', { headers: { Authorization: `Bearer ${key.key}` } })
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  const first = await publish(key)
+  let seen = ''
+  while (!seen.includes(`id: ${first}\n`)) seen += (await reader?.read())?.value ?? ''
+  await revokeKey({ database: gateway.database, clock: systemClock }, key.id)
+  while ((await gateway.ask({ path: HOOKS, key })).status === 200);
+  await publish(key)
+  expect(await reader?.read()).toMatchObject({ done: true })
 })

@@ -19,9 +19,13 @@ const follower = (): Follower => {
   return createFollower({ database, clock, log: SILENCE, isStopping: () => isStopping })
 }
 
+let isAllowed = true
+const isStillAllowed = async () => isAllowed
+const reader = (gone = new AbortController()) => ({ gone: gone.signal, isStillAllowed })
+
 async function open(organizationId: string, lastEventId: string | null = null, by = follower()) {
   const gone = new AbortController()
-  const followed = await by.follow(organizationId, lastEventId, gone.signal)
+  const followed = await by.follow(organizationId, lastEventId, reader(gone))
   if (!followed.ok) throw new Error(followed.refusal.message)
   const { events: stream, start } = followed.value
   return {
@@ -78,7 +82,7 @@ test("another organization's events are not in it, nor a place to begin from", a
     'start-3:5:2',
     'start-3:5:5',
   ]) {
-    const followed = await follower().follow(organizationId, unknown, new AbortController().signal)
+    const followed = await follower().follow(organizationId, unknown, reader())
     expect(followed).toMatchObject({ ok: false, refusal: { code: 'validation_failed' } })
   }
 })
@@ -151,20 +155,25 @@ test('ten streams of an organization may be open at once, and each gives its pla
   const organizationId = await house.organization()
   const opened = []
   for (let count = 0; count < 10; count += 1) opened.push(await open(organizationId, null, by))
-  const refused = await by.follow(organizationId, null, new AbortController().signal)
+  const refused = await by.follow(organizationId, null, reader())
   expect(refused).toMatchObject({ ok: false, refusal: { code: 'rate_limited' } })
   const [first] = opened
   await house.publish(organizationId)
   await first?.next(1)
   await first?.stream.return()
-  expect((await by.follow(organizationId, null, new AbortController().signal)).ok).toBe(true)
+  expect((await by.follow(organizationId, null, reader())).ok).toBe(true)
 })
 
-test('a stream ends when its client is gone, and when the server stops', async () => {
+test('a stream ends when its client is gone, when its key is good no more, and when the server stops', async () => {
   const organizationId = await house.organization()
   const left = await open(organizationId)
   left.gone.abort()
   expect(await left.stream.next()).toMatchObject({ done: true })
+  const revoked = await open(organizationId)
+  await house.publish(organizationId)
+  isAllowed = false
+  expect(await revoked.stream.next()).toMatchObject({ done: true })
+  isAllowed = true
   const stopped = await open(organizationId)
   isStopping = true
   expect(await stopped.stream.next()).toMatchObject({ done: true })

@@ -27,10 +27,17 @@ export interface FollowDependencies {
 export interface Follower {
   /**
    * An organization's events from now on, or those after one that it names, within 30 days, or after the start of an
-   * earlier stream. Ends when `gone` is aborted or the server stops; read `events` to its end or, once begun, return it,
-   * or its place stays taken.
+   * earlier stream. Ends when its reader is gone or may not read any more, or the server stops; read `events` to its end
+   * or, once begun, return it, or its place stays taken.
    */
-  follow(organizationId: string, lastEventId: string | null, gone: AbortSignal): Promise<Result<Followed>>
+  follow(organizationId: string, lastEventId: string | null, reader: StreamReader): Promise<Result<Followed>>
+}
+
+/** Whom a stream is for. */
+export interface StreamReader {
+  readonly gone: AbortSignal
+  /** Asked after each look for events, before they are sent: a key may be revoked while its stream is open. */
+  readonly isStillAllowed: () => Promise<boolean>
 }
 
 export interface Followed {
@@ -57,7 +64,7 @@ export function createFollower(dependencies: FollowDependencies): Follower {
     }
   }
   return {
-    async follow(organizationId, lastEventId, gone) {
+    async follow(organizationId, lastEventId, reader) {
       const isStart = lastEventId !== null && isStartOfStream(lastEventId)
       if (lastEventId !== null && !isStart && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
       const leave = enter(organizationId)
@@ -68,7 +75,7 @@ export function createFollower(dependencies: FollowDependencies): Follower {
             ? startOf(lastEventId?.slice(START_MARK.length) ?? (await readSnapshot(database)))
             : await behind(database, organizationId, lastEventId)
         if (from !== null) {
-          const events = read(dependencies, organizationId, from, gone, leave)
+          const events = read(dependencies, organizationId, from, reader, leave)
           return ok({ events, start: lastEventId ?? `${START_MARK}${from.since}` })
         }
       } catch (error) {
@@ -121,7 +128,7 @@ async function* read(
   { database, clock, log, isStopping }: FollowDependencies,
   organizationId: string,
   { place: first, since }: From,
-  gone: AbortSignal,
+  { gone, isStillAllowed }: StreamReader,
   leave: () => void,
 ): AsyncGenerator<FollowedEvent, void> {
   let place = first
@@ -131,6 +138,7 @@ async function* read(
         log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
         return []
       })
+      if (!(await isStillAllowed())) return
       for (const event of events) {
         place = event
         yield event
