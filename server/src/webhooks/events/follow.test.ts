@@ -1,6 +1,7 @@
 /** Streams of events: none is missed, whoever wrote it and however late it committed; none is anybody else's. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { freshDatabase } from '../../../test/postgres.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { publishEvent } from '../publish.ts'
@@ -148,6 +149,45 @@ test('an event whose transaction began first and commits last is not missed', as
   commit()
   await slow
   expect(await reading).toEqual([early, late])
+})
+
+test('a transaction of another database, however long it is open, keeps no event back', async () => {
+  const elsewhere = await freshDatabase()
+  const organizationId = await house.organization()
+  const { next } = await open(organizationId)
+  let commit = () => {}
+  const committing = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let hasBegun = () => {}
+  const begun = new Promise<void>((resolve) => {
+    hasBegun = resolve
+  })
+  const long = elsewhere.database.transaction(async (tx) => {
+    await tx.query('select pg_current_xact_id()')
+    hasBegun()
+    await committing
+  })
+  await begun
+  const event = await house.publish(organizationId)
+  expect(await next(1)).toEqual([event])
+  commit()
+  await long
+  await elsewhere.drop()
+})
+
+test('the numbers of transactions are numbers: 9 comes before 10', async () => {
+  const organizationId = await house.organization()
+  const events = [await house.publish(organizationId), await house.publish(organizationId)]
+  for (const [index, number] of ['9', '10'].entries()) {
+    await house.database.query('update webhook_events set written_by = $2::text::xid8 where id = $1::uuid', [
+      events[index] ?? '',
+      number,
+    ])
+  }
+  const { next } = await open(organizationId, 'start-1:1:')
+  const late = await house.publish(organizationId)
+  expect(await next(3)).toEqual([...events, late])
 })
 
 test('ten streams of an organization may be open at once, and each gives its place back', async () => {

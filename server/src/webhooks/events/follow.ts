@@ -4,13 +4,16 @@ import { isUuid } from '../../kernel/ids.ts'
 import type { Log } from '../../kernel/log.ts'
 import { ok, type Result, refused } from '../../kernel/result.ts'
 import { type Clock, SECOND_MS, sleep } from '../../kernel/time.ts'
-import { type EventPlace, type FollowedEvent, findEventPlace, listEventsAfter, readSnapshot } from './store.ts'
+import { type EventPlace, type FollowedEvent, findEventPlace, listEvents, readHorizon, readSnapshot } from './store.ts'
 
 /** The database is asked this often by each stream: that also hears what other processes published. */
 const POLL_MS = SECOND_MS
 
 /** Read at once; a client that takes up old events gets them page by page. */
 const PAGE = 100
+
+/** One look at the transactions that are open serves all streams for so long: an older one shows less, never too much. */
+const HORIZON_MS = 100
 
 /** Streams open at once in this process, of one organization and of all. Each asks the database once a second. */
 const STREAMS_EACH_MOST = 10
@@ -48,6 +51,7 @@ export interface Followed {
 
 export function createFollower(dependencies: FollowDependencies): Follower {
   const { database } = dependencies
+  const horizon = sharedHorizon(dependencies)
   const open = new Map<string, number>()
   let openCount = 0
 
@@ -75,7 +79,7 @@ export function createFollower(dependencies: FollowDependencies): Follower {
             ? startOf(lastEventId?.slice(START_MARK.length) ?? (await readSnapshot(database)))
             : await behind(database, organizationId, lastEventId)
         if (from !== null) {
-          const events = read(dependencies, organizationId, from, reader, leave)
+          const events = read({ ...dependencies, horizon }, organizationId, from, reader, leave)
           return ok({ events, start: lastEventId ?? `${START_MARK}${from.since}` })
         }
       } catch (error) {
@@ -124,8 +128,24 @@ async function behind(database: Queryable, organizationId: string, eventId: stri
   return place === null ? null : { place, since: null }
 }
 
+/** The horizon of now or of a moment ago. */
+function sharedHorizon({ database, clock }: FollowDependencies): () => Promise<string> {
+  let shared: Promise<string> | null = null
+  let untilMs = 0
+  return () => {
+    if (shared !== null && clock.monotonicMs() < untilMs) return shared
+    untilMs = clock.monotonicMs() + HORIZON_MS
+    const reading = readHorizon(database)
+    reading.catch(() => {
+      if (shared === reading) shared = null
+    })
+    shared = reading
+    return reading
+  }
+}
+
 async function* read(
-  { database, clock, log, isStopping }: FollowDependencies,
+  { database, clock, log, isStopping, horizon }: FollowDependencies & { readonly horizon: () => Promise<string> },
   organizationId: string,
   { place: first, since }: From,
   { gone, isStillAllowed }: StreamReader,
@@ -134,10 +154,12 @@ async function* read(
   let place = first
   try {
     while (!gone.aborted && !isStopping()) {
-      const events = await listEventsAfter(database, organizationId, place, since, PAGE).catch((error: unknown) => {
-        log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
-        return []
-      })
+      const events = await horizon()
+        .then((below) => listEvents(database, organizationId, { after: place, since, horizon: below }, PAGE))
+        .catch((error: unknown) => {
+          log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
+          return []
+        })
       if (!(await isStillAllowed())) return
       for (const event of events) {
         place = event
