@@ -179,6 +179,23 @@ test.each(['limit=0', 'limit=201', 'limit=x', 'cursor=x', 'cursor=', 'limit=1&li
   },
 )
 
+test('a cursor is of one list, and as it was made', async () => {
+  const key = await gateway.customer()
+  for (let index = 0; index < 2; index += 1) await made(key)
+  const { json } = await gateway.ask({ path: `${HOOKS}?limit=1`, key })
+  const { next_cursor: cursor } = json as { next_cursor: string }
+  const [kind, ...rest] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[]
+  const inAnotherForm = Buffer.from(JSON.stringify([kind, ...rest], null, 1)).toString('base64url')
+  expect((await gateway.ask({ path: `${HOOKS}?cursor=${cursor}`, key })).status).toBe(200)
+  for (const path of [
+    `/manage/v1/deliveries?cursor=${cursor}`,
+    `${HOOKS}?cursor=${cursor}!`,
+    `${HOOKS}?cursor=${inAnotherForm}`,
+  ]) {
+    expectRefusal(await gateway.ask({ path, key }), 'A', { status: 422, code: 'validation_failed', says: /cursor/ })
+  }
+})
+
 test('who deletes an endpoint deletes its secret everywhere, and what was on its way', async () => {
   const receiver = await startReceiver((response) => response.writeHead(500).end())
   const key = await gateway.customer()
