@@ -15,7 +15,7 @@ import {
   webhookEndpointPage,
   webhookEndpointRequest,
 } from './webhooks/endpoints/http.ts'
-import { findEndpoint } from './webhooks/endpoints/store.ts'
+import { holdEndpoint } from './webhooks/endpoints/store.ts'
 import type { Follower } from './webhooks/events/follow.ts'
 import { lastEventId, STREAM_START, showEvents, webhookEvent } from './webhooks/events/http.ts'
 import {
@@ -150,7 +150,7 @@ export function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
       method: 'POST',
       path: '/webhook-endpoints/{id}/test',
       needs: { ...WRITE, query: ['type'] },
-      prepare: postTest({ ...dependencies, findEndpoint, noteEvent }),
+      prepare: postTest({ ...dependencies, holdEndpoint, noteEvent }),
       describe: {
         operationId: 'testWebhookEndpoint',
         summary: 'Send a sample event to a webhook endpoint',

@@ -52,6 +52,8 @@ export interface Call {
   readonly fingerprint: Uint8Array
   /** Keeps the request counted as open after its handler has returned, for streams; the result ends that. */
   holdOpen(): () => void
+  /** Whether the request would still be let in: not once its key was revoked or has expired. For answers without an end. */
+  isStillAllowed(): Promise<boolean>
 }
 
 /** A response, which carries `X-Request-Id` already or not, or a refusal. */
@@ -142,7 +144,14 @@ export function pipeline(dependencies: PipelineDependencies, name: string, needs
         : await prepare(dependencies, needs, caller, request, target, connection, envelope)
       const answer = isRefusal(prepared)
         ? prepared
-        : await handle({ request, requestId, parameters, holdOpen, ...prepared })
+        : await handle({
+            request,
+            requestId,
+            parameters,
+            holdOpen,
+            isStillAllowed: () => isStillAllowed(dependencies, needs, request, connection),
+            ...prepared,
+          })
       response = answer instanceof Response ? answer : refusalResponse(answer, envelope, requestId)
     } catch (error) {
       response = refusalResponse(explain(dependencies, error, name, requestId), envelope, requestId)
@@ -187,6 +196,18 @@ async function identify(
   const isNew = key.newUntilMs !== null && clock.now() < key.newUntilMs
   const taking = rateLimiter.take(key.id, isNew ? dependencies.newRateLimit : dependencies.rateLimit)
   return { key, rate: taking instanceof Promise ? await taking : taking }
+}
+
+/** A key that can't be looked up at the moment was good when it last could. */
+async function isStillAllowed(
+  { authenticate, clientAddress }: PipelineDependencies,
+  needs: Requirements,
+  { headers }: Request,
+  connection: Connection,
+): Promise<boolean> {
+  const address = () => clientAddress(connection.address, headers.get('X-Forwarded-For'))
+  const again = await authenticate(headers.get('Authorization'), address)
+  return again.ok ? refuseScope(again.value, needs) === null : again.refusal.code !== 'invalid_api_key'
 }
 
 async function prepare(

@@ -6,8 +6,10 @@ import type { Answer } from '../../test/acceptance/description.ts'
 import { expectRefusal } from '../../test/acceptance/refusals.ts'
 import type { TestKey } from '../../test/gateway.ts'
 import { startReceiver } from '../../test/webhookReceiver.ts'
+import { systemClock } from '../io/clock.ts'
 import { systemRandom } from '../io/random.ts'
 import { uuidV7 } from '../kernel/ids.ts'
+import { revokeKey } from '../keys/revoke.ts'
 import { publishEvent } from './publish.ts'
 
 const HOOKS = '/webhook-endpoints'
@@ -177,6 +179,23 @@ test.each(['limit=0', 'limit=201', 'limit=x', 'cursor=x', 'cursor=', 'limit=1&li
   },
 )
 
+test('a cursor is of one list, and as it was made', async () => {
+  const key = await gateway.customer()
+  for (let index = 0; index < 2; index += 1) await made(key)
+  const { json } = await gateway.ask({ path: `${HOOKS}?limit=1`, key })
+  const { next_cursor: cursor } = json as { next_cursor: string }
+  const [kind, ...rest] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[]
+  const inAnotherForm = Buffer.from(JSON.stringify([kind, ...rest], null, 1)).toString('base64url')
+  expect((await gateway.ask({ path: `${HOOKS}?cursor=${cursor}`, key })).status).toBe(200)
+  for (const path of [
+    `/manage/v1/deliveries?cursor=${cursor}`,
+    `${HOOKS}?cursor=${cursor}!`,
+    `${HOOKS}?cursor=${inAnotherForm}`,
+  ]) {
+    expectRefusal(await gateway.ask({ path, key }), 'A', { status: 422, code: 'validation_failed', says: /cursor/ })
+  }
+})
+
 test('who deletes an endpoint deletes its secret everywhere, and what was on its way', async () => {
   const receiver = await startReceiver((response) => response.writeHead(500).end())
   const key = await gateway.customer()
@@ -288,4 +307,17 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
   await own.close()
   expect((await reader?.read())?.done).toBe(true)
+})
+
+test('a stream of events ends when its key is revoked, with nothing of what happens then', async () => {
+  const key = await gateway.customer()
+  const response = await gateway.send('/manage/v1/events', { headers: { Authorization: `Bearer ${key.key}` } })
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  const first = await publish(key)
+  let seen = ''
+  while (!seen.includes(`id: ${first}\n`)) seen += (await reader?.read())?.value ?? ''
+  await revokeKey({ database: gateway.database, clock: systemClock }, key.id)
+  while ((await gateway.ask({ path: HOOKS, key })).status === 200);
+  await publish(key)
+  expect(await reader?.read()).toMatchObject({ done: true })
 })

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { refusal } from '../kernel/errors.ts'
 import { ok, type Result, refused } from '../kernel/result.ts'
-import { type Place, placeFromWire } from './place.ts'
+import { type Place, type PlacedList, placeFromWire } from './place.ts'
 
 const LIMIT_MOST = 200
 const LIMIT_DEFAULT = 50
@@ -26,12 +26,17 @@ export interface Page {
 }
 
 /** Where a page begins and how long it is. */
-export function pageOf(query: { limit?: number | undefined; cursor?: string | undefined }): Result<Page> {
-  const after = query.cursor === undefined ? null : placeFromWire(query.cursor)
+export function pageOf(
+  list: PlacedList,
+  query: { limit?: number | undefined; cursor?: string | undefined },
+): Result<Page> {
+  const after = query.cursor === undefined ? null : placeFromWire(list, query.cursor)
   if (query.cursor !== undefined && after === null) return refused(BAD_CURSOR)
   return ok({ limit: query.limit ?? LIMIT_DEFAULT, after })
 }
 
-const BAD_CURSOR = refusal('validation_failed', "'cursor' is none that this server made; take next_cursor as it is.", {
-  param: 'cursor',
-})
+const BAD_CURSOR = refusal(
+  'validation_failed',
+  "'cursor' is none that this server made for this list; take next_cursor as it is.",
+  { param: 'cursor' },
+)

@@ -8,8 +8,13 @@ const IDLE_MS = 4_000
 /** A second of margin before the moment that a server itself has named. */
 const KEEP_ALIVE_MARGIN_MS = 1_000
 const MAX_IDLE_PER_ORIGIN = 1_024
-/** Open connections in all; each holds a file descriptor and a port. */
+/** Open connections in all, those that the system still tries to open among them; each holds a file descriptor and a port. */
 const MAX_CONNECTIONS = 16_384
+/**
+ * Of one origin: connections that were given up before they were there. Where packets are swallowed the system tries each
+ * of them for two minutes more, and nothing ends that sooner.
+ */
+const MAX_GIVEN_UP = 256
 const TAIL_MS = 1_000
 /** URLs whose parts are remembered; calls go to the few of the settings. */
 const MAX_DESTINATIONS = 1_000
@@ -20,13 +25,23 @@ export interface HttpOptions {
   readonly idleMs?: number
   /** Certificates to trust, PEM, in place of the runtime's own list. */
   readonly authorities?: readonly string[]
+  /**
+   * Connections to one origin that were given up and that the system still tries; with so many, a call that needs another
+   * one fails at once, as not reached in time. 256 unless given.
+   */
+  readonly givenUpMost?: number
 }
 
 /** The HTTP/1.1 client, over sockets of the runtime: see docs/decisions/0018-own-http-client.md. */
-export function createHttp(clock: Clock, { idleMs = IDLE_MS, authorities }: HttpOptions = {}): Http {
+export function createHttp(
+  clock: Clock,
+  { idleMs = IDLE_MS, authorities, givenUpMost = MAX_GIVEN_UP }: HttpOptions = {},
+): Http {
   const idle = new Map<string, Connection[]>()
   const destinations = new Map<string, Destination>()
   const heads = new WeakMap<object, string>()
+  const givenUp = new Set<Connection>()
+  const givenUpCounts = new Map<string, number>()
   let soon: (() => void)[] = []
   let openCount = 0
   let sweepIsSet = false
@@ -52,8 +67,19 @@ export function createHttp(clock: Clock, { idleMs = IDLE_MS, authorities }: Http
       kept.push(connection)
       if (!sweepIsSet) sweepLater()
     },
+    givenUp(connection: Connection) {
+      givenUp.add(connection)
+      const { name } = connection.origin
+      givenUpCounts.set(name, (givenUpCounts.get(name) ?? 0) + 1)
+    },
     closed(connection: Connection) {
       openCount -= 1
+      if (givenUp.delete(connection)) {
+        const { name } = connection.origin
+        const left = (givenUpCounts.get(name) ?? 1) - 1
+        if (left === 0) givenUpCounts.delete(name)
+        else givenUpCounts.set(name, left)
+      }
       const kept = idle.get(connection.origin.key)
       const index = kept?.indexOf(connection) ?? -1
       if (index >= 0) kept?.splice(index, 1)
@@ -83,6 +109,7 @@ export function createHttp(clock: Clock, { idleMs = IDLE_MS, authorities }: Http
   }
   const connect = async (origin: Origin, { signal, connectMs }: HttpRequest): Promise<Connection> => {
     if (openCount >= MAX_CONNECTIONS) throw new HttpFailure('TOO_MANY_CONNECTIONS', false)
+    if ((givenUpCounts.get(origin.name) ?? 0) >= givenUpMost) throw new HttpFailure('ETIMEDOUT', false)
     openCount += 1
     const connection = new Connection(origin, owner)
     let cancelled: unknown = null

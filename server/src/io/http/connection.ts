@@ -9,6 +9,8 @@ export interface ConnectionOwner {
   idle(connection: Connection): void
   /** It is gone; told once, whoever closed it. */
   closed(connection: Connection): void
+  /** Nobody wants it any more, but the system goes on to try and reach the other side; told before `closed`. */
+  givenUp(connection: Connection): void
   /** Calls back at the end of this turn of the event loop. */
   soon(callback: () => void): void
   /** Certificates to trust, PEM; null: the runtime's own list. */
@@ -31,6 +33,7 @@ export class Connection implements Line {
   private unsent: Buffer | null = null
   private cancelTail: (() => void) | null = null
   private inputEnded = false
+  private isDialling = false
   private isClosed = false
 
   constructor(origin: Origin, owner: ConnectionOwner) {
@@ -41,13 +44,21 @@ export class Connection implements Line {
   /** Resolves when a request can be sent. Throws {@link HttpFailure}: not reached, or not the host that was meant. */
   open(): Promise<void> {
     const { hostname, address = hostname, port, isSecure } = this.origin
+    const to = { hostname: address, port }
     const { authorities } = this.owner
     const ca = authorities === null ? {} : { ca: [...authorities] }
     const tls = isSecure ? { tls: { serverName: hostname, rejectUnauthorized: true, ...ca } } : {}
     return new Promise((resolve, reject) => {
       this.opening = { resolve, reject }
-      const refused = (error: unknown) => this.gone(codeOf(error) ?? 'ECONNREFUSED')
-      Bun.connect<Connection>({ hostname: address, port, data: this, socket: HANDLERS, ...tls }).catch(refused)
+      this.isDialling = true
+      const dial = async () => void (await Bun.connect<Connection>({ ...to, data: this, socket: HANDLERS, ...tls }))
+      dial().then(
+        () => this.dialled(),
+        (error: unknown) => {
+          this.dialled()
+          this.gone(codeOf(error) ?? 'ECONNREFUSED')
+        },
+      )
     })
   }
 
@@ -92,8 +103,9 @@ export class Connection implements Line {
   /** The socket is there; over TLS nothing is known of the other side yet. */
   opened(socket: Socket<Connection>): void {
     this.socket = socket
-    if (this.isClosed) socket.terminate()
-    else if (!this.origin.isSecure) this.ready()
+    this.dialled()
+    if (this.isClosed) return void socket.terminate()
+    if (!this.origin.isSecure) this.ready()
     socket.setNoDelay(true)
   }
 
@@ -142,7 +154,15 @@ export class Connection implements Line {
     this.opening = null
     this.exchange?.closed(code)
     this.exchange = null
-    this.owner.closed(this)
+    if (this.isDialling) this.owner.givenUp(this)
+    else this.owner.closed(this)
+  }
+
+  /** The system has reached the other side, or tries no more. */
+  private dialled(): void {
+    if (!this.isDialling) return
+    this.isDialling = false
+    if (this.isClosed) this.owner.closed(this)
   }
 
   private write(what: string | Buffer): void {

@@ -6,6 +6,8 @@ export interface Origin {
   /** Where connections go in place of what the hostname is resolved to. */
   readonly address?: string
   readonly port: number
+  /** Scheme, host and port, as the URL has them. */
+  readonly name: string
   /** The same for two URLs that can share connections. */
   readonly key: string
   /** The value of the `host` header. */
@@ -25,7 +27,7 @@ export function destinationOf(text: string): Destination {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError('the URL must be one of http or https')
   const isSecure = url.protocol === 'https:'
   const hostname = url.hostname.replace(/^\[|\]$/g, '')
-  const port = Number(url.port) || (isSecure ? 443 : 80)
-  const origin = { isSecure, hostname, port, key: url.origin, host: url.host }
+  const port = url.port === '' ? (isSecure ? 443 : 80) : Number(url.port)
+  const origin = { isSecure, hostname, port, name: url.origin, key: url.origin, host: url.host }
   return { origin, path: url.pathname + url.search }
 }

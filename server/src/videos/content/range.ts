@@ -37,7 +37,8 @@ function mayBePart(ifRange: string | null, { etag, lastModified }: Validators): 
 
 /** One range. Several, and what is none, may be answered with the whole file, and are. */
 function parseRange(text: string, bytes: number): Asked {
-  const [, from, to] = /^bytes=\s*(\d{0,15})\s*-\s*(\d{0,15})\s*$/i.exec(text) ?? []
+  // Few blanks: with any number of them a header of nothing else takes the square of its length.
+  const [, from, to] = /^bytes=\s{0,3}(\d{0,15})\s{0,3}-\s{0,3}(\d{0,15})\s{0,3}$/i.exec(text) ?? []
   if (from === undefined || to === undefined || (from === '' && to === '')) return { kind: 'whole' }
   if (from === '') {
     const length = Number(to)

@@ -5,6 +5,7 @@ import { PRIVATE_HOSTS } from '../../../test/privateHosts.ts'
 import { rawServer } from '../../../test/rawServer.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { type AnswerWith, type Receiver, startReceiver } from '../../../test/webhookReceiver.ts'
+import type { Database } from '../../io/postgres/database.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../kernel/time.ts'
 import { publishEvent } from '../publish.ts'
 
@@ -251,6 +252,34 @@ test("a dead worker's turn is taken over, and its result counts no more", async 
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
   answerLate()
   await running
+  expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
+})
+
+test('what was sent is written down before anything else is sent: a database that is away makes no endpoint hear twice', async () => {
+  const receiver = await receive()
+  const { eventId, organizationId } = await published(receiver.url)
+  let isAway = true
+  const database: Database = {
+    ...house.database,
+    transaction: (work) => (isAway ? Promise.reject(new Error('away')) : house.database.transaction(work)),
+  }
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const worker = house.worker({ database, onAttempt: end })
+  const running = worker.run()
+  await ended
+  // Its lease runs out meanwhile.
+  await house.clock.turn(31 * SECOND_MS)
+  const next = await house.publish(organizationId)
+  isAway = false
+  const again = worker.run()
+  await house.clock.turn(2 * SECOND_MS)
+  await Promise.all([running, again])
+  await worker.run()
+  const ids = receiver.received.map(({ headers }) => headers['svc-event-id'] ?? '')
+  expect(ids).toEqual([eventId, next])
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
 })
 

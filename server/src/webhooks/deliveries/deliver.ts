@@ -103,6 +103,9 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
 
   /** One look for work; whether there may be more at once. */
   const look = async (): Promise<boolean> => {
+    // Else leases that ran out while the database was away would be taken, and sent again, before their results are in; and
+    // where results can't be written at all, customers would be sent the same for ever.
+    if (settler.isBehind()) return false
     const routed = await routeNew(database, ROUTED_AT_ONCE)
     const [fast, slow] = [await take(FAST_LANE), await take(SLOW_LANE)]
     return routed === ROUTED_AT_ONCE || fast || slow

@@ -22,6 +22,8 @@ export interface Settler {
   settle(settled: Settled): void
   /** Gives a turn back, after everything that was settled before. Resolves when that is written, or given up. */
   giveBack(turn: GivenBack): Promise<void>
+  /** Whether the last try failed: what is sent meanwhile may have to be sent again. */
+  isBehind(): boolean
   /** Gives up what is not written yet: whoever takes its turns next makes the attempts again. */
   close(): void
 }
@@ -34,6 +36,7 @@ export function createSettler({ database, clock, log, onSettled }: SettlerDepend
   let results: Settled[] = []
   let turns: Waiting[] = []
   let isWriting = false
+  let isBehind = false
   let isClosed = false
 
   const write = async () => {
@@ -43,7 +46,9 @@ export function createSettler({ database, clock, log, onSettled }: SettlerDepend
       const given = results.length > AT_ONCE ? [] : turns.slice(0, AT_ONCE)
       try {
         for (const settled of await writeBatch(database, batch, given)) onSettled(settled)
+        isBehind = false
       } catch (error) {
+        isBehind = true
         log.warn({ err: error }, 'results of webhook deliveries could not be written; tried again in a second')
         await sleep(clock, PAUSE_MS)
         continue
@@ -71,6 +76,7 @@ export function createSettler({ database, clock, log, onSettled }: SettlerDepend
         wake()
       })
     },
+    isBehind: () => isBehind,
     close() {
       isClosed = true
       for (const { done } of turns) done()

@@ -11,15 +11,17 @@ import type { Outcome } from './delivery.ts'
  */
 export async function routeNew(db: Queryable, limit: number): Promise<number> {
   const rows = await db.query<{ count: bigint }>(
+    // Statistics see next to no new rows, and a plan may be from when there were hardly any at all: no join here may compare
+    // each with each or read the table. Rows are locked when they are first seen, and found again by where they lie.
     `with seen as materialized (
-       select id, endpoint_id from webhook_deliveries where is_new order by created_at limit $1::integer
+       select ctid as place, endpoint_id from webhook_deliveries where is_new
+       order by created_at limit $1::integer for update skip locked
      ), locked as materialized (
        select endpoint_id from webhook_turns where endpoint_id in (select endpoint_id from seen) for update skip locked
-     ), fresh as materialized (
-       select d.id from webhook_deliveries d join seen using (id)
-       where d.is_new and d.endpoint_id in (select endpoint_id from locked) for update of d skip locked
      ), routed as (
-       update webhook_deliveries d set is_new = false from fresh where d.id = fresh.id returning d.endpoint_id, d.due_at
+       update webhook_deliveries set is_new = false where ctid = any (array(
+         select place from seen where (endpoint_id in (select endpoint_id from locked)) is true
+       )) returning endpoint_id, due_at
      ), woken as (
        -- The lease is looked at in what is set: there it is that of the row as it is now locked. A condition would look at
        -- it as it was when the statement began, and a turn that was given back since would never hear of its delivery.
@@ -144,11 +146,10 @@ export async function settle(tx: Transaction, settled: readonly Settled[]): Prom
        update webhook_deliveries d
        set state = e.state, attempts = d.attempts + 1, due_at = e.due_at, is_new = false
        from ended e where d.id = e.id and d.state = 'pending' and d.attempts = e.attempts
-       returning d.id, d.attempts
+       returning d.id, d.attempts as number, e.started_at, e.latency_ms, e.status, e.failure, e.answer
      )
      insert into webhook_attempts (delivery_id, number, started_at, latency_ms, status, failure, answer)
-     select c.id, c.attempts, e.started_at, e.latency_ms, e.status, e.failure, decode(e.answer, 'base64')
-     from changed c join ended e on e.id = c.id
+     select id, number, started_at, latency_ms, status, failure, decode(answer, 'base64') from changed
      on conflict do nothing`,
     [
       list((each) => each.deliveryId),

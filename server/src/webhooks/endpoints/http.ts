@@ -64,7 +64,7 @@ export function showEndpoints(database: Queryable): Handle {
   return async (call) => {
     const query = validate(endpointsQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
-    const page = pageOf(query.value)
+    const page = pageOf('endpoints', query.value)
     if (!page.ok) return page.refusal
     const { endpoints, next } = await listEndpoints(
       database,
@@ -74,7 +74,7 @@ export function showEndpoints(database: Queryable): Handle {
     )
     const body: z.infer<typeof webhookEndpointPage> = {
       data: endpoints.map(toWire),
-      next_cursor: next === null ? null : placeToWire(next),
+      next_cursor: next === null ? null : placeToWire('endpoints', next),
     }
     return jsonAnswer(body)
   }

@@ -71,10 +71,13 @@ export async function listEndpointsAfter(
   return rows.map(toEndpoint)
 }
 
-/** One endpoint, if it is the organization's. */
-export async function findEndpoint(db: Queryable, organizationId: string, id: string): Promise<Endpoint | null> {
-  const rows = await db.query<EndpointRow>(
-    `select ${COLUMNS} from webhook_endpoints where organization_id = $1::uuid and id = $2::uuid`,
+/**
+ * One endpoint, if it is the organization's, held against its deletion until the transaction ends: what is noted for it
+ * meanwhile is then there for the deletion to see.
+ */
+export async function holdEndpoint(tx: Transaction, organizationId: string, id: string): Promise<Endpoint | null> {
+  const rows = await tx.query<EndpointRow>(
+    `select ${COLUMNS} from webhook_endpoints where organization_id = $1::uuid and id = $2::uuid for key share`,
     [organizationId, id],
   )
   return rows[0] === undefined ? null : toEndpoint(rows[0])
@@ -95,7 +98,12 @@ export async function deleteEndpoint(
     [organizationId, id],
   )
   if (rows[0] === undefined) return undefined
-  await tx.query("delete from webhook_deliveries where endpoint_id = $1::uuid and state = 'pending'", [id])
+  // Two statements, each by its own index: for both kinds at once the whole table would be read, with the endpoint's row
+  // locked against everybody who publishes.
+  await tx.query("delete from webhook_deliveries where endpoint_id = $1::uuid and state = 'pending' and not is_new", [
+    id,
+  ])
+  await tx.query('delete from webhook_deliveries where endpoint_id = $1::uuid and is_new', [id])
   return rows[0].attempt
 }
 

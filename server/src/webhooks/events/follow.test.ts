@@ -1,6 +1,7 @@
 /** Streams of events: none is missed, whoever wrote it and however late it committed; none is anybody else's. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { freshDatabase } from '../../../test/postgres.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { publishEvent } from '../publish.ts'
@@ -19,9 +20,13 @@ const follower = (): Follower => {
   return createFollower({ database, clock, log: SILENCE, isStopping: () => isStopping })
 }
 
+let isAllowed = true
+const isStillAllowed = async () => isAllowed
+const reader = (gone = new AbortController()) => ({ gone: gone.signal, isStillAllowed })
+
 async function open(organizationId: string, lastEventId: string | null = null, by = follower()) {
   const gone = new AbortController()
-  const followed = await by.follow(organizationId, lastEventId, gone.signal)
+  const followed = await by.follow(organizationId, lastEventId, reader(gone))
   if (!followed.ok) throw new Error(followed.refusal.message)
   const { events: stream, start } = followed.value
   return {
@@ -78,7 +83,7 @@ test("another organization's events are not in it, nor a place to begin from", a
     'start-3:5:2',
     'start-3:5:5',
   ]) {
-    const followed = await follower().follow(organizationId, unknown, new AbortController().signal)
+    const followed = await follower().follow(organizationId, unknown, reader())
     expect(followed).toMatchObject({ ok: false, refusal: { code: 'validation_failed' } })
   }
 })
@@ -146,25 +151,69 @@ test('an event whose transaction began first and commits last is not missed', as
   expect(await reading).toEqual([early, late])
 })
 
+test('a transaction of another database, however long it is open, keeps no event back', async () => {
+  const elsewhere = await freshDatabase()
+  const organizationId = await house.organization()
+  const { next } = await open(organizationId)
+  let commit = () => {}
+  const committing = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let hasBegun = () => {}
+  const begun = new Promise<void>((resolve) => {
+    hasBegun = resolve
+  })
+  const long = elsewhere.database.transaction(async (tx) => {
+    await tx.query('select pg_current_xact_id()')
+    hasBegun()
+    await committing
+  })
+  await begun
+  const event = await house.publish(organizationId)
+  expect(await next(1)).toEqual([event])
+  commit()
+  await long
+  await elsewhere.drop()
+})
+
+test('the numbers of transactions are numbers: 9 comes before 10', async () => {
+  const organizationId = await house.organization()
+  const events = [await house.publish(organizationId), await house.publish(organizationId)]
+  for (const [index, number] of ['9', '10'].entries()) {
+    await house.database.query('update webhook_events set written_by = $2::text::xid8 where id = $1::uuid', [
+      events[index] ?? '',
+      number,
+    ])
+  }
+  const { next } = await open(organizationId, 'start-1:1:')
+  const late = await house.publish(organizationId)
+  expect(await next(3)).toEqual([...events, late])
+})
+
 test('ten streams of an organization may be open at once, and each gives its place back', async () => {
   const by = follower()
   const organizationId = await house.organization()
   const opened = []
   for (let count = 0; count < 10; count += 1) opened.push(await open(organizationId, null, by))
-  const refused = await by.follow(organizationId, null, new AbortController().signal)
+  const refused = await by.follow(organizationId, null, reader())
   expect(refused).toMatchObject({ ok: false, refusal: { code: 'rate_limited' } })
   const [first] = opened
   await house.publish(organizationId)
   await first?.next(1)
   await first?.stream.return()
-  expect((await by.follow(organizationId, null, new AbortController().signal)).ok).toBe(true)
+  expect((await by.follow(organizationId, null, reader())).ok).toBe(true)
 })
 
-test('a stream ends when its client is gone, and when the server stops', async () => {
+test('a stream ends when its client is gone, when its key is good no more, and when the server stops', async () => {
   const organizationId = await house.organization()
   const left = await open(organizationId)
   left.gone.abort()
   expect(await left.stream.next()).toMatchObject({ done: true })
+  const revoked = await open(organizationId)
+  await house.publish(organizationId)
+  isAllowed = false
+  expect(await revoked.stream.next()).toMatchObject({ done: true })
+  isAllowed = true
   const stopped = await open(organizationId)
   isStopping = true
   expect(await stopped.stream.next()).toMatchObject({ done: true })

@@ -4,13 +4,16 @@ import { isUuid } from '../../kernel/ids.ts'
 import type { Log } from '../../kernel/log.ts'
 import { ok, type Result, refused } from '../../kernel/result.ts'
 import { type Clock, SECOND_MS, sleep } from '../../kernel/time.ts'
-import { type EventPlace, type FollowedEvent, findEventPlace, listEventsAfter, readSnapshot } from './store.ts'
+import { type EventPlace, type FollowedEvent, findEventPlace, listEvents, readHorizon, readSnapshot } from './store.ts'
 
 /** The database is asked this often by each stream: that also hears what other processes published. */
 const POLL_MS = SECOND_MS
 
 /** Read at once; a client that takes up old events gets them page by page. */
 const PAGE = 100
+
+/** One look at the transactions that are open serves all streams for so long: an older one shows less, never too much. */
+const HORIZON_MS = 100
 
 /** Streams open at once in this process, of one organization and of all. Each asks the database once a second. */
 const STREAMS_EACH_MOST = 10
@@ -27,10 +30,17 @@ export interface FollowDependencies {
 export interface Follower {
   /**
    * An organization's events from now on, or those after one that it names, within 30 days, or after the start of an
-   * earlier stream. Ends when `gone` is aborted or the server stops; read `events` to its end or, once begun, return it,
-   * or its place stays taken.
+   * earlier stream. Ends when its reader is gone or may not read any more, or the server stops; read `events` to its end
+   * or, once begun, return it, or its place stays taken.
    */
-  follow(organizationId: string, lastEventId: string | null, gone: AbortSignal): Promise<Result<Followed>>
+  follow(organizationId: string, lastEventId: string | null, reader: StreamReader): Promise<Result<Followed>>
+}
+
+/** Whom a stream is for. */
+export interface StreamReader {
+  readonly gone: AbortSignal
+  /** Asked after each look for events, before they are sent: a key may be revoked while its stream is open. */
+  readonly isStillAllowed: () => Promise<boolean>
 }
 
 export interface Followed {
@@ -41,6 +51,7 @@ export interface Followed {
 
 export function createFollower(dependencies: FollowDependencies): Follower {
   const { database } = dependencies
+  const horizon = sharedHorizon(dependencies)
   const open = new Map<string, number>()
   let openCount = 0
 
@@ -57,7 +68,7 @@ export function createFollower(dependencies: FollowDependencies): Follower {
     }
   }
   return {
-    async follow(organizationId, lastEventId, gone) {
+    async follow(organizationId, lastEventId, reader) {
       const isStart = lastEventId !== null && isStartOfStream(lastEventId)
       if (lastEventId !== null && !isStart && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
       const leave = enter(organizationId)
@@ -68,7 +79,7 @@ export function createFollower(dependencies: FollowDependencies): Follower {
             ? startOf(lastEventId?.slice(START_MARK.length) ?? (await readSnapshot(database)))
             : await behind(database, organizationId, lastEventId)
         if (from !== null) {
-          const events = read(dependencies, organizationId, from, gone, leave)
+          const events = read({ ...dependencies, horizon }, organizationId, from, reader, leave)
           return ok({ events, start: lastEventId ?? `${START_MARK}${from.since}` })
         }
       } catch (error) {
@@ -117,20 +128,39 @@ async function behind(database: Queryable, organizationId: string, eventId: stri
   return place === null ? null : { place, since: null }
 }
 
+/** The horizon of now or of a moment ago. */
+function sharedHorizon({ database, clock }: FollowDependencies): () => Promise<string> {
+  let shared: Promise<string> | null = null
+  let untilMs = 0
+  return () => {
+    if (shared !== null && clock.monotonicMs() < untilMs) return shared
+    untilMs = clock.monotonicMs() + HORIZON_MS
+    const reading = readHorizon(database)
+    reading.catch(() => {
+      if (shared === reading) shared = null
+    })
+    shared = reading
+    return reading
+  }
+}
+
 async function* read(
-  { database, clock, log, isStopping }: FollowDependencies,
+  { database, clock, log, isStopping, horizon }: FollowDependencies & { readonly horizon: () => Promise<string> },
   organizationId: string,
   { place: first, since }: From,
-  gone: AbortSignal,
+  { gone, isStillAllowed }: StreamReader,
   leave: () => void,
 ): AsyncGenerator<FollowedEvent, void> {
   let place = first
   try {
     while (!gone.aborted && !isStopping()) {
-      const events = await listEventsAfter(database, organizationId, place, since, PAGE).catch((error: unknown) => {
-        log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
-        return []
-      })
+      const events = await horizon()
+        .then((below) => listEvents(database, organizationId, { after: place, since, horizon: below }, PAGE))
+        .catch((error: unknown) => {
+          log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
+          return []
+        })
+      if (!(await isStillAllowed())) return
       for (const event of events) {
         place = event
         yield event

@@ -38,7 +38,8 @@ export function showEvents(follower: Follower, clock: Clock): Handle {
     if (signal.aborted) gone.abort()
     else signal.addEventListener('abort', () => gone.abort(), { once: true })
     const lastId = call.request.headers.get('Last-Event-ID') || null
-    const following = await follower.follow(call.key.organizationId, lastId, gone.signal)
+    const { isStillAllowed } = call
+    const following = await follower.follow(call.key.organizationId, lastId, { gone: gone.signal, isStillAllowed })
     if (!following.ok) return following.refusal
     const { events, start } = following.value
     const stream = eventStream(events, toWire, { clock, gone, onEnd: call.holdOpen(), opening: OPENING })

@@ -32,21 +32,49 @@ export async function findEventPlace(db: Queryable, organizationId: string, id: 
   return rows[0] === undefined ? null : { id: rows[0].id, writtenBy: rows[0].written_by }
 }
 
-/** An organization's events behind a place, without those that a snapshot shows, that nothing which still runs can come before. */
-export async function listEventsAfter(
+/**
+ * The number below which every transaction that could have written an event is over: statements that begin after this one
+ * see what those committed, whole. Transactions of other databases of the server have numbers of the same row, but hold
+ * nothing back; neither does the server's own housekeeping. All users may see the columns that this reads.
+ */
+export async function readHorizon(db: Queryable): Promise<string> {
+  const rows = await db.query<{ horizon: string }>(
+    `with now as materialized (select pg_current_snapshot() as snapshot),
+     ours as materialized (
+       select backend_xid::text::numeric as number from pg_stat_get_activity(null::integer)
+       where datid = (select oid from pg_database where datname = current_database()) and usesysid is not null
+     )
+     select coalesce((
+       select open from now, pg_snapshot_xip(snapshot) as open
+       -- Sessions show the lower half of the number.
+       where open::text::numeric % 4294967296 in (select number from ours) order by open limit 1
+     ), (select pg_snapshot_xmax(snapshot) from now))::text as horizon`,
+  )
+  return rows[0]?.horizon ?? '0'
+}
+
+export interface EventRange {
+  readonly after: EventPlace
+  /** Without what this snapshot shows. */
+  readonly since: string | null
+  /** As {@link readHorizon} found it: what comes later may still have something committed before it. */
+  readonly horizon: string
+}
+
+/** An organization's events in a range, in the order of their transactions. */
+export async function listEvents(
   db: Queryable,
   organizationId: string,
-  { writtenBy, id }: EventPlace,
-  since: string | null,
+  { after: { writtenBy, id }, since, horizon }: EventRange,
   limit: number,
 ): Promise<FollowedEvent[]> {
   const rows = await db.query<{ id: string; written_by: string; type: EventType; body: string }>(
     `select id, written_by::text as written_by, type, body from webhook_events
      where organization_id = $1::uuid and (written_by, id) > ($2::text::xid8, $3::uuid)
-       and written_by < pg_snapshot_xmin(pg_current_snapshot())
-       and ($5::text is null or not pg_visible_in_snapshot(written_by, $5::text::pg_snapshot))
-     order by written_by, id limit $4::integer`,
-    [organizationId, writtenBy, id ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff', limit, since],
+       and written_by < $6::text::xid8 and ($5::text is null or not pg_visible_in_snapshot(written_by, $5::text::pg_snapshot))
+     -- The column, not what is selected by its name: as text 10 comes before 9.
+     order by webhook_events.written_by, id limit $4::integer`,
+    [organizationId, writtenBy, id ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff', limit, since, horizon],
   )
   return rows.map(({ written_by, ...row }) => ({ ...row, writtenBy: written_by }))
 }

@@ -71,14 +71,14 @@ export function showDeliveries(database: Database): Handle {
   return async (call) => {
     const query = validate(deliveriesQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
-    const page = pageOf(query.value)
+    const page = pageOf('deliveries', query.value)
     if (!page.ok) return page.refusal
     const { state = null, endpoint_id: endpointId = null, event_id: eventId = null } = query.value
     const filter = { organizationId: call.key.organizationId, state, endpointId, eventId }
     const { deliveries, next } = await listDeliveries(database, filter, page.value.after, page.value.limit)
     const body: z.infer<typeof deliveryPage> = {
       data: deliveries.map(toWire),
-      next_cursor: next === null ? null : placeToWire(next),
+      next_cursor: next === null ? null : placeToWire('deliveries', next),
     }
     return jsonAnswer(body)
   }

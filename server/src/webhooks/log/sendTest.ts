@@ -13,7 +13,8 @@ export interface TestDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: RandomBytes
-  readonly findEndpoint: (tx: Transaction, organizationId: string, id: string) => Promise<Endpoint | null>
+  /** Finds it, and keeps it from being deleted until the transaction ends. */
+  readonly holdEndpoint: (tx: Transaction, organizationId: string, id: string) => Promise<Endpoint | null>
   /** Notes an event without deliveries. */
   readonly noteEvent: (tx: Transaction, event: PublishedEvent) => Promise<void>
 }
@@ -29,13 +30,13 @@ const SAMPLES: Partial<Readonly<Record<EventType, object>>> = {
  * a sample of. It is delivered like any other, retries and log included; its video is named `video_test`.
  */
 export async function sendTest(
-  { database, clock, random, findEndpoint, noteEvent }: TestDependencies,
+  { database, clock, random, holdEndpoint, noteEvent }: TestDependencies,
   { organizationId, endpointId, type }: { organizationId: string; endpointId: string; type: EventType | undefined },
   keep: (delivery: Delivery) => Promise<readonly Rider[]>,
 ): Promise<Result<Delivery>> {
   if (!isUuid(endpointId)) return refused(NO_ENDPOINT)
   const done = await database.transaction(async (tx) => {
-    const endpoint = await findEndpoint(tx, organizationId, endpointId)
+    const endpoint = await holdEndpoint(tx, organizationId, endpointId)
     if (endpoint === null) return NO_ENDPOINT
     const chosen = endpoint.eventTypes.find((each) => SAMPLES[each] !== undefined && (type ?? each) === each)
     if (chosen === undefined) return NO_SAMPLE

@@ -1,6 +1,6 @@
 /** Queries on deliveries as customers see them, and what drops them when they are old. */
 
-import type { Queryable, Transaction } from '../../io/postgres/database.ts'
+import type { Queryable, SqlParameter, Transaction } from '../../io/postgres/database.ts'
 import { toTimestamp } from '../../kernel/time.ts'
 import type { AttemptFailure, Delivery, DeliveryState, LoggedAttempt } from '../deliveries/delivery.ts'
 import type { EventType } from '../event.ts'
@@ -40,29 +40,33 @@ export interface DeliveryFilter {
 /** More than any schedule makes; redeliveries may have made more. */
 const ATTEMPTS_SHOWN = 10
 
-/** Deliveries behind a place, newest first, each with its last attempts. */
+/**
+ * Deliveries behind a place, newest first, each with its last attempts. Never by the index of ages, which holds everybody's:
+ * what is not asked for is not in the text, since conditions such as `$2 is null or …` let the database guess badly, and the
+ * order begins with the organization, named as a list of one, which is else left out of the order where there is one only.
+ */
 export async function listDeliveriesAfter(
   db: Queryable,
   { organizationId, state, endpointId, eventId }: DeliveryFilter,
   after: Place | null,
   limit: number,
 ): Promise<Delivery[]> {
+  const parameters: SqlParameter[] = [organizationId, limit]
+  const conditions = ['d.organization_id = any (array[$1::uuid])']
+  const add = (text: (name: string) => string, value: SqlParameter) =>
+    conditions.push(text(`$${parameters.push(value)}`))
+  if (state !== null) add((name) => `d.state = ${name}`, state)
+  if (endpointId !== null) add((name) => `d.endpoint_id = ${name}::uuid`, endpointId)
+  if (eventId !== null) add((name) => `d.event_id = ${name}::uuid`, eventId)
+  if (after !== null) {
+    parameters.push(toTimestamp(after.createdAtMs), after.id)
+    conditions.push(`(d.created_at, d.id) < ($${parameters.length - 1}::timestamptz, $${parameters.length}::uuid)`)
+  }
   const rows = await db.query<JoinedRow>(
     withAttempts(
-      `where d.organization_id = $1::uuid and ($2::text is null or d.state = $2::text)
-         and ($3::uuid is null or d.endpoint_id = $3::uuid) and ($4::uuid is null or d.event_id = $4::uuid)
-         and ($5::timestamptz is null or (d.created_at, d.id) < ($5::timestamptz, $6::uuid))
-       order by d.created_at desc, d.id desc limit $7::integer`,
+      `where ${conditions.join(' and ')} order by d.organization_id, d.created_at desc, d.id desc limit $2::integer`,
     ),
-    [
-      organizationId,
-      state,
-      endpointId,
-      eventId,
-      after === null ? null : toTimestamp(after.createdAtMs),
-      after?.id ?? null,
-      limit,
-    ],
+    parameters,
   )
   return toDeliveries(rows)
 }
@@ -164,7 +168,10 @@ export async function insertDelivery(
   )
 }
 
-/** What is dropped by its age, each by its own index. */
+/**
+ * What is dropped by its age, each by its own index. `offset 0`: whether an event has deliveries is looked up for one after
+ * the other of the oldest; as a join it would read all deliveries that there are for each batch.
+ */
 const DROPPED = {
   attempts: `delete from webhook_attempts where (delivery_id, number) in (
     select delivery_id, number from webhook_attempts where started_at < $1::timestamptz
@@ -174,7 +181,7 @@ const DROPPED = {
     order by created_at limit $2::integer for update skip locked) returning 1`,
   events: `delete from webhook_events where id in (
     select id from webhook_events v where created_at < $1::timestamptz
-      and not exists (select 1 from webhook_deliveries d where d.event_id = v.id)
+      and not exists (select 1 from webhook_deliveries d where d.event_id = v.id offset 0)
     order by created_at limit $2::integer for update skip locked) returning 1`,
 } as const
 
