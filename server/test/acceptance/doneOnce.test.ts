@@ -4,6 +4,9 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { systemClock } from '../../src/io/clock.ts'
+import { openClient } from '../../src/io/postgres/client.ts'
+import type { Database } from '../../src/io/postgres/database.ts'
 import { DAY_MS } from '../../src/kernel/time.ts'
 import type { TestKey } from '../customer.ts'
 import { scriptVideos } from '../scriptedVideos.ts'
@@ -18,6 +21,8 @@ import { HOOK, HOOKS } from './webhookRows.ts'
 const clock = new SetClock(Date.UTC(2031, 4, 4, 12))
 let gateway: AskedGateway
 let receiver: Receiver
+/** Connections of the test's own. */
+let holder: Database
 let customer: TestKey
 
 beforeAll(async () => {
@@ -26,10 +31,12 @@ beforeAll(async () => {
   upstream.taking = () => 'busy'
   const settings = `webhooks: { allow: [127.0.0.0/8] }\n${SETTINGS}`
   gateway = await openAskedGateway({ settings, clock, videos: upstream })
+  holder = openClient(gateway.databaseUrl, { maxConnections: 2, clock: systemClock, applicationName: 'holder' })
   receiver = await startReceiver()
 })
 afterAll(async () => {
   receiver.stop()
+  await holder.close()
   await gateway.close()
 })
 
@@ -131,22 +138,27 @@ const DOINGS: readonly Doing[] = [
   },
 ]
 
-/** Does `work` while the rows are another's, and nobody else waits for them. */
+/**
+ * Does `work` while the rows are another's, and nobody else waits for them: those who wait keep a connection of the gateway's
+ * few each.
+ */
 async function whileHeld(waitsFor: string, work: () => Promise<void>): Promise<void> {
-  const submitting = "select 1 from videos where status = 'submitting'"
-  while ((await gateway.database.query(submitting)).length > 0);
-  await gateway.database.transaction(async (tx) => {
-    const rows = waitsFor.endsWith('using (endpoint_id)')
-      ? `select 1 from webhook_turns t join webhook_endpoints e on e.id = t.endpoint_id
-         where e.organization_id = $1::uuid for update of t`
-      : `select 1 from ${waitsFor} = $1::uuid for update`
-    await tx.query(rows, [customer.organizationId])
-    await work()
-  })
+  const rows = waitsFor.endsWith('using (endpoint_id)')
+    ? `select 1 from webhook_turns t join webhook_endpoints e on e.id = t.endpoint_id
+       where e.organization_id = $1::uuid for update of t`
+    : `select 1 from ${waitsFor} = $1::uuid for update`
+  const tryOnce = () =>
+    holder.transaction(async (tx) => {
+      await tx.query(rows, [customer.organizationId])
+      if ((await tx.query("select 1 from videos where status = 'submitting'")).length > 0) return false
+      await work()
+      return true
+    })
+  while (!(await tryOnce()));
 }
 
 async function underWay(): Promise<boolean> {
-  const rows = await gateway.database.query(
+  const rows = await holder.query(
     'select 1 from idempotent_attempts where key_id = $1::uuid and status is null',
     [customer.id],
   )

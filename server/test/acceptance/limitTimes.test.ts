@@ -58,6 +58,12 @@ describe('videos', () => {
     expectRefusal(await contentOf(key, id), 'B', gone)
     expect(await jobOf(key, id)).toEqual({ ...done, status: 'expired' })
     expect(done['cost_cents']).toBe(4)
+    // The file itself stays a little longer, for those who were just fetching it.
+    await until(
+      () => gateway.database.query("select from videos where id = $1::uuid and status = 'expired'", [String(id)]),
+      ({ length }) => length === 1,
+    )
+    clock.turn(30 * MINUTE_MS)
     await until(files, (names) => names.length === 0)
     expect(await jobOf(key, id)).toEqual({ ...done, status: 'expired' })
     expectRefusal(await contentOf(key, id), 'B', gone)
