@@ -158,10 +158,9 @@ async function whileHeld(waitsFor: string, work: () => Promise<void>): Promise<v
 }
 
 async function underWay(): Promise<boolean> {
-  const rows = await holder.query(
-    'select 1 from idempotent_attempts where key_id = $1::uuid and status is null',
-    [customer.id],
-  )
+  const rows = await holder.query('select 1 from idempotent_attempts where key_id = $1::uuid and status is null', [
+    customer.id,
+  ])
   return rows.length > 0
 }
 
