@@ -222,16 +222,25 @@ async function chaos(house: VideoHouse, clock: JumpingClock, random: Seeded, mad
 /** One process that does not die, until nothing is left to do. */
 async function settle(house: VideoHouse, clock: JumpingClock, made: readonly Video[]): Promise<void> {
   const dependencies = house.process()
+  // In its last moment a clip's day may end: then there is a file to remove.
+  do await workOn(house, dependencies, clock, made)
+  while ((await countOpen(house)) > 0)
+  await sweepFiles(dependencies, () => false)
+}
+
+async function workOn(
+  house: VideoHouse,
+  dependencies: VideoDependencies,
+  clock: JumpingClock,
+  made: readonly Video[],
+): Promise<void> {
   const runner = runVideos(dependencies)
   try {
     for (let looks = 0; ; looks += 1) {
       const now = await Promise.all(made.map((video) => house.find(video)))
-      const open = await house.database.query<{ id: string }>(
-        `select id from videos where due_at is not null and status <> 'completed'`,
-      )
-      if (now.every(({ status }) => isTerminal(status)) && open.length === 0) break
-      if (looks > 400)
-        throw new Error(`not settled: ${now.map(({ status }) => status).join(', ')}; ${open.length} open`)
+      const open = await countOpen(house)
+      if (now.every(({ status }) => isTerminal(status)) && open === 0) break
+      if (looks > 400) throw new Error(`not settled: ${now.map(({ status }) => status).join(', ')}; ${open} open`)
       // What the dead had is another's when its lease is over.
       if (looks % 10 === 9) clock.jump(MINUTE_MS)
       runner.wake()
@@ -240,7 +249,12 @@ async function settle(house: VideoHouse, clock: JumpingClock, made: readonly Vid
   } finally {
     await runner.stop()
   }
-  await sweepFiles(dependencies, () => false)
+}
+
+/** Jobs for which something is still to be done, beside waiting for the end of a clip's day. */
+async function countOpen(house: VideoHouse): Promise<number> {
+  const open = await house.database.query("select from videos where due_at is not null and status <> 'completed'")
+  return open.length
 }
 
 /** Gives how it ended. */
