@@ -8,7 +8,7 @@ import { FastClock } from './moneyHouse.ts'
 import { scriptVideos } from './scriptedVideos.ts'
 import { openVideoHouse, type VideoHouse } from './videoHouse.ts'
 
-export interface TroubledVideos {
+interface TroubledVideos {
   readonly house: VideoHouse
   readonly clock: FastClock
   /** Runs one process for as long as the test of it. */

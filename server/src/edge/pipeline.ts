@@ -107,13 +107,13 @@ const BROKEN = refusal(
 
 const TWO_HOSTS = refusal('invalid_request', 'The request has two Host headers; send one.')
 
-/** Wraps a handler in everything that stands before and around it. `name` labels it in metrics and logs. */
 /**
  * A client that takes nothing of its answer for this long, or asks nothing more on its connection, is cut off: the answer
  * stays in memory for as long. The server cuts a few seconds later. Streams have the same rule, in `eventStream.ts`.
  */
 const STALLED_CLIENT_SECONDS = 60
 
+/** Wraps a handler in everything that stands before and around it. `name` labels it in metrics and logs. */
 export function pipeline(dependencies: PipelineDependencies, name: string, needs: Requirements, handle: Handle) {
   const { clock, log, random, lifecycle } = dependencies
 

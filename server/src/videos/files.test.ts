@@ -1,21 +1,13 @@
 /** Files of jobs that come late, come in pieces, come as something else, or go while they are fetched. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { testVideo } from '../../test/scriptedVideos.ts'
-import { openTroubledVideos, ownUpstream, type TroubledVideos } from '../../test/troubledVideos.ts'
+import { openTroubledVideos, ownUpstream } from '../../test/troubledVideos.ts'
 import { SECOND_MS, toTimestamp } from '../kernel/time.ts'
 
 const CENT = 1_000_000n
 
-let house: TroubledVideos['house']
-let clock: TroubledVideos['clock']
-let running: TroubledVideos['running']
-let after: TroubledVideos['after']
-let eventually: TroubledVideos['eventually']
-let until: TroubledVideos['until']
-beforeAll(async () => {
-  ;({ house, clock, running, after, eventually, until } = await openTroubledVideos())
-})
+const { house, clock, running, after, eventually, until } = await openTroubledVideos()
 afterAll(() => house.close())
 
 describe('a file', () => {

@@ -1,8 +1,8 @@
 /** What one model, upstream or file keeps busy takes no room from the others. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { FastClock } from '../../test/moneyHouse.ts'
-import { openTroubledVideos, ownUpstream, type TroubledVideos } from '../../test/troubledVideos.ts'
+import { openTroubledVideos, ownUpstream } from '../../test/troubledVideos.ts'
 import { videoModel } from '../../test/videoProcess.ts'
 import { createCatalog } from '../catalog/model.ts'
 import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
@@ -15,15 +15,7 @@ import { cancel } from './transitions.ts'
 const CENT = 1_000_000n
 const KEY = '00000000-0000-4000-8000-000000000001'
 
-let house: TroubledVideos['house']
-let clock: TroubledVideos['clock']
-let running: TroubledVideos['running']
-let after: TroubledVideos['after']
-let eventually: TroubledVideos['eventually']
-let until: TroubledVideos['until']
-beforeAll(async () => {
-  ;({ house, clock, running, after, eventually, until } = await openTroubledVideos())
-})
+const { house, clock, running, after, eventually, until } = await openTroubledVideos()
 afterAll(() => house.close())
 
 describe('there is room', () => {

@@ -1,8 +1,8 @@
 /** Jobs while the database or their upstream is away, and when their process stops. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { withFaults } from '../../test/moneyHouse.ts'
-import { openTroubledVideos, ownUpstream, type TroubledVideos } from '../../test/troubledVideos.ts'
+import { openTroubledVideos, ownUpstream } from '../../test/troubledVideos.ts'
 import type { Database } from '../io/postgres/database.ts'
 import { SECOND_MS } from '../kernel/time.ts'
 import { UpstreamFailure, type VideoCall } from '../upstream/spec.ts'
@@ -10,15 +10,7 @@ import { cancel } from './transitions.ts'
 
 const CENT = 1_000_000n
 
-let house: TroubledVideos['house']
-let clock: TroubledVideos['clock']
-let running: TroubledVideos['running']
-let after: TroubledVideos['after']
-let eventually: TroubledVideos['eventually']
-let until: TroubledVideos['until']
-beforeAll(async () => {
-  ;({ house, clock, running, after, eventually, until } = await openTroubledVideos())
-})
+const { house, clock, running, after, eventually, until } = await openTroubledVideos()
 afterAll(() => house.close())
 
 describe('the database is away for longer than a lease', () => {

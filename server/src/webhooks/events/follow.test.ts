@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
+import type { Database, Transaction } from '../../io/postgres/database.ts'
 import { publishEvent } from '../publish.ts'
 import { createFollower, type Follower } from './follow.ts'
 import type { FollowedEvent } from './store.ts'
@@ -23,6 +24,24 @@ const follower = (): Follower => {
 let isAllowed = true
 const isStillAllowed = async () => isAllowed
 const reader = (gone = new AbortController()) => ({ gone: gone.signal, isStillAllowed })
+
+/** A transaction that has done its `work`, and commits when it is told to. */
+async function openTransaction(database: Database, work: (tx: Transaction) => Promise<unknown>) {
+  const worked = Promise.withResolvers<void>()
+  const committing = Promise.withResolvers<void>()
+  const done = database.transaction(async (tx) => {
+    await work(tx)
+    worked.resolve()
+    await committing.promise
+  })
+  await Promise.race([worked.promise, done])
+  return {
+    commit(): Promise<void> {
+      committing.resolve()
+      return done
+    },
+  }
+}
 
 async function open(organizationId: string, lastEventId: string | null = null, by = follower()) {
   const gone = new AbortController()
@@ -103,25 +122,11 @@ test('who comes back before it has seen an event misses none', async () => {
 
 test('what had committed when a stream began is not in it, though a transaction from before is open', async () => {
   const organizationId = await house.organization()
-  let commit = () => {}
-  const committing = new Promise<void>((resolve) => {
-    commit = resolve
-  })
-  let hasBegun = () => {}
-  const begun = new Promise<void>((resolve) => {
-    hasBegun = resolve
-  })
-  const slow = house.database.transaction(async (tx) => {
-    await tx.query('select pg_current_xact_id()')
-    hasBegun()
-    await committing
-  })
-  await begun
+  const slow = await openTransaction(house.database, (tx) => tx.query('select pg_current_xact_id()'))
   await house.publish(organizationId)
   const { next } = await open(organizationId)
   const after = await house.publish(organizationId)
-  commit()
-  await slow
+  await slow.commit()
   expect(await next(1)).toEqual([after])
 })
 
@@ -130,24 +135,10 @@ test('an event whose transaction began first and commits last is not missed', as
   const stream = await open(organizationId)
   const early = crypto.randomUUID()
   const event = { organizationId, type: 'video.completed', createdAtMs: house.clock.now(), data: {} } as const
-  let commit = () => {}
-  const committing = new Promise<void>((resolve) => {
-    commit = resolve
-  })
-  let isWritten = () => {}
-  const written = new Promise<void>((resolve) => {
-    isWritten = resolve
-  })
-  const slow = house.database.transaction(async (tx) => {
-    await publishEvent(tx, { ...event, id: early })
-    isWritten()
-    await committing
-  })
-  await written
+  const slow = await openTransaction(house.database, (tx) => publishEvent(tx, { ...event, id: early }))
   const late = await house.publish(organizationId)
   const reading = stream.next(2)
-  commit()
-  await slow
+  await slow.commit()
   expect(await reading).toEqual([early, late])
 })
 
@@ -155,24 +146,10 @@ test('a transaction of another database, however long it is open, keeps no event
   const elsewhere = await freshDatabase()
   const organizationId = await house.organization()
   const { next } = await open(organizationId)
-  let commit = () => {}
-  const committing = new Promise<void>((resolve) => {
-    commit = resolve
-  })
-  let hasBegun = () => {}
-  const begun = new Promise<void>((resolve) => {
-    hasBegun = resolve
-  })
-  const long = elsewhere.database.transaction(async (tx) => {
-    await tx.query('select pg_current_xact_id()')
-    hasBegun()
-    await committing
-  })
-  await begun
+  const long = await openTransaction(elsewhere.database, (tx) => tx.query('select pg_current_xact_id()'))
   const event = await house.publish(organizationId)
   expect(await next(1)).toEqual([event])
-  commit()
-  await long
+  await long.commit()
   await elsewhere.drop()
 })
 
