@@ -1,10 +1,11 @@
-/** Packages for Python, in virtual environments under node_modules/.cache: installed once for each version. */
+/** Packages for Python, in virtual environments of the user's cache folder: installed once for each version. */
 
 import { existsSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 
-const CACHE = join(import.meta.dirname, '../../node_modules/.cache')
+const CACHE = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'tollgate-tests')
 
 export interface Ran {
   readonly code: number

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, test } from 'bun:test'
 import { FastClock, type House, openHouse } from '../../test/moneyHouse.ts'
 import { race } from '../../test/moneyRaces.ts'
+import { withSeed } from '../../test/seeds.ts'
 
 const SEEDS = 150
 const FIRST_SEED = 1_000
@@ -15,11 +16,7 @@ afterAll(() => house.drop())
 
 test('two processes on one account never grant or spend more than there is (many seeds)', async () => {
   for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed += 1) {
-    try {
-      await race(house, clock, seed)
-    } catch (error) {
-      throw new Error(`seed ${seed}`, { cause: error })
-    }
+    await withSeed(seed, () => race(house, clock, seed))
   }
   console.log(`seeds: ${SEEDS} of races for money`)
 }, 240_000)

@@ -1,6 +1,7 @@
 /** Everything at the same time, in an order that a seed decides: nothing is lost, nothing sent twice, nobody waits for another. */
 
 import { afterAll, beforeAll, test } from 'bun:test'
+import { withSeed } from '../../test/seeds.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../test/webhookHouse.ts'
 import { raceWebhooks } from '../../test/webhookRaces.ts'
 
@@ -14,11 +15,7 @@ afterAll(() => house.close())
 
 test('events, workers, redeliveries and deletions: each event comes as often as its attempts say', async () => {
   for (let seed = 1; seed <= SEEDS; seed += 1) {
-    try {
-      await raceWebhooks(house, seed)
-    } catch (error) {
-      throw new Error(`seed ${seed}`, { cause: error })
-    }
+    await withSeed(seed, () => raceWebhooks(house, seed))
   }
   console.log(`seeds: ${SEEDS} of races on webhooks`)
 }, 240_000)

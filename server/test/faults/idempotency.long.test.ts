@@ -1,9 +1,9 @@
-/** As many seeds of the kill test with idempotency keys as fit into the time given by TOLLGATE_LONG_SECONDS. */
+/** As many seeds of the kill test with idempotency keys as fit into the suite's share of the time. */
 
 import { expect, test } from 'bun:test'
+import { freshSeeds, longSeconds } from '../seeds.ts'
 import { startKeyedRunner } from './idempotencyRun.ts'
 
-const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '60')
 /** Beyond the time for seeds: the last of them, start and stop. */
 const SLACK_MS = 180_000
 
@@ -13,9 +13,10 @@ test.each([
 ])(
   'keyed requests through a kill, seed after seed: %s',
   async (name, paired) => {
-    const firstSeed = 100 + Math.floor(Date.now() / 86_400_000)
+    const { first: firstSeed } = freshSeeds({ aDay: 1_000 })
     const runner = await startKeyedRunner({ paired })
-    const untilMs = performance.now() + (SECONDS * 1_000) / 2
+    // Half of the share for each of the two.
+    const untilMs = performance.now() + (longSeconds() * 1_000) / 2
     const failures: string[] = []
     let [seeds, whole, cut] = [0, 0, 0]
     while (performance.now() < untilMs) {
@@ -31,5 +32,5 @@ test.each([
     )
     expect(failures).toEqual([])
   },
-  SECONDS * 1_000 + SLACK_MS,
+  longSeconds() * 1_000 + SLACK_MS,
 )

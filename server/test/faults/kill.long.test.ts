@@ -1,23 +1,21 @@
-/** As many seeds of the kill test as fit into the time given by TOLLGATE_LONG_SECONDS, new ones every day. */
+/** As many seeds of the kill test as fit into the suite's share of the time, new ones every day. */
 
 import { expect, test } from 'bun:test'
+import { freshSeeds, longSeconds } from '../seeds.ts'
 import { replayOf, startKillRunner } from './killRun.ts'
 
-const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '60')
 /** Beyond the time for seeds: the last of them, start and stop. */
 const SLACK_MS = 180_000
 
 test(
   'the kill test, seed after seed',
   async () => {
-    // Away from the seeds of `npm test`, and others each day; what fails says how to run it again.
-    const firstSeed = 1_000 + 10_000 * Math.floor(Date.now() / 86_400_000)
-    const untilMs = performance.now() + SECONDS * 1_000
+    const { first: firstSeed, goesOn } = freshSeeds({ aDay: 10_000 })
     const runner = await startKillRunner()
     const failures: string[] = []
     let seeds = 0
     let answers = 0
-    while (performance.now() < untilMs) {
+    while (goesOn()) {
       const { problems, whole } = await runner.run(firstSeed + seeds)
       for (const problem of problems) failures.push(`${problem} (${replayOf(firstSeed + seeds)})`)
       seeds += 1
@@ -29,5 +27,5 @@ test(
     )
     expect(failures).toEqual([])
   },
-  SECONDS * 1_000 + SLACK_MS,
+  longSeconds() * 1_000 + SLACK_MS,
 )

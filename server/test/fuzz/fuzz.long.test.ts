@@ -1,10 +1,10 @@
 /** Schemathesis with all its checks over the gateway's own description: as many rounds as fit into the time given. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { freshSeeds, longSeconds } from '../seeds.ts'
 import { type Fuzzer, installSchemathesis, openFuzzer } from './fuzz.ts'
 import { createTally } from './tally.ts'
 
-const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '30')
 const EXAMPLES = 40
 /** Beyond the time for rounds: installing, the gateway's start, the last round, and the lies. */
 const SLACK_MS = 180_000
@@ -22,9 +22,7 @@ afterAll(() => fuzzer?.close())
 withSchemathesis(
   'every answer to generated requests is as described, and none is a 5xx',
   async () => {
-    const untilMs = performance.now() + SECONDS * 1_000
-    // Others each day; what fails is repeated with run.ts.
-    const firstSeed = 1_000 * Math.floor(Date.now() / 86_400_000)
+    const { first: firstSeed, goesOn } = freshSeeds({ aDay: 1_000 })
     const tally = createTally()
     let rounds = 0
     do {
@@ -33,12 +31,12 @@ withSchemathesis(
       expect({ seed, findings: round.findings, report: round.report }).toEqual({ seed, findings: 0, report: '' })
       tally.add(round)
       rounds += 1
-    } while (performance.now() < untilMs)
+    } while (goesOn())
     console.log(`seeds: ${rounds} of schemathesis, from ${firstSeed}; ${tally.requests()} requests`)
     for (const line of tally.lines()) console.log(line)
     expect({ starved: tally.starved(), serverErrors: tally.serverErrors() }).toEqual({ starved: [], serverErrors: 0 })
   },
-  SECONDS * 1_000 + SLACK_MS,
+  longSeconds() * 1_000 + SLACK_MS,
 )
 
 withSchemathesis(

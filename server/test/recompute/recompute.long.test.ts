@@ -4,9 +4,9 @@ import { expect, test } from 'bun:test'
 import { copyFile, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freshSeeds, longSeconds } from '../seeds.ts'
 import { recompute, runOnce } from './recompute.ts'
 
-const SECONDS = Number(process.env['TOLLGATE_LONG_SECONDS'] ?? '60')
 const CALLS = 20_000
 /** Beyond the time for runs: the last of them, which may wait a minute for its edge, and the planted faults. */
 const SLACK_MS = 240_000
@@ -97,9 +97,7 @@ test(
   'every charge of random load is right to the micro-cent, and what is wrong is found',
   async () => {
     let folder = ''
-    const untilMs = performance.now() + SECONDS * 1_000
-    // Others each day; what fails is repeated with run.ts.
-    const firstSeed = 1_000 + 1_000 * Math.floor(Date.now() / 86_400_000)
+    const { first: firstSeed, goesOn } = freshSeeds({ aDay: 1_000 })
     let runs = 0
     let charges = 0
     do {
@@ -126,13 +124,13 @@ test(
       expect(early).toBeGreaterThan(0)
       runs += 1
       charges += result.recomputed.charges
-    } while (performance.now() < untilMs)
+    } while (goesOn())
     console.log(`seeds: ${runs} of the recomputation, from ${firstSeed}; ${charges} charges right to the micro-cent`)
     const missed = await plantFaults(folder)
     await rm(folder, { recursive: true })
     expect(missed).toEqual([])
   },
-  SECONDS * 1_000 + SLACK_MS,
+  longSeconds() * 1_000 + SLACK_MS,
 )
 
 /** The faults that the program does not find. */

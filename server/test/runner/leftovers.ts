@@ -1,18 +1,16 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { systemClock } from '../src/io/clock.ts'
-import { sleep } from '../src/kernel/time.ts'
+import { systemClock } from '../../src/io/clock.ts'
+import { sleep } from '../../src/kernel/time.ts'
 
-/** A database that was told to stop at once is still ending when its test has ended. */
-const GRACE_MS = 10_000
 const POLL_MS = 100
 
 /**
- * Ends every process that names `folder` in its command line or environment, after it had some seconds to end by itself.
+ * Ends every process that names `folder` in its command line or environment, after it had `graceMs` to end by itself.
  * This finds also those that left their process group, as the embedded database does. Returns their command lines. Finds
  * nothing where there is no /proc.
  */
-export async function endLeftovers(folder: string): Promise<string[]> {
-  const giveUpAtMs = systemClock.monotonicMs() + GRACE_MS
+export async function endLeftovers(folder: string, graceMs: number): Promise<string[]> {
+  const giveUpAtMs = systemClock.monotonicMs() + graceMs
   let found = await processesNaming(folder)
   while (found.size > 0 && systemClock.monotonicMs() < giveUpAtMs) {
     await sleep(systemClock, POLL_MS)

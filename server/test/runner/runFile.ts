@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { chmod, mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { systemClock } from '../src/io/clock.ts'
+import { systemClock } from '../../src/io/clock.ts'
+import { type Failure, readReport } from './failures.ts'
 import { endLeftovers } from './leftovers.ts'
 
 /** What is kept of a file's output: its end. */
@@ -15,6 +16,10 @@ export interface FileRun {
   readonly skipped: number
   readonly seconds: number
   readonly output: string
+  /** One for each failed test, and one with an empty name for what is wrong with the file as a whole. */
+  readonly failures: readonly Failure[]
+  /** It was ended at its limit. */
+  readonly late: boolean
 }
 
 export interface FileOptions {
@@ -24,7 +29,12 @@ export interface FileOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** After this long the file is ended and counts as failed. */
   readonly limitMs: number
+  /** How long its processes may go on after it has ended; left out: `GRACE_MS`. */
+  readonly graceMs?: number
 }
+
+/** A database that was told to stop at once is still ending when its test has ended. */
+const GRACE_MS = 10_000
 
 /** Process groups of the files that run now, so that an interrupted run can end them. */
 export type Running = Set<number>
@@ -46,33 +56,58 @@ export async function runFile(file: string, running: Running, options: FileOptio
   const how = ['--only-failures', `--timeout=${TEST_LIMIT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
   const args = ['test', ...how, `./${file}`]
   const ended = await spawnAndWait(args, running, options)
-  const counted = count(await readFile(report, 'utf8').catch(() => ''))
-  const leftovers = await endLeftovers(folder)
+  const { passed, failed, skipped, failures } = readReport(await readFile(report, 'utf8').catch(() => ''))
+  const leftovers = await endLeftovers(folder, options.graceMs ?? GRACE_MS)
   await rm(folder, { recursive: true, force: true, maxRetries: 3 })
 
-  let { output } = ended
-  let { failed } = counted
-  // A file that can't be loaded, or a crash, fails no test by name.
-  if (ended.code !== 0 && failed === 0) failed = 1
-  // A file that was emptied, or whose tests are behind a condition, must not look like one that holds.
-  if (ended.code === 0 && counted.passed + counted.failed + counted.skipped === 0) {
-    failed = 1
-    output += '\nhas no test in it: write one, or remove the file\n'
-  }
-  if (ended.late) output += `\nended after ${options.limitMs / 1_000} s: a test hangs, or its own limit is too long\n`
-  if (leftovers.length > 0) {
-    failed += 1
-    output += `\nleft processes behind; end them in afterAll:\n${leftovers.map((line) => `  ${line}\n`).join('')}`
-  }
+  const { late } = ended
   const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000
-  return { file, passed: counted.passed, failed, skipped: counted.skipped, seconds, output }
+  const wrong = wrongWithTheFile({ ...ended, failed, tests: passed + failed + skipped, leftovers }, options)
+  return {
+    file,
+    passed,
+    failed: failed + wrong.length,
+    skipped,
+    seconds,
+    output: [ended.output, ...wrong].join('\n'),
+    failures: [...failures, ...wrong.map((message) => ({ name: [], message }))],
+    late,
+  }
+}
+
+interface Ended {
+  readonly code: number | null
+  readonly output: string
+  readonly late: boolean
+}
+
+/** How many last lines of a file's output are said again when no test of it failed by name. */
+const LAST_LINES = 8
+
+/** What is wrong beside tests that failed by name. */
+function wrongWithTheFile(
+  ended: Ended & { readonly failed: number; readonly tests: number; readonly leftovers: readonly string[] },
+  { limitMs }: FileOptions,
+): string[] {
+  const { code, output, late, failed, tests, leftovers } = ended
+  const wrong: string[] = []
+  if (late) wrong.push(`ended after ${limitMs / 1_000} s: a test hangs, or its own limit is too long`)
+  // A file that can't be loaded, or a crash, fails no test by name.
+  else if (code !== 0 && failed === 0) {
+    const said = output.trimEnd().split('\n').slice(-LAST_LINES)
+    wrong.push([`ended with code ${code}:`, ...said].join('\n'))
+  }
+  // A file that was emptied, or whose tests are behind a condition, must not look like one that holds.
+  if (code === 0 && tests === 0) wrong.push('has no test in it: write one, or remove the file')
+  if (leftovers.length > 0) wrong.push(['left processes behind; end them in afterAll:', ...leftovers].join('\n  '))
+  return wrong
 }
 
 function spawnAndWait(
   args: readonly string[],
   running: Running,
   { checkout, folder, environment, limitMs }: FileOptions,
-): Promise<{ code: number | null; output: string; late: boolean }> {
+): Promise<Ended> {
   const child = spawn(process.execPath, args, {
     cwd: checkout,
     // A group of its own, so that all of it can be ended at once.
@@ -113,11 +148,4 @@ export function endGroup(group: number | undefined): void {
   } catch {
     // All of them have ended.
   }
-}
-
-function count(report: string): Pick<FileRun, 'passed' | 'failed' | 'skipped'> {
-  const totals = /<testsuites [^>]*>/.exec(report)?.[0] ?? ''
-  const figure = (name: string) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(totals)?.[1] ?? 0)
-  const [failed, skipped] = [figure('failures'), figure('skipped')]
-  return { passed: figure('tests') - failed - skipped, failed, skipped }
 }
