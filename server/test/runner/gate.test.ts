@@ -100,9 +100,14 @@ test('a file that hangs is ended at its limit, and not repeated', async () => {
 })
 
 test('a file that leaves a process behind fails, and the process is ended', async () => {
+  // It waits until the process runs: one that is only being started has no environment to be known by.
   const leaves = `import { test } from 'bun:test'
 import { spawn } from 'node:child_process'
-test('leaves', () => void spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' }).unref())\n`
+test('leaves', async () => {
+  const child = spawn('sh', ['-c', 'echo runs; sleep 1000'], { detached: true, stdio: ['ignore', 'pipe', 'ignore'] })
+  await new Promise((resolve) => child.stdout.once('data', resolve))
+  child.unref()
+})\n`
   const { passed, lines } = await gate({ leaves })
   expect(passed).toBe(false)
   expect(lines.slice(-60).join('\n')).toMatch(/left processes behind; end them in afterAll:\n.*sleep 1000/)

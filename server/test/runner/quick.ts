@@ -4,7 +4,7 @@ import type { Closures } from './closure.ts'
 
 /** Code that starts a process or connects to a server. */
 const STARTS =
-  /'node:child_process'|'node:worker_threads'|\bBun\.(spawn|spawnSync|\$|SQL|listen|serve)\b|new Worker\(|'pg'/
+  /from '(node:child_process|node:worker_threads|pg)'|\bBun\.(spawn|spawnSync|\$|SQL|listen|serve)\b|new Worker\(/
 
 /** Chooses the files of which nothing that they bring in may start a process, a thread, a server or a database. */
 export function chooseQuick(files: readonly string[], closures: Closures): string[] {
