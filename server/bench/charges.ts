@@ -4,9 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
-import { systemClock } from '../src/io/clock.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { ensureChargePartition, findImbalances } from '../src/money/store.ts'
+import { ensureChargePartition, findImbalances } from '../src/billing/charges/store.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
 import { makeCustomer, makeKey } from '../test/customer.ts'
 import { freshDatabase, startTestPostgres, TEST_POSTGRES_VARIABLE } from '../test/postgres.ts'
 import { BUCKETS_PER_MS, type Order, type ProcessPlan, type Report, type Way } from './chargesPlan.ts'
@@ -201,7 +201,7 @@ async function prepareSingle(database: Database, organizationId: string): Promis
 async function checkBooks(database: Database, organizationId: string): Promise<string> {
   const imbalances = await findImbalances(database)
   const [sums] = await database.query<{ charges: bigint; hours: bigint; days: bigint }>(
-    `select (select count(*) from charges) as charges, (select sum(requests) from usage_rollups)::bigint as hours,
+    `select (select count(*) from charges) as charges, (select sum(requests) from usage_hours)::bigint as hours,
        (select sum(requests) from usage_days)::bigint as days`,
   )
   const agree = imbalances.length === 0 && sums?.charges === sums?.hours && sums?.charges === sums?.days

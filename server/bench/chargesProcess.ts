@@ -1,14 +1,14 @@
 /** One process of `charges.ts`: makes charges as calls do, or as a rival would, for as long as it is told. */
 
-import { systemClock } from '../src/io/clock.ts'
-import { openClient } from '../src/io/postgres/client.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { systemRandom } from '../src/io/random.ts'
-import { uuidV7 } from '../src/kernel/ids.ts'
-import { toTimestamp } from '../src/kernel/time.ts'
-import { admit } from '../src/money/admit.ts'
-import { settle } from '../src/money/settle.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { openClient } from '../src/infra/postgres/client.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import { uuidV7 } from '../src/lib/ids.ts'
+import { toTimestamp } from '../src/lib/time.ts'
+import { admitCall } from '../test/admitCall.ts'
 import { openTill, type Till } from '../test/moneyHouse.ts'
+import { settleCall } from '../test/settleCall.ts'
 import { BUCKETS_PER_MS, type Order, type ProcessPlan, type Report } from './chargesPlan.ts'
 
 /** What took longer than this counts as this long. */
@@ -16,16 +16,16 @@ const HISTOGRAM_LONGEST_MS = 2_000
 
 /** Micro-cents for a million tokens: those of a common model. */
 const RATE = { inputMicrocents: 15_000_000n, outputMicrocents: 60_000_000n, cachedInputMicrocents: 7_500_000n }
-const WORST = () => ({ wholeMicrocents: 100_000n, firstStepMicrocents: 20_000n })
+const WORST = { wholeMicrocents: 100_000n, firstStepMicrocents: 20_000n }
 const PRICE_HASH = new Uint8Array(32)
 const MODEL = 'svc/bench'
 
 const SINGLE = `
   with charged as (
-    insert into bench_single_charges (admitted_at, id, organization_id, key_id, model, tier, price_hash, prompt_tokens,
-      cached_prompt_tokens, completion_tokens, estimated, cost_microcents, target, outcome, posted_at)
-    values ($1::timestamptz, $2::uuid, $3::uuid, $4::uuid, '${MODEL}', 'serverless', decode(repeat('00', 32), 'hex'),
-      900, 0, 100, false, $5::bigint, 'mock/bench', 'completed', $1::timestamptz)
+    insert into bench_single_charges (admitted_at, id, organization_id, key_id, served_model, prompt_tokens,
+      cached_prompt_tokens, completion_tokens, estimated, cost_microcents, outcome, posted_at)
+    values ($1::timestamptz, $2::uuid, $3::uuid, $4::uuid, 1,
+      900, 0, 100, false, $5::bigint, 'completed', $1::timestamptz)
   )
   update bench_single_accounts set balance_microcents = balance_microcents - $5::bigint
   where organization_id = $3::uuid`
@@ -67,10 +67,10 @@ async function chargeAsCallsDo(till: Till, plan: ProcessPlan, number: number): P
     tier: 'serverless',
     priceHash: PRICE_HASH,
   } as const
-  const passed = admit(till, call, WORST)
+  const passed = admitCall(till, call, WORST)
   const admitted = passed instanceof Promise ? await passed : passed
   if (!admitted.ok) throw new Error(admitted.refusal.message)
-  await settle(till, admitted.value, RATE, {
+  await settleCall(till, admitted.value, RATE, {
     usage: { promptTokens: 900, cachedPromptTokens: 0, completionTokens: 100 },
     estimated: false,
     target: 'mock/bench',

@@ -1,6 +1,6 @@
 /** The throughput of this checkout against another one's, in the same run. README.md explains it. */
 import { existsSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { aimAt, type Cost, drive } from './drive.ts'
 import { describeConditions, describeMachine } from './machine.ts'
 import { atLeastOne, readOptions } from './options.ts'
@@ -8,7 +8,7 @@ import type { ClosedOutcome } from './plan.ts'
 import { runCommand, type Session } from './session.ts'
 import { median } from './statistics.ts'
 import type { Target } from './target.ts'
-import { OWN_CHECKOUT, startTollgate } from './targetTollgate.ts'
+import { OWN_CHECKOUT, programIn, startTollgate } from './targetTollgate.ts'
 
 const USAGE = `usage: bun server/bench/compare.ts --against DIR [--rounds 7] [--seconds 4] [--connections 64] [--chunks 4] [--keys 400]
          [--keep]
@@ -31,7 +31,7 @@ const { text, flags } = readOptions(
   ['keep'],
 )
 const against = resolve(text['against'] ?? '')
-if (text['against'] === '' || !existsSync(join(against, 'server/bin/tollgate'))) {
+if (text['against'] === '' || !existsSync(programIn(against))) {
   console.error(`--against must be the folder of a checkout of Tollgate, not '${text['against']}'`)
   process.exit(2)
 }
@@ -81,10 +81,10 @@ await runCommand(limitSeconds, flags['keep'] === true, async (session) => {
 async function start(session: Session): Promise<readonly [Target, Target]> {
   const { processes, folder } = session
   const [mock] = await session.startTargets([], [model], keyCount)
-  if (mock === undefined) throw new Error('the mock upstream was not started')
-  const surroundings = { processes, folder, mockPort: mock.port, models: [model], keyCount }
-  const own = await startTollgate(surroundings, { name: 'this', checkout: OWN_CHECKOUT })
-  return [own, await startTollgate(surroundings, { name: 'other', checkout: against })]
+  if (mock === undefined) throw new Error('the mock provider was not started')
+  const context = { processes, folder, mockPort: mock.port, models: [model], keyCount }
+  const own = await startTollgate(context, { name: 'this', checkout: OWN_CHECKOUT })
+  return [own, await startTollgate(context, { name: 'other', checkout: against })]
 }
 
 function describe({ own, other }: Pair): string {

@@ -1,7 +1,7 @@
 /** What a call waits for the Redis that processes share, while it answers, is killed, or stands still. README.md explains it. */
 
 import { tmpdir } from 'node:os'
-import { systemClock } from '../src/io/clock.ts'
+import { systemClock } from '../src/infra/clock.ts'
 import { makeCustomer, type TestKey } from '../test/customer.ts'
 import {
   type Asked,

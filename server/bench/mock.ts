@@ -1,5 +1,5 @@
 /**
- * The mock upstream, its own process: an OpenAI-style chat endpoint on a raw loopback socket, so cheap that it isn't
+ * The mock provider, its own process: an OpenAI-style chat endpoint on a raw loopback socket, so cheap that it isn't
  * what is measured. `bun mock.ts --port 0` prints `{"port":…}` on stdout and serves until it is killed.
  *
  * The model's name is the script: `mock-100x50` answers with 100 chunks, one each 50 ms, the first at once. With a
@@ -9,6 +9,7 @@
 import type { Socket } from 'bun'
 import { MessageReader } from './framing.ts'
 import { sharedMicroseconds } from './instant.ts'
+import { mockTokens } from './mockModel.ts'
 
 const PROMPT_TOKENS = 12
 /** A bound on what a model's name can ask for. */
@@ -39,13 +40,14 @@ function event(model: string, delta: object, finishReason: string | null): strin
   return `data: ${JSON.stringify(chunk)}\n\n`
 }
 
-function usageOf(chunks: number): object {
-  return { prompt_tokens: PROMPT_TOKENS, completion_tokens: chunks, total_tokens: PROMPT_TOKENS + chunks }
+function usageOf(model: string): object {
+  const tokens = mockTokens(model)
+  return { prompt_tokens: PROMPT_TOKENS, completion_tokens: tokens, total_tokens: PROMPT_TOKENS + tokens }
 }
 
-function tailOf(model: string, chunks: number, withUsage: boolean): string {
+function tailOf(model: string, withUsage: boolean): string {
   const usage = { id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model, choices: [] }
-  const last = withUsage ? `data: ${JSON.stringify({ ...usage, usage: usageOf(chunks) })}\n\n` : ''
+  const last = withUsage ? `data: ${JSON.stringify({ ...usage, usage: usageOf(model) })}\n\n` : ''
   return `${event(model, {}, 'stop')}${last}data: [DONE]\n\n`
 }
 
@@ -53,7 +55,7 @@ function jsonOf(model: string, chunks: number): Buffer {
   const message = { role: 'assistant', content: 'word '.repeat(chunks) }
   const choices = [{ index: 0, message, logprobs: null, finish_reason: 'stop' }]
   const answer = { id: 'chatcmpl-bench', object: 'chat.completion', created: 1_760_000_000, model, choices }
-  const body = JSON.stringify({ ...answer, usage: usageOf(chunks) })
+  const body = JSON.stringify({ ...answer, usage: usageOf(model) })
   return Buffer.from(
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   )
@@ -62,7 +64,7 @@ function jsonOf(model: string, chunks: number): Buffer {
 function streamOf(model: string, chunks: number, withUsage: boolean): Buffer {
   let text = event(model, { role: 'assistant', content: '' }, null)
   for (let index = 0; index < chunks; index++) text += event(model, { content: 'word ' }, null)
-  return Buffer.from(STREAM_HEAD + framed(text + tailOf(model, chunks, withUsage)) + STREAM_END)
+  return Buffer.from(STREAM_HEAD + framed(text + tailOf(model, withUsage)) + STREAM_END)
 }
 
 /** Parses a model name into what is answered; undefined when it isn't one of ours. */
@@ -127,7 +129,7 @@ class MockConnection {
     const dueAt = startedAt + index * script.paceMs * 1000
     const chunk = framed(event(script.model, { content: `@${Math.round(dueAt)};` }, null))
     if (index === script.chunks - 1) {
-      this.#write(Buffer.from(chunk + framed(tailOf(script.model, script.chunks, withUsage)) + STREAM_END))
+      this.#write(Buffer.from(chunk + framed(tailOf(script.model, withUsage)) + STREAM_END))
       return
     }
     this.#write(Buffer.from(chunk))

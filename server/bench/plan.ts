@@ -72,6 +72,6 @@ export interface OpenOutcome extends Outcome {
 export interface StreamsOutcome extends Outcome {
   /** From sending a call to the first chunk that carries text. */
   readonly firstTokenMs: Percentiles
-  /** Each chunk's arrival minus the instant at which the mock upstream was to send it. */
+  /** Each chunk's arrival minus the instant at which the mock provider was to send it. */
   readonly latenessMs: Percentiles
 }

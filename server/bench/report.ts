@@ -14,6 +14,16 @@ const COLUMNS: readonly Column[] = [
   { title: 'requests/s', digits: 0, value: (round) => round.perSecond },
   { title: '÷ portkey', digits: 2, value: (round, same) => ratio(round.perSecond, same.get('portkey')?.perSecond) },
   { title: '÷ nginx', digits: 3, value: (round, same) => ratio(round.perSecond, same.get('nginx')?.perSecond) },
+  {
+    title: '÷ one-hub',
+    digits: 1,
+    value: (round, same) => ratio(round.perSecond, same.get('one-hub')?.perSecond),
+  },
+  {
+    title: '÷ one-hub-batched',
+    digits: 2,
+    value: (round, same) => ratio(round.perSecond, same.get('one-hub-batched')?.perSecond),
+  },
   { title: '÷ mock', digits: 3, value: (round, same) => ratio(round.perSecond, same.get('mock')?.perSecond) },
   { title: 'gateway CPU s/1k', digits: 3, value: (round) => round.cost.gatewayCpu },
   { title: 'database CPU s/1k', digits: 3, value: (round) => round.cost.databaseCpu },
@@ -28,6 +38,9 @@ const COLUMNS: readonly Column[] = [
   { title: 'driver lag p99 ms', digits: 2, value: (round) => round.sendLagP99 },
 ]
 
+/** In place of a figure that a target doesn't have; a line of nothing else, such as a ratio to an absent target, is left out. */
+const NOTHING = '–'
+
 function ratio(value: number, base: number | undefined): number | undefined {
   return base === undefined ? undefined : value / base
 }
@@ -41,15 +54,16 @@ function added(
   return mock === undefined ? undefined : round[figure] - mock[figure]
 }
 
-/** A Markdown table, one line a figure and one column a target. `rounds` holds each round's results in any order. */
+/** Returns a Markdown table, one line a figure and one column a target. `rounds` holds each round's results in any order. */
 export function table(rounds: readonly (readonly RoundResult[])[]): string {
   const targets = [...new Set(rounds.flatMap((round) => round.map((result) => result.target)))]
   const lines = [
     `| | ${targets.join(' | ')} |`,
     `|---|${targets.map(() => '---').join('|')}|`,
-    ...COLUMNS.map(
-      (column) => `| ${column.title} | ${targets.map((name) => cell(column, name, rounds)).join(' | ')} |`,
-    ),
+    ...COLUMNS.flatMap((column) => {
+      const cells = targets.map((name) => cell(column, name, rounds))
+      return cells.every((text) => text === NOTHING) ? [] : [`| ${column.title} | ${cells.join(' | ')} |`]
+    }),
     `| resident MB, first → last round | ${targets.map((name) => growth(name, rounds, 'residentMegabytes')).join(' | ')} |`,
     `| database MB | ${targets.map((name) => growth(name, rounds, 'databaseMegabytes')).join(' | ')} |`,
     `| answers (errors) | ${targets.map((name) => answers(name, rounds)).join(' | ')} |`,
@@ -65,7 +79,7 @@ function cell(column: Column, target: string, rounds: readonly (readonly RoundRe
     const value = own && column.value(own, same)
     if (value !== undefined && Number.isFinite(value)) values.push(value)
   }
-  if (values.length === 0) return '–'
+  if (values.length === 0) return NOTHING
   const show = (value: number) => value.toFixed(column.digits)
   if (values.length === 1) return show(median(values))
   return `${show(median(values))} [${show(Math.min(...values))}–${show(Math.max(...values))}]`
@@ -81,7 +95,7 @@ function growth(
   figure: 'residentMegabytes' | 'databaseMegabytes',
 ): string {
   const values = resultsOf(target, rounds).map((result) => result[figure].toFixed(0))
-  return values.length > 0 && values[0] !== '0' ? `${values[0]} → ${values.at(-1)}` : '–'
+  return values.length > 0 && values[0] !== '0' ? `${values[0]} → ${values.at(-1)}` : NOTHING
 }
 
 function answers(target: string, rounds: readonly (readonly RoundResult[])[]): string {

@@ -1,15 +1,17 @@
-/** What run.ts, soak.ts and streams.ts share: a temporary folder, processes that end with the run, and a time limit. */
+/** A run of run.ts, soak.ts, streams.ts or crash.ts: a temporary folder, processes that end with the run, and a time limit. */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Processes } from './processes.ts'
-import type { Surroundings, Target } from './target.ts'
+import type { BenchContext, Target } from './target.ts'
 import { startMock } from './targetMock.ts'
 import { startNginx } from './targetNginx.ts'
+import { startBatchedOneHub, startOneHub } from './targetOneHub.ts'
 import { startPortkey } from './targetPortkey.ts'
+import { startRelay } from './targetRelay.ts'
 import { startTollgate } from './targetTollgate.ts'
 
-export const TARGET_NAMES = ['mock', 'nginx', 'portkey', 'tollgate'] as const
+export const TARGET_NAMES = ['mock', 'nginx', 'relay', 'portkey', 'one-hub', 'one-hub-batched', 'tollgate'] as const
 export type TargetName = (typeof TARGET_NAMES)[number]
 
 export interface Session {
@@ -76,11 +78,18 @@ async function startTargets(
   keyCount: number,
 ): Promise<Target[]> {
   const mock = await startMock(processes, folder)
-  const surroundings: Surroundings = { processes, folder, mockPort: mock.port, models, keyCount }
-  const starters = { nginx: startNginx, portkey: startPortkey, tollgate: startTollgate }
+  const context: BenchContext = { processes, folder, mockPort: mock.port, models, keyCount }
+  const starters = {
+    nginx: startNginx,
+    relay: startRelay,
+    portkey: startPortkey,
+    'one-hub': startOneHub,
+    'one-hub-batched': startBatchedOneHub,
+    tollgate: startTollgate,
+  }
   const targets: Target[] = [mock]
   for (const name of TARGET_NAMES) {
-    if (name !== 'mock' && names.includes(name)) targets.push(await starters[name](surroundings))
+    if (name !== 'mock' && names.includes(name)) targets.push(await starters[name](context))
   }
   return targets
 }

@@ -7,7 +7,7 @@ import { runCommand, type Session } from './session.ts'
 import type { Target } from './target.ts'
 
 const USAGE = `usage: bun server/bench/streams.ts [--streams 1000] [--chunks 100] [--pace-ms 50] [--ramp-ms 1000]
-         [--rounds 2] [--keys 400] [--only mock,nginx,portkey,tollgate] [--keep]`
+         [--rounds 2] [--keys 400] [--only mock,nginx,relay,portkey,tollgate] [--keep]`
 const SAMPLE_MS = 250
 
 async function measure(
@@ -38,7 +38,7 @@ async function measure(
     `${late.p50.toFixed(1)} / ${late.p99.toFixed(1)} / ${late.max.toFixed(1)}`,
     `${first.p50.toFixed(1)} / ${first.p99.toFixed(1)}`,
     `${before.toFixed(0)} → ${peak.toFixed(0)}`,
-    cost.gatewayCpu.toFixed(2),
+    ((cost.gatewayCpu * 1_000) / Number(chunks)).toFixed(1),
     cost.databaseCpu.toFixed(2),
   ]
   if (errors > 0) console.error(`${target.name}: ${errors} errors, first: ${firstError}`)
@@ -67,7 +67,7 @@ const names = targetNames(text['only'])
 await runCommand(900, flags['keep'] === true, async (session) => {
   const started = await session.startTargets(names, [model], atLeastOne('keys', text['keys']))
   console.log(
-    '| | complete | chunk late ms p50 / p99 / max | first token ms p50 / p99 | resident MB before → peak | gateway CPU s/1k streams | database |',
+    '| | complete | chunk late ms p50 / p99 / max | first token ms p50 / p99 | resident MB before → peak | gateway CPU µs a chunk | database CPU s/1k streams |',
   )
   console.log('|---|---|---|---|---|---|---|')
   for (const target of started) {

@@ -2,7 +2,7 @@
 import type { Processes } from './processes.ts'
 
 /** What every target is started with. */
-export interface Surroundings {
+export interface BenchContext {
   readonly processes: Processes
   /** An existing folder of its own for files that the run makes. */
   readonly folder: string
@@ -15,6 +15,8 @@ export interface Surroundings {
 
 export interface Target {
   readonly name: string
+  /** Of a program that is not pinned by this checkout. */
+  readonly version?: string
   readonly port: number
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -27,6 +29,65 @@ export interface Target {
   databasePids(): number[]
   /** How many calls its books say were charged so far; absent where it keeps no books. */
   chargedCalls?(): Promise<number>
+  /** How many calls its log has, where it keeps one beside the books. */
+  loggedCalls?(): Promise<number>
+  /** How long after an answer its charge may come, where the target charges later by design; absent: before the answer. */
+  readonly chargesWithinMs?: number
+  /** Absent where a crash can't be staged. */
+  readonly killable?: Killable
+}
+
+/** A gateway that can be killed without its database, and started again with the same books on the same port. */
+export interface Killable {
+  /** SIGKILL; resolves once the gateway's processes are gone. */
+  kill(): Promise<void>
+  /** Resolves once the gateway answers; makes no call that is charged. */
+  restart(): Promise<void>
+}
+
+/** However slowly books are brought up to date, they are read after this. */
+const BOOKS_LIMIT_MS = 300_000
+const BOOKS_POLL_MS = 250
+
+/** Returns what the target's books say once they have not changed for `quietMs`, or after five minutes. */
+export async function settledCharges(target: Target, quietMs: number): Promise<number> {
+  if (target.chargedCalls === undefined) throw new Error(`${target.name} keeps no books`)
+  const limitAt = performance.now() + BOOKS_LIMIT_MS
+  let charged = await target.chargedCalls()
+  let changedAt = performance.now()
+  while (performance.now() < Math.min(changedAt + quietMs, limitAt)) {
+    await Bun.sleep(BOOKS_POLL_MS)
+    const now = await target.chargedCalls()
+    if (now !== charged) changedAt = performance.now()
+    charged = now
+  }
+  return charged
+}
+
+/** Returns a target without keys of its own, a database and books, once it serves. */
+export async function plainTarget(name: string, port: number, gatewayPids: () => number[]): Promise<Target> {
+  const target: Target = {
+    name,
+    port,
+    path: '/v1/chat/completions',
+    headers: {},
+    authorizations: [],
+    modelName: (mockModel) => mockModel,
+    gatewayPids,
+    databasePids: () => [],
+  }
+  await waitUntilServing(target, 'mock-1x0', 10_000)
+  return target
+}
+
+/** Waits until `isUp` returns true; a throw counts as not yet. */
+export async function waitUntilUp(what: string, limitMs: number, isUp: () => Promise<boolean>): Promise<void> {
+  const limitAt = performance.now() + limitMs
+  while (performance.now() < limitAt) {
+    if (await isUp().catch(() => false)) return
+    await Bun.sleep(50)
+  }
+  throw new Error(`${what} did not start within ${limitMs / 1000} s`)
 }
 
 /** Waits until the target answers a chat call, and throws what it says instead when it doesn't in time. */

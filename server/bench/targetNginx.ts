@@ -1,34 +1,23 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort, processTree } from './processes.ts'
-import { type Surroundings, type Target, waitUntilServing } from './target.ts'
+import { type BenchContext, plainTarget, type Target } from './target.ts'
 
 /**
- * Starts nginx as a plain reverse proxy: one worker, connections to the upstream kept, no access log, and no buffering,
+ * Starts nginx as a plain reverse proxy: one worker, connections to the provider kept, no access log, and no buffering,
  * since a buffered answer doesn't stream. It reads no JSON, knows no keys and charges nothing: what a proxy costs at least.
  */
-export async function startNginx(surroundings: Surroundings): Promise<Target> {
+export async function startNginx(context: BenchContext): Promise<Target> {
   if (Bun.which('nginx') === null)
     throw new Error("nginx is missing: install it (Debian: 'apt-get install nginx-light')")
-  const folder = join(surroundings.folder, 'nginx')
+  const folder = join(context.folder, 'nginx')
   await mkdir(folder, { recursive: true })
   const port = freePort()
   const configFile = join(folder, 'nginx.conf')
-  await writeFile(configFile, configuration(folder, port, surroundings.mockPort))
+  await writeFile(configFile, configuration(folder, port, context.mockPort))
   const command = ['nginx', '-p', folder, '-e', join(folder, 'error.log'), '-c', configFile]
-  const child = await surroundings.processes.start(command, { logFile: join(folder, 'output.log') })
-  const target: Target = {
-    name: 'nginx',
-    port,
-    path: '/v1/chat/completions',
-    headers: {},
-    authorizations: [],
-    modelName: (mockModel) => mockModel,
-    gatewayPids: () => processTree(child.pid),
-    databasePids: () => [],
-  }
-  await waitUntilServing(target, 'mock-1x0', 10_000)
-  return target
+  const child = await context.processes.start(command, { logFile: join(folder, 'output.log') })
+  return plainTarget('nginx', port, () => processTree(child.pid))
 }
 
 function configuration(folder: string, port: number, mockPort: number): string {

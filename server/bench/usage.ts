@@ -1,6 +1,6 @@
 /** How long GET /usage takes over two million rollup rows. README.md explains it. */
 
-import { DAY_MS, HOUR_MS, toTimestamp } from '../src/kernel/time.ts'
+import { DAY_MS, HOUR_MS, toTimestamp } from '../src/lib/time.ts'
 import { openGateway, type TestKey } from '../test/gateway.ts'
 import { startTestPostgres, TEST_POSTGRES_VARIABLE } from '../test/postgres.ts'
 import { describeMachine } from './machine.ts'
@@ -49,7 +49,7 @@ async function seed(customers: readonly TestKey[]): Promise<void> {
   // As many rows an hour as make up the share; the fraction that is left decides by the hour.
   for (let hour = 0; hour < hours; hour += 1) {
     await gateway.database.query(
-      `insert into usage_rollups (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
+      `insert into usage_hours (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
          cached_prompt_tokens, completion_tokens, cost_microcents)
        select id, $1::timestamptz, 'svc/model-' || row % 8, 'serverless',
          ('00000000-0000-4000-8000-' || lpad((row / 8)::text, 12, '0'))::uuid, row % 4, 10, 1000, 0, 500, 123456
@@ -62,13 +62,13 @@ async function seed(customers: readonly TestKey[]): Promise<void> {
   await gateway.database.query(
     `insert into usage_days (organization_id, day, slot, requests, cost_microcents)
      select organization_id, date_bin('1 day', hour, 'epoch'), slot, sum(requests), sum(cost_microcents)
-     from usage_rollups group by 1, 2, 3`,
+     from usage_hours group by 1, 2, 3`,
   )
-  await gateway.database.query('vacuum analyze usage_rollups')
+  await gateway.database.query('vacuum analyze usage_hours')
   await gateway.database.query('vacuum analyze usage_days')
   const [rows] = await gateway.database.query<{ rows: bigint; largest: bigint }>(
     `select sum(rows)::bigint as rows, max(rows) as largest
-     from (select count(*) as rows from usage_rollups group by organization_id) by_organization`,
+     from (select count(*) as rows from usage_hours group by organization_id) by_organization`,
   )
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(0)
   console.log(`${rows?.rows} rollup rows, ${rows?.largest} of the largest organization, in ${seconds} s`)

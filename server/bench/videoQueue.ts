@@ -5,7 +5,7 @@
  *     bun server/bench/videoQueue.ts [--jobs 1000000]
  */
 
-import { systemClock } from '../src/io/clock.ts'
+import { systemClock } from '../src/infra/clock.ts'
 import { startNext } from '../src/videos/queue/start.ts'
 import { runVideos } from '../src/videos/run.ts'
 import { openVideoHouse, type VideoHouse } from '../test/videoHouse.ts'
@@ -55,7 +55,7 @@ await house.close()
 
 async function openQueue(jobs: number): Promise<Queue> {
   const house = await openVideoHouse(systemClock, { concurrency: 1_000_000 })
-  house.upstream.looking = () => ({ kind: 'working', progress: null })
+  house.provider.looking = () => ({ kind: 'working', progress: null })
   const crowd = await house.organization(1_000_000_000_000_000n)
   const others: string[] = []
   for (let count = 0; count < OTHERS; count += 1) others.push(await house.organization(1_000_000_000_000n))

@@ -2,14 +2,15 @@
 
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { systemClock } from '../src/io/clock.ts'
-import { openClient } from '../src/io/postgres/client.ts'
-import { systemRandom } from '../src/io/random.ts'
-import { toHex, uuidV7 } from '../src/kernel/ids.ts'
-import { SECOND_MS } from '../src/kernel/time.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { openClient } from '../src/infra/postgres/client.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import { toHex, uuidV7 } from '../src/lib/ids.ts'
+import { SECOND_MS } from '../src/lib/time.ts'
 import { createEndpoint } from '../src/webhooks/endpoints/create.ts'
 import { publishEvent } from '../src/webhooks/publish.ts'
 import { makeCustomer } from '../test/customer.ts'
+import { oneDataKey } from '../test/oneDataKey.ts'
 import { freshDatabase, startTestPostgres, TEST_POSTGRES_VARIABLE } from '../test/postgres.ts'
 import { describeMachine } from './machine.ts'
 import { atLeastOne, readOptions } from './options.ts'
@@ -105,7 +106,7 @@ async function seed(): Promise<string[]> {
     const isHanging =
       Math.floor(((index + 1) * hangingCount) / endpointCount) > Math.floor((index * hangingCount) / endpointCount)
     await createEndpoint(
-      { database, clock: systemClock, random, dataKey },
+      { database, clock: systemClock, random, dataKeys: oneDataKey(dataKey) },
       {
         organizationId: organizations.at(-1) ?? '',
         url: `http://127.0.0.1:${receiver.port}/${isHanging ? 'hang' : 'well'}/${index}`,
@@ -157,10 +158,13 @@ async function run(organizations: readonly string[]): Promise<void> {
   console.log(`open to hanging endpoints at once: at most ${hangingMost}; publisher late by at most ${lateMs} ms`)
 }
 
+/** The most that the setting takes: deliveries to endpoints that hang stay pending. */
+const PENDING_MOST = 100_000
+
 function publish(organizationId: string, createdAtMs: number): Promise<void> {
   const data = { video: { id: 'video_1', object: 'video', model: 'svc/clip', status: 'completed' } }
   const id = uuidV7(createdAtMs, random)
   return publisher.transaction((tx) =>
-    publishEvent(tx, { id, organizationId, type: 'video.completed', createdAtMs, data }),
+    publishEvent(tx, { id, organizationId, type: 'video.completed', createdAtMs, data }, PENDING_MOST),
   )
 }

@@ -1,12 +1,14 @@
 /** The books of a database with priced charges in them, posted as processes do. For tests of what reads the books. */
 
+import type { Charge } from '../src/billing/charges/charge.ts'
+import { priceTokens } from '../src/billing/charges/pricing.ts'
+import { storePriceVersion } from '../src/billing/charges/store.ts'
+import { verifyAll } from '../src/billing/ledger/verifyAll.ts'
+import { planCheck } from '../src/billing/plans/verify.ts'
+import { statementCheck } from '../src/billing/statements/closing/verify.ts'
 import { priceHash, priceToJson } from '../src/catalog/price.ts'
-import type { Clock } from '../src/kernel/time.ts'
-import type { Charge } from '../src/money/charge.ts'
-import type { Disagreement } from '../src/money/ledger/disagreement.ts'
-import { verifyAll } from '../src/money/ledger/verifyAll.ts'
-import { priceTokens } from '../src/money/pricing.ts'
-import { storePriceVersion } from '../src/money/store.ts'
+import type { Disagreement } from '../src/lib/disagreement.ts'
+import type { Clock } from '../src/lib/time.ts'
 import type { TurnedClock } from './clock.ts'
 import { type House, openHouse, openTill } from './moneyHouse.ts'
 
@@ -38,12 +40,13 @@ export async function openBooks(clock: TurnedClock): Promise<Books> {
       const cost = priceTokens(PRICE, usage)
       const charge = house.charge(organizationId, cost, { usage, priceHash: hash, admittedAtMs: atMs, ...more })
       const till = tills[posted % 2]
-      await till?.writer.post(charge, till.wallet(organizationId))
+      await till?.writer.post(charge, till.share(organizationId))
       return charge
     },
     async verify() {
       const found: Disagreement[] = []
-      for await (const each of verifyAll({ database: house.database, pause: async () => {} })) found.push(each)
+      const checks = [planCheck, statementCheck]
+      for await (const each of verifyAll({ database: house.database, pause: async () => {}, checks })) found.push(each)
       return found
     },
   }

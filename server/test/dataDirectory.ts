@@ -2,22 +2,29 @@
 
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { systemClock } from '../src/io/clock.ts'
-import { openClient } from '../src/io/postgres/client.ts'
-import type { Database } from '../src/io/postgres/database.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { openClient } from '../src/infra/postgres/client.ts'
+import { SUPERUSER_ROLE } from '../src/infra/postgres/cluster.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { urlOf } from '../src/infra/postgres/socket.ts'
 
-/** The process id and port of the server that runs on it, or ran last. */
-export async function readPostmaster(dataDir: string): Promise<{ pid: number; port: number }> {
+/** The process id, port and socket folder of the server that runs on it, or ran last. */
+export async function readPostmaster(
+  dataDir: string,
+): Promise<{ readonly pid: number; readonly port: number; readonly socketFolder: string }> {
   const lines = (await readFile(join(dataDir, 'postgres/cluster/postmaster.pid'), 'utf8')).split('\n')
-  return { pid: Number(lines[0]), port: Number(lines[3]) }
+  return { pid: Number(lines[0]), port: Number(lines[3]), socketFolder: lines[4] ?? '' }
 }
 
 /** A client of the running server. Close it before the server is to be stopped. */
 export async function openDirectory(dataDir: string): Promise<Database> {
-  const { port } = await readPostmaster(dataDir)
+  const listening = await readPostmaster(dataDir)
   const password = (await readFile(join(dataDir, 'postgres/password'), 'utf8')).trim()
-  const url = `postgres://tollgate:${password}@127.0.0.1:${port}/postgres`
-  return openClient(url, { maxConnections: 2, clock: systemClock, applicationName: 'test' })
+  return openClient(urlOf(listening, SUPERUSER_ROLE, password), {
+    maxConnections: 2,
+    clock: systemClock,
+    applicationName: 'test',
+  })
 }
 
 /** SIGKILL to the postmaster and all its children at once, as when the machine's memory runs out. */

@@ -3,17 +3,17 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type App, createApp } from '../src/app.ts'
+import { type App, createApp } from '../src/app/app.ts'
 import { loadSettings } from '../src/catalog/load.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../src/catalog/settings.ts'
-import { systemClock } from '../src/io/clock.ts'
-import { createLog } from '../src/io/log.ts'
-import { openClient } from '../src/io/postgres/client.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { systemRandom } from '../src/io/random.ts'
-import { Secret } from '../src/kernel/secret.ts'
-import type { Clock } from '../src/kernel/time.ts'
-import type { Upstream, VideoWork } from '../src/upstream/spec.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { createLog } from '../src/infra/log.ts'
+import { openClient } from '../src/infra/postgres/client.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import { Secret } from '../src/lib/secret.ts'
+import type { Clock } from '../src/lib/time.ts'
+import type { Provider, VideoWork } from '../src/providers/dialect/spec.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { measureTestVideo } from './scriptedVideos.ts'
@@ -27,8 +27,10 @@ export interface GatewayOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Where it shares its limits with others. */
   readonly redisUrl?: string
-  /** What makes the videos of all upstreams, in place of their own ways. */
+  /** What makes the videos of all providers, in place of their own ways. */
   readonly videos?: VideoWork
+  /** Stands between the gateway and its database, which is at `url`. */
+  readonly dressDatabase?: (database: Database, url: string) => Database | Promise<Database>
   /** Another gateway, on whose database this one works too; close this one first. */
   readonly beside?: { readonly databaseUrl: string; readonly dataDirectory: string }
 }
@@ -40,7 +42,7 @@ export interface Gateway {
   readonly dataDirectory: string
   /** What was logged, a JSON object a line. */
   readonly logs: string[]
-  /** Sends a request to a path beneath /v1, or to one of `/manage/`, as if from `address`. */
+  /** Sends a request to a path beneath /v1, or to one of `/manage/`, `/payments/` or `/account`, as if from `address`. */
   send(path: string, init?: RequestInit & { address?: string }): Promise<Response>
   /** The same with a key and a JSON body. */
   post(key: TestKey, path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -69,16 +71,18 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       dataKey: null,
       redisUrl: options.redisUrl === undefined ? null : new Secret(options.redisUrl),
       source: null,
+      watched: null,
+      settingsPath: '/nowhere/tollgate.yaml',
       stamp: null,
       settings: settingsOf(options),
       environment: () => ({}),
     },
-    database,
+    database: (await options.dressDatabase?.(database, url)) ?? database,
     databaseUrl: url,
     alone: true,
     ...(options.videos === undefined
       ? {}
-      : { videos: { measureSeconds: measureTestVideo, dress: dressedWith(options.videos) } }),
+      : { videos: { measureSeconds: measureTestVideo, wrap: wrappedWith(options.videos) } }),
     discovered: [],
     clock,
     random,
@@ -90,7 +94,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
 
   const send: Gateway['send'] = async (path, init = {}) => {
     const { address = '127.0.0.1', ...rest } = init
-    const base = path.startsWith('/manage/') ? '' : '/v1'
+    const base = /^\/(manage|payments|account)(\/|$)/.test(path) ? '' : '/v1'
     const request = new Request(`http://gateway.test${base}${path}`, rest)
     return app.handle(request, { address, setIdleTimeout: () => {} })
   }
@@ -126,11 +130,11 @@ export function callsBy(send: Gateway['send']): Pick<Gateway, 'send' | 'post' | 
 }
 
 /** The same client gives the same one: health is kept by it. */
-function dressedWith(video: VideoWork) {
-  const dressed = new WeakMap<Upstream, Upstream>()
-  return (upstream: Upstream): Upstream => {
-    const known = dressed.get(upstream) ?? { ...upstream, video }
-    dressed.set(upstream, known)
+function wrappedWith(video: VideoWork) {
+  const dressed = new WeakMap<Provider, Provider>()
+  return (provider: Provider): Provider => {
+    const known = dressed.get(provider) ?? { ...provider, video }
+    dressed.set(provider, known)
     return known
   }
 }
@@ -150,5 +154,5 @@ function settingsOf({ settings, environment = {} }: GatewayOptions): Settings {
 
 function unhurried(settings: Settings): Settings {
   const limit = { perSecond: 10_000, burst: 1_000_000 }
-  return { ...settings, fixed: { ...settings.fixed, rateLimit: limit, newRateLimit: limit } }
+  return { ...settings, fixed: { ...settings.fixed, rateLimit: limit, newAccountRateLimit: limit } }
 }

@@ -1,8 +1,8 @@
 /** Talks to a GGUF engine's child directly, as the `openai` dialect would, and reads its answers chunk by chunk. */
 import { createParser } from 'eventsource-parser'
-import type { Log } from '../src/kernel/log.ts'
-import type { EngineStats } from '../src/upstream/gguf/serve.ts'
-import type { GgufAddress } from '../src/upstream/gguf/supervise.ts'
+import type { Log } from '../src/lib/log.ts'
+import type { EngineStats } from '../src/providers/gguf/serve.ts'
+import type { GgufAddress } from '../src/providers/gguf/supervise.ts'
 
 export const QUIET: Log = { debug() {}, info() {}, warn() {}, error() {} }
 

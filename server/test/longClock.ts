@@ -1,5 +1,5 @@
-import { systemClock } from '../src/io/clock.ts'
-import type { Clock } from '../src/kernel/time.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import type { Clock } from '../src/lib/time.ts'
 
 /** Timers from this length on are turned; shorter ones run by themselves. */
 const LONG_MS = 5_000

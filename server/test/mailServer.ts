@@ -1,5 +1,6 @@
 /** A real SMTP server on the loopback address, that keeps the mails it takes. */
 
+import type { Socket } from 'node:net'
 import { SMTPServer } from 'smtp-server'
 
 export interface ReceivedMail {
@@ -18,7 +19,8 @@ export interface MailServer {
 }
 
 export interface MailServerOptions {
-  readonly port?: number
+  /** Breaks every connection off at once, for as long as it says true. */
+  readonly isDown?: () => boolean
   /** Refuses what is sent to this address, for now. */
   readonly refused?: string
   /** Called when a mail begins to arrive; the server goes on when it resolves. */
@@ -30,7 +32,7 @@ export interface MailServerOptions {
 }
 
 export async function openMailServer(options: MailServerOptions = {}): Promise<MailServer> {
-  const { port = 0, refused, onMail, tls, login } = options
+  const { isDown = () => false, refused, onMail, tls, login } = options
   const mails: ReceivedMail[] = []
   const waiting: { readonly count: number; readonly resolve: () => void }[] = []
   const server = new SMTPServer({
@@ -54,9 +56,7 @@ export async function openMailServer(options: MailServerOptions = {}): Promise<M
       stream.on('end', async () => {
         await onMail?.()
         const raw = Buffer.concat(chunks).toString('latin1')
-        const text = raw
-          .replaceAll('=\r\n', '')
-          .replaceAll(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+        const text = textOf(raw)
         const messageId = /^Message-ID: <(.*)>/im.exec(raw)?.[1] ?? ''
         for (const { address } of session.envelope.rcptTo) mails.push({ to: address, text, messageId })
         callback()
@@ -65,12 +65,15 @@ export async function openMailServer(options: MailServerOptions = {}): Promise<M
     },
   })
   server.on('error', () => {})
+  server.server.prependListener('connection', (socket: Socket) => {
+    if (isDown()) socket.destroy()
+  })
   await new Promise<void>((resolve) => {
-    server.listen(port, '127.0.0.1', resolve)
+    server.listen(0, '127.0.0.1', resolve)
   })
   const address = server.server.address()
   return {
-    port: address !== null && typeof address === 'object' ? address.port : port,
+    port: address !== null && typeof address === 'object' ? address.port : 0,
     mails,
     arrived: (count) =>
       new Promise((resolve) => {
@@ -79,4 +82,12 @@ export async function openMailServer(options: MailServerOptions = {}): Promise<M
       }),
     close: () => new Promise((resolve) => server.close(() => resolve())),
   }
+}
+
+/** A mail as its reader sees it. Only where it says that it is quoted-printable, `=3D` stands for another character. */
+function textOf(raw: string): string {
+  if (!/^Content-Transfer-Encoding: quoted-printable/im.test(raw)) return raw
+  return raw
+    .replaceAll('=\r\n', '')
+    .replaceAll(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
 }

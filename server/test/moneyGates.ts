@@ -1,16 +1,16 @@
-/** Seeded races of several processes on accounts with caps, and what must be true of every window at the end. */
+/** Seeded races of several processes on accounts with limits, and what must be true of every window at the end. */
 
 import { expect } from 'bun:test'
-import { HOUR_MS, MINUTE_MS, utcDay } from '../src/kernel/time.ts'
-import { readFigures } from '../src/money/accounts/figures.ts'
-import { setLimit } from '../src/money/accounts/limit.ts'
-import { foldSlot } from '../src/money/accounts/refill.ts'
-import { admit } from '../src/money/admit.ts'
-import { roomsOf } from '../src/money/gates.ts'
-import { settle } from '../src/money/settle.ts'
-import type { Hold } from '../src/money/wallet.ts'
+import { readFigures } from '../src/billing/admission/accounts/figures.ts'
+import { setLimit } from '../src/billing/admission/accounts/limit.ts'
+import { headroomOf } from '../src/billing/admission/gates.ts'
+import { foldSlot } from '../src/billing/admission/renewal/renew.ts'
+import type { Hold } from '../src/billing/admission/share.ts'
+import { HOUR_MS, MINUTE_MS, utcDay } from '../src/lib/time.ts'
+import { admitCall } from './admitCall.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
 import { FastClock, type House, openTill, type Till, withFaults } from './moneyHouse.ts'
+import { settleCall } from './settleCall.ts'
 
 /** A token costs a micro-cent. */
 const PRICE = { inputMicrocents: 1_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null }
@@ -30,7 +30,7 @@ export class HoppingClock extends FastClock {
   }
 }
 
-/** As many processes on one database, each hearing the recalls of all. */
+/** As many processes on one database, each hearing the reclaims of all. */
 export function openTills(
   house: House,
   slots: readonly number[],
@@ -43,12 +43,12 @@ export function openTills(
     random.percent(faultPercent) ? random.pick(['before', 'after'] as const) : 'none',
   )
   const tills: Till[] = []
-  const sendRecall = (organizationId: string) => {
+  const sendReclaim = (organizationId: string) => {
     setImmediate(() => {
-      for (const till of tills) till.hearRecall(organizationId)
+      for (const till of tills) till.hearReclaim(organizationId)
     })
   }
-  for (const slot of slots) tills.push(openTill(database, slot, clock, sendRecall))
+  for (const slot of slots) tills.push(openTill(database, slot, clock, sendReclaim))
   return tills
 }
 
@@ -61,13 +61,17 @@ export async function callOnce(
   cost: bigint,
   meanwhile: (hold: Hold) => Promise<void> = async () => {},
 ): Promise<Answer> {
-  const admitted = await admit(till, { organizationId, ...CALL }, () => ({
-    wholeMicrocents: cost,
-    firstStepMicrocents: cost,
-  }))
+  const admitted = await admitCall(
+    till,
+    { organizationId, ...CALL },
+    {
+      wholeMicrocents: cost,
+      firstStepMicrocents: cost,
+    },
+  )
   if (!admitted.ok) return admitted.refusal.code
   await meanwhile(admitted.value.hold)
-  await settle(till, admitted.value, PRICE, {
+  await settleCall(till, admitted.value, PRICE, {
     usage: { promptTokens: Number(cost), cachedPromptTokens: 0, completionTokens: 0 },
     estimated: false,
     target: 'mock/test',
@@ -112,7 +116,7 @@ const ROUNDS = 5
 const CALLS_A_ROUND = 12
 
 /**
- * Rounds of calls from 2 to 4 processes on an account with a daily and a monthly cap, or on a new one. Between rounds the
+ * Rounds of calls from 2 to 4 processes on an account with a daily and a monthly limit, or on a new one. Between rounds the
  * clock hops to the next day, by part of an hour or not at all, a dead slot is folded, and by the seed the database fails.
  */
 export async function raceGates(house: House, seed: number): Promise<{ charged: number; refused: number }> {
@@ -138,11 +142,11 @@ export async function raceGates(house: House, seed: number): Promise<{ charged: 
     await Promise.all(calls)
     await checkFigures(house, organization, clock.now())
     if (random.percent(30))
-      await house.database.transaction((tx) => foldSlot(tx, 1, clock.now())).then(() => tills[1]?.forgetAllotments())
+      await house.database.transaction((tx) => foldSlot(tx, 1, clock.now())).then(() => tills[1]?.forgetShares())
     clock.aheadMs += isNew ? random.between(0, 70) * MINUTE_MS : random.pick([0, HOUR_MS, 14 * HOUR_MS, 24 * HOUR_MS])
   }
   if (isNew) expect(await mostInAnHour(house, organization)).toBeLessThanOrEqual(2_000_000_000n)
-  else await checkCaps(house, organization, limits)
+  else await checkLimits(house, organization, limits)
   return tally
 }
 
@@ -155,7 +159,7 @@ function limit(house: House, organization: string, limits: { daily: bigint; mont
   })
 }
 
-async function checkCaps(
+async function checkLimits(
   house: House,
   organization: string,
   limits: { daily: bigint; monthly: bigint },
@@ -172,10 +176,10 @@ async function pause(random: Seeded): Promise<void> {
   for (let wait = random.between(0, 3); wait > 0; wait -= 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** At rest: what the last refill left of each gate is what the pure rules make of the figures. */
-export async function checkRooms(house: House, till: Till, organizationId: string): Promise<void> {
-  await till.writer.refill(till.wallet(organizationId), 1n)
+/** At rest: what the last renewal left of each gate is what the pure rules make of the figures. */
+export async function checkHeadroom(house: House, till: Till, organizationId: string): Promise<void> {
+  await till.writer.renew(till.share(organizationId), 1n)
   const figures = await readFigures(house.database, organizationId, till.clock.now())
   if (figures === null) throw new Error('no account')
-  expect(till.wallet(organizationId).beyond.rooms).toEqual(roomsOf(figures))
+  expect(till.share(organizationId).account.headroom).toEqual(headroomOf(figures))
 }

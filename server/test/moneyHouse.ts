@@ -1,18 +1,20 @@
 /** The money domain over a real database, as many processes of it as a test wants, with faults between the two. */
 
+import { createLimitNoter } from '../src/billing/admission/accounts/noteLimit.ts'
+import { openAccount } from '../src/billing/admission/balance/balance.ts'
+import { type OpenMoney, openMoney } from '../src/billing/admission/openMoney.ts'
+import type { Charge, HeldCharge } from '../src/billing/charges/charge.ts'
+import { findImbalances } from '../src/billing/charges/store.ts'
+import { Writer } from '../src/billing/charges/writer.ts'
+import { grantCredit } from '../src/billing/ledger/grantCredit.ts'
+import { openPlans } from '../src/billing/plans/plans.ts'
 import type { Plan } from '../src/catalog/plan.ts'
-import { isPartitionMissing, sqlStateOf } from '../src/io/postgres/client.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { systemRandom } from '../src/io/random.ts'
-import { uuidV7 } from '../src/kernel/ids.ts'
-import type { Clock } from '../src/kernel/time.ts'
-import { createLimitNoter } from '../src/money/accounts/noteLimit.ts'
-import type { Charge } from '../src/money/charge.ts'
-import { grantCredit } from '../src/money/grantCredit.ts'
-import { type OpenMoney, openMoney } from '../src/money/openMoney.ts'
-import { findImbalances, openAccount } from '../src/money/store.ts'
-import { Writer } from '../src/money/writer.ts'
-import { createOrganization } from '../src/organizations/create.ts'
+import { createOrganization } from '../src/identity/organizations/create.ts'
+import { isPartitionMissing, sqlStateOf } from '../src/infra/postgres/client.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import { uuidV7 } from '../src/lib/ids.ts'
+import { type Clock, DAY_MS } from '../src/lib/time.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { SILENCE } from './silence.ts'
 
@@ -24,8 +26,8 @@ export interface House extends FreshDatabase {
   organization(microcents: bigint, more?: { readonly newSinceMs?: number }): Promise<string>
   grant(organizationId: string, microcents: bigint): Promise<void>
   /** A charge that the database takes. */
-  charge(organizationId: string, costMicrocents: bigint, more?: Partial<Charge>): Charge
-  /** Nothing is lost or made: balance, ledger, charges and allotments agree. */
+  charge(organizationId: string, costMicrocents: bigint, more?: Partial<HeldCharge>): HeldCharge
+  /** Nothing is lost or made: balance, ledger, charges and shares agree. */
   imbalances(): Promise<readonly unknown[]>
   /** What an organization has spent, by its charges, and how many there are. */
   spent(organizationId: string): Promise<{ microcents: bigint; charges: number }>
@@ -73,6 +75,7 @@ export async function openHouse(clock: Clock): Promise<House> {
       usage: { promptTokens: 3, cachedPromptTokens: 1, completionTokens: 2 },
       estimated: false,
       costMicrocents,
+      heldMicrocents: more.costMicrocents ?? costMicrocents,
       target: 'mock/test',
       outcome: 'completed',
       ...more,
@@ -89,49 +92,61 @@ export async function openHouse(clock: Clock): Promise<House> {
   }
 }
 
-/** The money part of one process, as `app.ts` builds it. */
+/** The money part of one process, as `app/app.ts` builds it. */
 export interface Till extends OpenMoney {
-  readonly buried: readonly Charge[]
+  readonly writer: Writer
+  readonly dead: readonly Charge[]
   /** Calls whose plan's meter could not be read. */
   unreadablePlans: number
   /** Whether it owns its slot. */
   owns: boolean
 }
 
+/** A turned clock runs ahead of the database: no charge is late unless the test is about that. */
+const UNHURRIED_MS = 7 * DAY_MS
+
 export function openTill(
   database: Database,
   slot: number,
   clock: Clock,
-  sendRecall: (organizationId: string) => void = () => {},
+  sendReclaim: (organizationId: string) => void = () => {},
   lowBalanceMicrocents = 0n,
   plans: readonly Plan[] = [],
+  chargeDeadlineMs = UNHURRIED_MS,
 ): Till {
-  const buried: Charge[] = []
+  const dead: Charge[] = []
+  const planned = openPlans({
+    database,
+    clock,
+    offered: () => plans,
+    onUnreadable: () => {
+      till.unreadablePlans += 1
+    },
+  })
   const writer = new Writer({
     database,
     slot,
     clock,
+    random: systemRandom(),
+    chargeDeadlineMs,
     log: SILENCE,
     errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
-    onBuried: (charge) => buried.push(charge),
+    onDead: (charge) => dead.push(charge),
+    betweenBatches: [planned.reads],
+    onEnded: planned.end,
     lowBalanceMicrocents,
   })
   const onLimitReached = createLimitNoter({ database, clock, log: SILENCE, onNoticed: () => {} })
   const money = openMoney({
     clock,
     random: systemRandom(),
-    writer,
+    renewer: writer,
     ownsSlot: () => till.owns,
-    sendRecall,
+    sendReclaim,
     onLimitReached,
-    plans: {
-      offered: () => plans,
-      onUnreadable: () => {
-        till.unreadablePlans += 1
-      },
-    },
+    plans: planned,
   })
-  const till: Till = Object.assign(money, { buried, owns: true, unreadablePlans: 0 })
+  const till: Till = Object.assign(money, { writer, dead, owns: true, unreadablePlans: 0 })
   return till
 }
 

@@ -1,14 +1,14 @@
 /** Seeded races of two processes on one account, and what must be true of the books during and after them. */
 
 import { expect } from 'bun:test'
-import type { Database } from '../src/io/postgres/database.ts'
-import { foldSlot } from '../src/money/accounts/refill.ts'
-import { admit } from '../src/money/admit.ts'
-import { readBalance } from '../src/money/balance.ts'
-import { settle } from '../src/money/settle.ts'
-import { findImbalances } from '../src/money/store.ts'
+import { readBalance } from '../src/billing/admission/balance/balance.ts'
+import { foldSlot } from '../src/billing/admission/renewal/renew.ts'
+import { findImbalances } from '../src/billing/charges/store.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { admitCall } from './admitCall.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
 import { type FastClock, type Fault, type House, openTill, type Till, withFaults } from './moneyHouse.ts'
+import { settleCall } from './settleCall.ts'
 
 /** A token costs a micro-cent. */
 const PRICE = { inputMicrocents: 1_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null }
@@ -27,10 +27,10 @@ interface Tally {
 async function call(till: Till, organizationId: string, random: Seeded, tally: Tally): Promise<void> {
   const whole = BigInt(random.between(1, 60))
   const first = 1n + whole / 3n
-  const admitted = await admit(
+  const admitted = await admitCall(
     till,
     { organizationId, keyId: KEY, model: 'svc/test', tier: 'serverless', priceHash: new Uint8Array(32) },
-    () => ({ wholeMicrocents: whole, firstStepMicrocents: first }),
+    { wholeMicrocents: whole, firstStepMicrocents: first },
   )
   if (!admitted.ok) {
     if (admitted.refusal.code === 'insufficient_balance') tally.refused += 1
@@ -42,7 +42,7 @@ async function call(till: Till, organizationId: string, random: Seeded, tally: T
   for (let wait = random.between(0, 2); wait > 0; wait -= 1) await new Promise((resolve) => setImmediate(resolve))
   if (random.percent(20)) return hold.release()
   const promptTokens = random.between(0, Number(hold.microcents))
-  const cost = await settle(till, admitted.value, PRICE, {
+  const cost = await settleCall(till, admitted.value, PRICE, {
     usage: { promptTokens, cachedPromptTokens: 0, completionTokens: 0 },
     estimated: false,
     target: 'mock/test',
@@ -54,9 +54,7 @@ async function call(till: Till, organizationId: string, random: Seeded, tally: T
 /** At any instant, not only at rest: one statement sees one state of the books. */
 export async function checkBooks(database: Database): Promise<void> {
   expect(await findImbalances(database)).toEqual([])
-  const over = await database.query(
-    'select * from accounts where allotted_microcents > greatest(balance_microcents, 0)',
-  )
+  const over = await database.query('select * from accounts where shares_microcents > greatest(balance_microcents, 0)')
   expect(over).toEqual([])
 }
 
@@ -90,7 +88,7 @@ export async function race(house: House, clock: FastClock, seed: number): Promis
     await checkBooks(house.database)
     if (seed % 3 === 0 && round === 3) {
       await house.database.transaction((tx) => foldSlot(tx, 1, clock.now()))
-      tills[1]?.forgetAllotments()
+      tills[1]?.forgetShares()
     }
   }
   const [here, there] = await Promise.all([house.spent(organization), house.spent(other)])
@@ -98,20 +96,20 @@ export async function race(house: House, clock: FastClock, seed: number): Promis
   expect(here.microcents).toBeLessThanOrEqual(credit)
   expect(there.microcents).toBeLessThanOrEqual(100n)
   expect(await readBalance(house.database, organization)).toBe(credit - here.microcents)
-  for (const [slot, till] of tills.entries()) await checkWallets(house.database, till, slot)
+  for (const [slot, till] of tills.entries()) await checkShares(house.database, till, slot)
   expect(tally.admitted).toBeGreaterThan(0)
 }
 
 /** At rest nothing is held, and a process believes at most what the account says. */
-async function checkWallets(database: Database, till: Till, slot: number): Promise<void> {
-  for (const wallet of till.wallets.values()) {
-    expect([wallet.heldMicrocents, wallet.unpostedMicrocents]).toEqual([0n, 0n])
+async function checkShares(database: Database, till: Till, slot: number): Promise<void> {
+  for (const share of till.shares.values()) {
+    expect([share.heldMicrocents, share.unpostedMicrocents]).toEqual([0n, 0n])
     const rows = await database.query<{ left: bigint }>(
-      `select granted_microcents - coalesce((select sum(spent_microcents) from spent_slices s
-         where s.organization_id = l.organization_id and s.slot = l.slot), 0)::bigint as left from allotments l
+      `select granted_microcents - coalesce((select sum(spent_microcents) from unfolded_spend s
+         where s.organization_id = l.organization_id and s.slot = l.slot), 0)::bigint as left from account_shares l
        where organization_id = $1::uuid and slot = $2::integer`,
-      [wallet.organizationId, slot],
+      [share.organizationId, slot],
     )
-    expect(wallet.spendableMicrocents).toBeLessThanOrEqual(rows[0]?.left ?? 0n)
+    expect(share.spendableMicrocents).toBeLessThanOrEqual(rows[0]?.left ?? 0n)
   }
 }

@@ -3,8 +3,10 @@
  * or is killed: what tests of kills and of sharing run. Arguments: data directory, role, what to do.
  */
 
-import { systemClock } from '../src/io/clock.ts'
-import { openDatabase } from '../src/io/postgres/open.ts'
+import { join } from 'node:path'
+import { systemClock } from '../src/infra/clock.ts'
+import { openDatabase } from '../src/infra/postgres/open.ts'
+import { findPostmaster } from '../src/infra/postgres/postmaster.ts'
 
 const [dataDir = '', role = '', task = 'wait'] = process.argv.slice(2)
 
@@ -17,10 +19,7 @@ try {
     log: (message) => console.error(message),
     onLost: (reason) => console.log(`lost: ${reason}`),
   })
-  const [row] = await opened.database.query<{ pid: string }>(
-    "select split_part(pg_read_file('postmaster.pid'), chr(10), 1) as pid",
-  )
-  console.log(`open ${row?.pid}`)
+  console.log(`open ${(await findPostmaster(join(dataDir, 'postgres/cluster')))?.pid}`)
   if (task === 'insert') await opened.database.query('insert into worked values ($1)', [process.pid])
   if (task === 'wait') for await (const _ of process.stdin) break
   await opened.release()

@@ -4,11 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '../src/io/clock.ts'
-import { openClient } from '../src/io/postgres/client.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { startEmbedded } from '../src/io/postgres/embedded.ts'
-import { migrate } from '../src/io/postgres/migrate.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { openClient } from '../src/infra/postgres/client.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { startEmbedded } from '../src/infra/postgres/embedded.ts'
+import { migrate } from '../src/infra/postgres/migrate.ts'
 
 /** Names the URL of the run's server for the test files; set by the runner. */
 export const TEST_POSTGRES_VARIABLE = 'TOLLGATE_TEST_POSTGRES'
@@ -20,6 +20,7 @@ const TEMPLATE = 'tollgate_template'
 const TEMPLATE_LOCK = 740_400
 
 export interface TestPostgres {
+  /** Of the superuser. */
   readonly url: string
   stop(): Promise<void>
 }
@@ -37,7 +38,8 @@ export async function startTestPostgres(options: { durable?: boolean } = {}): Pr
     throwAway: options.durable !== true,
   })
   return {
-    url: server.url,
+    // Each test file makes and drops a database, which the role of the gateways may not.
+    url: server.superuserUrl,
     async stop() {
       await server.stop()
       await rm(folder, { recursive: true, force: true })

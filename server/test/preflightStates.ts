@@ -1,28 +1,35 @@
 /** States that an organization can be in, generated, and set up all together through the tables that processes write. */
 
-import type { Database } from '../src/io/postgres/database.ts'
-import { arrayLiteral } from '../src/io/postgres/database.ts'
-import { systemRandom } from '../src/io/random.ts'
-import { uuidV7 } from '../src/kernel/ids.ts'
-import { DAY_MS, HOUR_MS, toTimestamp } from '../src/kernel/time.ts'
-import { drawKey, hashKey } from '../src/keys/key.ts'
-import { foldSlot } from '../src/money/accounts/refill.ts'
-import type { Charge } from '../src/money/charge.ts'
-import type { Enforcement } from '../src/money/gates.ts'
-import { ensureChargePartition, postCharges } from '../src/money/store.ts'
+import type { Enforcement } from '../src/billing/admission/gates.ts'
+import { foldSlot } from '../src/billing/admission/renewal/renew.ts'
+import type { Charge } from '../src/billing/charges/charge.ts'
+import { postCharges } from '../src/billing/charges/post.ts'
+import { ensureChargePartition } from '../src/billing/charges/store.ts'
+import { drawKey, hashKey } from '../src/identity/keys/key.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { arrayLiteral } from '../src/infra/postgres/database.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import { uuidV7 } from '../src/lib/ids.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, toTimestamp } from '../src/lib/time.ts'
 import type { TestKey } from './customer.ts'
 
-/** What the organization is subscribed to; the last five are entitled, and what is used up of the plan, if anything. */
+/**
+ * What the organization is subscribed to; from `room` on they are entitled, and what is used up of the plan, if anything. A
+ * period that is over has its grace left, and one that is `expired` nothing of it.
+ */
 export const PLANS = [
   'none',
   'past_due',
   'canceled',
   'expired',
+  'not renewed',
   'room',
+  'room in grace',
   'input used up',
   'output used up',
   'week used up',
   'backstop used up',
+  'in grace, input used up',
 ] as const
 export type PlanCase = (typeof PLANS)[number]
 
@@ -71,11 +78,14 @@ const USED: Readonly<Record<PlanCase, readonly [input: bigint, output: bigint, l
   past_due: [0n, 0n, 0n],
   canceled: [0n, 0n, 0n],
   expired: [0n, 0n, 0n],
+  'not renewed': [0n, 0n, 0n],
   room: [60n, 60n, DOLLAR - 1n],
+  'room in grace': [60n, 60n, DOLLAR - 1n],
   'input used up': [100n, 0n, 1n],
   'output used up': [0n, 100n, 1n],
   'week used up': [75n, 75n, 1n],
   'backstop used up': [1n, 1n, DOLLAR],
+  'in grace, input used up': [100n, 0n, 1n],
 }
 
 /** A slot that no process of the test has. */
@@ -149,16 +159,21 @@ async function subscribe(
 ): Promise<void> {
   const subscribed = customers.filter(({ state }) => state.plan !== 'none')
   const status = ({ plan }: State) => (plan === 'past_due' || plan === 'canceled' ? plan : 'active')
-  const endMs = ({ plan }: State) => (plan === 'expired' ? nowMs - HOUR_MS : nowMs + 20 * DAY_MS)
+  const endMs = ({ plan }: State) => {
+    if (plan === 'expired') return nowMs - HOUR_MS
+    return plan === 'not renewed' || plan.includes('in grace') ? nowMs - MINUTE_MS : nowMs + 20 * DAY_MS
+  }
   await database.query(
     `insert into subscriptions (organization_id, plan, status, period_start, period_end, cancel_at_period_end, changed_at)
-     select s.organization, 'small', s.status, $4::timestamptz, s.until, false, $4::timestamptz
-     from unnest($1::text::uuid[], $2::text::text[], $3::text::timestamptz[]) s (organization, status, until)`,
+     select s.organization, 'small', s.status, $4::timestamptz, s.until, s.is_cancelled, $4::timestamptz
+     from unnest($1::text::uuid[], $2::text::text[], $3::text::timestamptz[], $5::text::boolean[])
+       s (organization, status, until, is_cancelled)`,
     [
       arrayLiteral(subscribed.map(({ organizationId }) => organizationId)),
       arrayLiteral(subscribed.map(({ state }) => status(state))),
       arrayLiteral(subscribed.map(({ state }) => toTimestamp(endMs(state)))),
       toTimestamp(nowMs - 10 * DAY_MS),
+      arrayLiteral(subscribed.map(({ state }) => `${state.plan === 'not renewed'}`)),
     ],
   )
 }

@@ -14,9 +14,12 @@ import {
 const amount = fc.bigInt({ min: 0n, max: PRICE_MAX_MICROCENTS })
 const unitAmount = fc.bigInt({ min: 0n, max: UNIT_PRICE_MAX_MICROCENTS })
 
+/** Plain objects only, as the code makes them: a deep comparison tells an object without a prototype from one with. */
+const PLAIN = { noNullPrototype: true }
+
 /** A cached rate is a discount. */
 const anyRate: fc.Arbitrary<TokenRate> = fc
-  .record({ inputMicrocents: amount, outputMicrocents: amount, cachedShare: fc.option(fc.bigInt(0n, 1_000n)) })
+  .record({ inputMicrocents: amount, outputMicrocents: amount, cachedShare: fc.option(fc.bigInt(0n, 1_000n)) }, PLAIN)
   .map(({ cachedShare, ...rate }) => ({
     ...rate,
     cachedInputMicrocents: cachedShare === null ? null : (rate.inputMicrocents * cachedShare) / 1_000n,
@@ -42,21 +45,22 @@ const anyWindows: fc.Arbitrary<readonly PeakWindow[]> = fc
 
 export const anyFlatPrice: fc.Arbitrary<FlatTokenPrice> = anyRate.map((rate) => ({ kind: 'tokens', ...rate }))
 
-export const anyTimedPrice: fc.Arbitrary<TimedTokenPrice> = fc.record({
-  kind: fc.constant('tokens_by_time'),
-  peak: anyRate,
-  offPeak: anyRate,
-  peakWindows: anyWindows,
-})
+export const anyTimedPrice: fc.Arbitrary<TimedTokenPrice> = fc.record(
+  { kind: fc.constant('tokens_by_time'), peak: anyRate, offPeak: anyRate, peakWindows: anyWindows },
+  PLAIN,
+)
 
 export const anyPrice: fc.Arbitrary<PriceTable> = fc.oneof(
   anyFlatPrice,
   anyTimedPrice,
-  fc.record({ kind: fc.constant('image' as const), perImageMicrocents: unitAmount }),
-  fc.record({ kind: fc.constant('megapixel' as const), perMegapixelMicrocents: unitAmount }),
-  fc.record({
-    kind: fc.constant('video_second' as const),
-    perSecondMicrocents: unitAmount,
-    perVideoMicrocents: fc.constant(null),
-  }),
+  fc.record({ kind: fc.constant('image' as const), perImageMicrocents: unitAmount }, PLAIN),
+  fc.record({ kind: fc.constant('megapixel' as const), perMegapixelMicrocents: unitAmount }, PLAIN),
+  fc.record(
+    {
+      kind: fc.constant('video_second' as const),
+      perSecondMicrocents: unitAmount,
+      perVideoMicrocents: fc.constant(null),
+    },
+    PLAIN,
+  ),
 )

@@ -26,10 +26,14 @@ async function step(name: string, command: readonly string[]): Promise<boolean> 
   return code === 0
 }
 
+// Types of these packages are checked too.
+await import('./install.ts')
 const files = chooseQuick(await findTests(CHECKOUT, { long: false }), readClosures(CHECKOUT))
 const tools = join(CHECKOUT, 'node_modules/.bin')
 const passed = await Promise.all([
-  step('types', [join(tools, 'tsc'), '-p', 'server']),
+  step('types of the server', [join(tools, 'tsc'), '-p', 'server']),
+  step('types of the command line', [join(tools, 'tsc'), '-p', 'cli']),
+  step('types of its package', [join(tools, 'tsc'), '-p', 'cli/src']),
   step('lint', [join(tools, 'biome'), 'ci', '--error-on-warnings', '.']),
   step('tests', [process.execPath, 'test', '--only-failures', ...files.map((file) => `./${file}`)]),
 ])

@@ -1,8 +1,8 @@
 /** A real Redis for tests, on a free port of the loopback address, with nothing on disk. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { systemClock } from '../src/io/clock.ts'
-import { connectRedis } from '../src/io/redis/connection.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { connectRedis } from '../src/infra/redis/connection.ts'
 
 const START_LIMIT_MS = 10_000
 

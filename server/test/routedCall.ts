@@ -1,14 +1,15 @@
 import { DEFAULT_ROUTING, type TierRouting } from '../src/catalog/model.ts'
-import type { Log } from '../src/kernel/log.ts'
+import type { CallSignal } from '../src/lib/callSignal.ts'
+import type { Log } from '../src/lib/log.ts'
+import { type ChatCall, type ChatEvent, type Provider, ProviderFailure } from '../src/providers/dialect/spec.ts'
 import { Health } from '../src/routing/health.ts'
-import { openChat } from '../src/routing/open.ts'
-import { type ChatCall, type ChatEvent, type Upstream, UpstreamFailure } from '../src/upstream/spec.ts'
+import { openChat } from '../src/routing/race.ts'
 import { TurnedClock } from './clock.ts'
 
-/** What a scripted upstream does next: gives a text, sends its headers, fails, goes silent for good, waits (ms). */
+/** What a scripted provider does next: gives a text, sends its headers, fails, goes silent for good, waits (ms). */
 export type Step = string | Error | 'headers' | 'silence' | number
 
-export interface ScriptedUpstream extends Upstream {
+export interface ScriptedProvider extends Provider {
   readonly calls: ChatCall[]
   /** Whether the signal of its last call is aborted. */
   cancelled(): boolean
@@ -21,49 +22,49 @@ export class RoutedCall {
   readonly clock = new TurnedClock()
   readonly client = new AbortController()
   readonly health = new Health(this.clock, 5)
-  plan: TierRouting = DEFAULT_ROUTING.serverless
+  routing: TierRouting = DEFAULT_ROUTING.serverless
   random = () => 0.5
-  /** `level upstream kind` of every line. */
+  /** `level provider kind` of every line. */
   readonly logged: string[] = []
-  /** `upstream outcome milliseconds` of every attempt. */
+  /** `provider outcome milliseconds` of every attempt. */
   readonly attempts: string[] = []
 
-  open(...upstreams: Upstream[]) {
-    const targets = upstreams.map((upstream) => ({ upstream, model: `${upstream.name}-model` }))
+  open(...providers: Provider[]) {
+    const targets = providers.map((provider) => ({ provider, model: `${provider.name}-model` }))
     return openChat(targets, CALL, {
       signal: this.client.signal,
       deadlines: DEADLINES,
-      plan: this.plan,
+      routing: this.routing,
       health: this.health,
       random: () => this.random(),
       clock: this.clock,
       log: this.log(),
       metrics: {
-        hedged: (upstream) => this.attempts.push(`${upstream} hedges`),
-        attempt: (upstream, outcome, elapsedMs) => this.attempts.push(`${upstream} ${outcome} ${elapsedMs}`),
+        hedged: (provider) => this.attempts.push(`${provider} hedges`),
+        attempt: (provider, outcome, elapsedMs) => this.attempts.push(`${provider} ${outcome} ${elapsedMs}`),
       },
     })
   }
 
   /** The text of the answer, with what it ended in when that was a failure. */
-  async text(...upstreams: Upstream[]): Promise<string> {
+  async text(...providers: Provider[]): Promise<string> {
     let text = ''
     try {
-      for await (const event of (await this.open(...upstreams)).events) text += event.kind === 'text' ? event.text : ''
+      for await (const event of (await this.open(...providers)).events) text += event.kind === 'text' ? event.text : ''
     } catch (error) {
-      return `${text}${error instanceof UpstreamFailure ? `${error.kind}!` : error}`
+      return `${text}${error instanceof ProviderFailure ? `${error.kind}!` : error}`
     }
     return text
   }
 
   /**
-   * An upstream that plays its steps, those up to `headers` before its `chat` resolves. It pays no heed to its signal:
+   * A provider that plays its steps, those up to `headers` before its `chat` resolves. It pays no heed to its signal:
    * routing must not depend on that.
    */
-  upstream(name: string, script: readonly Step[]): ScriptedUpstream {
+  provider(name: string, script: readonly Step[]): ScriptedProvider {
     const steps = [...script]
     const calls: ChatCall[] = []
-    let lastSignal: AbortSignal | null = null
+    let lastSignal: CallSignal | null = null
     let lastConnectMs = 0
     const take = () => this.play(steps)
     return {
@@ -95,8 +96,8 @@ export class RoutedCall {
 
   private log(): Log {
     const at = (level: string) => (fields: object) => {
-      const { upstream, kind } = fields as { upstream: string; kind: string }
-      this.logged.push(`${level} ${upstream} ${kind}`)
+      const { provider, kind } = fields as { provider: string; kind: string }
+      this.logged.push(`${level} ${provider} ${kind}`)
     }
     return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
   }

@@ -14,9 +14,9 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { systemClock } from '../src/io/clock.ts'
+import { systemClock } from '../src/infra/clock.ts'
 import { startTestPostgres, TEST_POSTGRES_VARIABLE } from './postgres.ts'
-import { findTests, readClosures } from './runner/closure.ts'
+import { type Closures, findTests, readClosures } from './runner/closure.ts'
 import { type Outcome, runGate } from './runner/gate.ts'
 import { runLong } from './runner/long.ts'
 import { chooseRunnable } from './runner/programs.ts'
@@ -107,6 +107,14 @@ async function runAll(files: readonly string[], textOf: (path: string) => string
   }
 }
 
+/** Installs the packages that these tests need and `npm ci` does not bring. */
+async function install(files: readonly string[], closures: Closures): Promise<void> {
+  await import('./install.ts')
+  const reach = (module: string) => files.some((file) => closures.of(file).has(module))
+  if (reach('server/test/ggufEngine.ts')) await import('./ggufEngine.ts')
+  if (reach('server/test/kubernetesClient.ts')) await import('./kubernetesClient.ts')
+}
+
 async function main(): Promise<number> {
   const all = await findTests(CHECKOUT, { long: values.long })
   const found = all.filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
@@ -123,6 +131,7 @@ async function main(): Promise<number> {
     console.error(`The tests need programs that are missing here. Install them with:\n  ${installLine(packages)}`)
     return 1
   }
+  await install(files, closures)
   const outcome = await runAll(files, closures.textOf)
   if (outcome === null) return 130
   const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000

@@ -1,10 +1,10 @@
-import type { ChatAnswer, ChatEvent } from '../src/upstream/spec.ts'
+import type { ChatAnswer, ChatEvent } from '../src/providers/dialect/spec.ts'
 
-/** An upstream's answer that a test wrote. */
+/** A provider's answer that a test wrote. */
 export interface ScriptedAnswer extends ChatAnswer {
   /** How many events were taken. */
   readonly taken: number
-  /** Whether the reader left before the end, which cancels the upstream's work. */
+  /** Whether the reader left before the end, which cancels the provider's work. */
   readonly cancelled: boolean
 }
 

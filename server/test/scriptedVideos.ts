@@ -1,7 +1,7 @@
-import type { Artifacts } from '../src/io/artifacts.ts'
-import { UpstreamFailure, type VideoCall, type VideoState, type VideoWork } from '../src/upstream/spec.ts'
+import type { Artifacts } from '../src/infra/artifacts.ts'
+import { ProviderFailure, type VideoCall, type VideoState, type VideoWork } from '../src/providers/dialect/spec.ts'
 
-/** A job of the scripted upstream. */
+/** A job of the scripted provider. */
 export interface ScriptedJob {
   readonly id: string
   readonly call: VideoCall
@@ -20,7 +20,7 @@ export type Taking =
   | 'silent'
   | 'rejected'
 
-/** An upstream that makes videos as a test tells it. What it sends is read by {@link measureTestVideo}. */
+/** A provider that makes videos as a test tells it. What it sends is read by {@link measureTestVideo}. */
 export interface ScriptedVideos extends VideoWork {
   readonly jobs: Map<string, ScriptedJob>
   /** For each request that arrives; `taken` unless said. */
@@ -33,7 +33,7 @@ export interface ScriptedVideos extends VideoWork {
   asked: number
 }
 
-const away = () => new UpstreamFailure('unavailable', 'the scripted upstream is away')
+const away = () => new ProviderFailure('unavailable', 'the scripted provider is away')
 
 export function scriptVideos(options: { readonly finds?: boolean } = {}): ScriptedVideos {
   const jobs = new Map<string, ScriptedJob>()
@@ -54,14 +54,14 @@ export function scriptVideos(options: { readonly finds?: boolean } = {}): Script
         case 'taken':
           return take(call)
         case 'busy':
-          throw new UpstreamFailure('unavailable', 'busy', { mayFailOver: true, mayAskAgain: true })
+          throw new ProviderFailure('unavailable', 'busy', { mayFailOver: true, mayAskAgain: true })
         case 'rejected':
-          throw new UpstreamFailure('rejected', 'it does not like it')
+          throw new ProviderFailure('rejected', 'it does not like it')
         case 'lost':
           take(call)
-          throw new UpstreamFailure('timeout', 'no answer')
+          throw new ProviderFailure('timeout', 'no answer')
         case 'silent':
-          throw new UpstreamFailure('timeout', 'no answer')
+          throw new ProviderFailure('timeout', 'no answer')
       }
     },
     async look(id) {

@@ -5,7 +5,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const COMMAND = join(import.meta.dirname, '../bin/tollgate')
+const COMMAND = join(import.meta.dirname, '../../tollgate')
 /** A machine under load still starts PostgreSQL within this. */
 const START_LIMIT_MS = 60_000
 
@@ -19,6 +19,8 @@ export interface ServerOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Put before the command, such as `strace …`. */
   readonly wrapper?: readonly string[]
+  /** In place of `tollgate serve`, such as `npm start --silent --`. Its flags are added. */
+  readonly command?: readonly string[]
 }
 
 export interface TestServer {
@@ -51,18 +53,8 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   const configFile = join(dataDir, 'tollgate.yaml')
   if (options.settings !== undefined) await writeFile(configFile, options.settings)
   const configFlags = options.settings === undefined ? [] : ['--config', configFile]
-  const [program = COMMAND, ...before] = [...(options.wrapper ?? []), COMMAND]
-  const args = [
-    ...before,
-    'serve',
-    '--port',
-    String(options.port ?? 0),
-    '--admin-port',
-    '0',
-    '--json',
-    ...flags,
-    ...configFlags,
-  ]
+  const [program = COMMAND, ...before] = [...(options.wrapper ?? []), ...(options.command ?? [COMMAND, 'serve'])]
+  const args = [...before, '--port', String(options.port ?? 0), '--admin-port', '0', '--json', ...flags, ...configFlags]
   const child = spawn(program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '', ...options.environment },
@@ -83,7 +75,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     adminUrl: `http://127.0.0.1:${facts['admin_port']}`,
     dataDir,
     process: child,
-    firstKey: String(facts['key'] ?? ''),
+    firstKey: await firstKeyOf(facts),
     output: () => stdout,
     errors: () => stderr,
     command: (...words) => runCommand([...words, '--json', ...flags]),
@@ -102,6 +94,11 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
   }
   return server
+}
+
+/** A first start, whose output is no terminal, names the file that has the key. */
+async function firstKeyOf({ first_key_file: file }: Record<string, unknown>): Promise<string> {
+  return typeof file === 'string' ? (await readFile(file, 'utf8')).trim() : ''
 }
 
 /** mkdtemp makes a folder that only we can enter; as root, the database runs as somebody else and would be kept elsewhere. */
@@ -150,7 +147,7 @@ async function runCommand(words: readonly string[]): Promise<Record<string, unkn
     stderr += data
   })
   const code = await new Promise((resolve) => child.once('close', resolve))
-  if (code !== 0) throw new Error(`tollgate ${words.join(' ')} ended with ${code}: ${stderr}`)
+  if (code !== 0) throw new Error(`tollgate ${words.join(' ')} ended with ${code}: ${stderr}${stdout}`)
   return JSON.parse(stdout)
 }
 

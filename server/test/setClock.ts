@@ -1,5 +1,5 @@
-import { systemClock } from '../src/io/clock.ts'
-import type { Clock } from '../src/kernel/time.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import type { Clock } from '../src/lib/time.ts'
 
 /**
  * A clock whose date and time stand where a test sets them, while timers and durations are real: for what depends on the

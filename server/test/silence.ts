@@ -1,4 +1,4 @@
-import type { Log } from '../src/kernel/log.ts'
+import type { Log } from '../src/lib/log.ts'
 
 const ignore = () => {}
 

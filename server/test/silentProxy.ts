@@ -15,8 +15,9 @@ interface Pair {
   pending: Uint8Array[]
 }
 
-/** Starts a proxy to a port of this machine. It is for small test traffic: it does not heed backpressure. */
-export async function startSilentProxy(targetPort: number): Promise<SilentProxy> {
+/** Starts a proxy to the socket that a URL of PostgreSQL names. It is for small test traffic: it does not heed backpressure. */
+export async function startSilentProxy(databaseUrl: string): Promise<SilentProxy> {
+  const unix = socketOf(databaseUrl)
   let silent = false
   const pairs = new Set<Pair>()
   const sockets = new Set<Bun.Socket<Pair>>()
@@ -43,8 +44,7 @@ export async function startSilentProxy(targetPort: number): Promise<SilentProxy>
         client.data = newPair(null)
         sockets.add(client)
         void Bun.connect<Pair>({
-          hostname: '127.0.0.1',
-          port: targetPort,
+          unix,
           data: newPair(client),
           socket: {
             open(target) {
@@ -78,9 +78,20 @@ export async function startSilentProxy(targetPort: number): Promise<SilentProxy>
   }
 }
 
+function socketOf(databaseUrl: string): string {
+  const { port, searchParams } = new URL(databaseUrl)
+  return `${searchParams.get('host')}/.s.PGSQL.${port}`
+}
+
 /** The same URL with the proxy's port. */
 export function throughProxy(url: string, proxy: SilentProxy): string {
+  return overTcp(url, proxy.port)
+}
+
+/** The same URL with a port of this machine in place of a socket. */
+export function overTcp(url: string, port: number): string {
   const changed = new URL(url)
-  changed.port = String(proxy.port)
+  changed.port = String(port)
+  changed.searchParams.delete('host')
   return changed.toString()
 }

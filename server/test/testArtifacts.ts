@@ -1,6 +1,6 @@
 import { mkdir, readdir, rename, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Artifacts } from '../src/io/artifacts.ts'
+import type { Artifacts } from '../src/infra/artifacts.ts'
 
 /** Files of a folder, without the care that the real ones take. `failing` makes every write fail. */
 export function openTestArtifacts(folder: string): Artifacts & { failing: boolean } {

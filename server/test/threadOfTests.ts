@@ -1,6 +1,6 @@
 /** A thread for tests: doubles the numbers that it is given, in place, and fails as it is told. */
 
-import { answerCalls } from '../src/io/workerCalls.ts'
+import { answerCalls } from '../src/infra/threadCalls.ts'
 
 answerCalls(async (task: Uint8Array<ArrayBuffer> | 'throws' | 'rejects' | 'ends' | 'waits') => {
   if (task === 'throws') throw new Error('thrown')

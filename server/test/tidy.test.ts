@@ -6,7 +6,16 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { MAY_IMPORT, NO_DOMAIN, ROUTES, roomOf, wiringRank } from './tidy/house.ts'
+import {
+  breaksOrder,
+  isHttpFile,
+  isRoomOpener,
+  MAY_IMPORT,
+  OPEN_TO_ALL,
+  roomOf,
+  wiredAs,
+  wiringRank,
+} from './tidy/house.ts'
 import { findCycles, importGraph, isPure } from './tidy/imports.ts'
 import { CHECKOUT, codeOf, isTest, placeOf, readSources, type Source } from './tidy/sources.ts'
 
@@ -58,54 +67,55 @@ describe('imports run one way', () => {
     expectNone(rooms, 'add its folder to the table in server/test/tidy/house.ts, with what it may import')
   })
 
-  test('a domain imports only the domains before it', () => {
-    const found = importsWhere((from, to) => {
-      const [domain, target] = [roomOf(from), roomOf(to)]
-      if (wiringRank(from) !== null || domain === target || target === 'kernel') return false
-      if (target === 'io') return domain === 'kernel'
-      if (target === 'edge') return !from.endsWith('/http.ts')
-      const allowed = MAY_IMPORT[domain] ?? []
-      return !allowed.includes(target) && !allowed.includes(to)
-    })
-    expectNone(found, 'the order of domains is in server/test/tidy/house.ts; take what you need as an argument instead')
+  test('a room imports only the rooms before it', () => {
+    const found = importsWhere((from, to) => breaksOrder(from, to))
+    expectNone(found, 'the order of rooms is in server/test/tidy/house.ts; take what you need as an argument instead')
   })
 
-  test('no domain imports what wires it', () => {
+  test('no room imports what wires it', () => {
     const found = importsWhere((from, to) => {
       const [own, target] = [wiringRank(from), wiringRank(to)]
       if (target === null) return false
-      return (
-        own === null ||
-        own < target ||
-        (own === target && roomOf(from).replace('.ts', '') !== roomOf(to).replace('.ts', ''))
-      )
+      return own === null || own < target || (own === target && wiredAs(from) !== wiredAs(to))
     })
-    expectNone(found, 'imports run config ← routes, workers ← app ← commands ← main; pass it down as an argument')
+    expectNone(found, 'imports run config ← routes ← app ← commands ← main; pass it down as an argument')
   })
 
-  test("a domain's store.ts is its own", () => {
+  test("a room's store.ts is its own", () => {
     const found = importsWhere(
-      (from, to) => to.endsWith('/store.ts') && wiringRank(from) === null && dirname(from) !== dirname(to),
+      (from, to) =>
+        to.endsWith('/store.ts') &&
+        wiringRank(from) === null &&
+        dirname(from) !== dirname(to) &&
+        !isRoomOpener(from, to),
     )
-    expectNone(found, "call the domain's verb, or write one; only its own files may use its store")
+    expectNone(found, "call the room's verb, or write one; only its own files may use its store")
   })
 
-  test('http.ts is imported by routes.ts alone', () => {
-    const found = importsWhere((from, to) => to.endsWith('/http.ts') && !NO_DOMAIN.has(roomOf(to)) && !ROUTES.has(from))
+  test('http.ts is imported by the routes.ts of its room alone, and that by the open.ts of its room alone', () => {
+    const found = importsWhere((from, to) => {
+      if (OPEN_TO_ALL.has(roomOf(to)) || !isHttpFile(to) || wiringRank(to) !== null) return false
+      return to.endsWith('/http.ts')
+        ? !from.endsWith('/routes.ts') || roomOf(from) !== roomOf(to)
+        : !isRoomOpener(from, to)
+    })
     expectNone(found, 'move what both need into a noun (wire.ts, schemas.ts) or a verb')
   })
 
   test('a store.ts uses nouns, and no verb', () => {
     const found = importsWhere(
-      (from, to) => from.endsWith('/store.ts') && !NO_DOMAIN.has(roomOf(to)) && !isPure(graph, to),
+      (from, to) => from.endsWith('/store.ts') && !OPEN_TO_ALL.has(roomOf(to)) && !isPure(graph, to),
     )
     expectNone(found, 'a store holds queries; what decides or calls belongs into the verb that calls the store')
   })
 
   test('the system clock and randomness are handed in where a program starts', () => {
-    const starts = new Set(['main.ts', 'commands/system.ts', 'upstream/gguf/child.ts'])
-    const found = importsWhere((from, to) => /^io\/(clock|random)\.ts$/.test(to) && !starts.has(from))
-    expectNone(found, 'take a Clock or RandomBytes as an argument (kernel/time.ts, kernel/ids.ts)')
+    const starts = new Set([
+      ...['main.ts', 'commands/system.ts', 'providers/gguf/child.ts'],
+      'instances/drivers/process/keeper.ts',
+    ])
+    const found = importsWhere((from, to) => /^infra\/(clock|random)\.ts$/.test(to) && !starts.has(from))
+    expectNone(found, 'take a Clock or RandomBytes as an argument (lib/time.ts, lib/ids.ts)')
   })
 
   test('there are no rings and no barrels', () => {
@@ -124,69 +134,111 @@ describe('imports run one way', () => {
 })
 
 describe('the outside world is reached in one place each', () => {
-  test('process.env in config.ts', () => {
-    const found = placesInCode(/process\.env\b/, (path) => path === 'config.ts')
-    expectNone(found, 'read it in server/src/config.ts and pass the value down')
+  test('process.env in config/config.ts', () => {
+    const found = placesInCode(/process\.env\b/, (path) => path === 'config/config.ts')
+    expectNone(found, 'read it in server/src/config/config.ts and pass the value down')
   })
 
-  test('the clock and timers in io/clock.ts', () => {
+  test('the clock and timers in infra/clock.ts', () => {
     const pattern =
       /\b(Date\.now|performance\.now|process\.hrtime|setTimeout|setInterval|AbortSignal\.timeout|Bun\.sleep|new Date\(\)|timers\/promises)/
-    const found = placesInCode(pattern, (path) => path === 'io/clock.ts')
-    expectNone(found, 'take a Clock (kernel/time.ts) as an argument: its now, monotonicMs and after')
+    const found = placesInCode(pattern, (path) => path === 'infra/clock.ts')
+    expectNone(found, 'take a Clock (lib/time.ts) as an argument: its now, monotonicMs and after')
   })
 
-  test('randomness in io/', () => {
+  test('randomness in infra/', () => {
     // The token between gateway and child must be nobody's choice, and the ids of the child's answers are kept nowhere.
-    const allowed = (path: string) => path.startsWith('io/') || path.startsWith('upstream/gguf/')
+    // A listener names its pings at random, so that it takes no other process's ping for its own.
+    const allowed = (path: string) =>
+      path.startsWith('infra/') || path.startsWith('providers/gguf/') || path === 'processes/listen.ts'
     const pattern =
       /\b(Math\.random|getRandomValues|randomUUID|import \{[^}]*\brandomBytes\b[^}]*\} from "(node:)?crypto")/
-    expectNone(placesInCode(pattern, allowed), 'take RandomBytes (kernel/ids.ts) as an argument')
+    expectNone(placesInCode(pattern, allowed), 'take RandomBytes (lib/ids.ts) as an argument')
   })
 
-  test('the global Bun in io/ and main.ts', () => {
+  test('the global Bun in infra/, the listener and main.ts', () => {
     const found = placesInCode(
       /(?<![."'`\w-])Bun\b(?=[.\s[(])|from "bun[":]/,
-      (path) => path.startsWith('io/') || path === 'main.ts',
+      (path) => path.startsWith('infra/') || path === 'processes/listen.ts' || path === 'main.ts',
     )
-    expectNone(found, 'put what needs Bun behind a function in server/src/io, so that Node stays a way out')
+    expectNone(found, 'put what needs Bun behind a function in server/src/infra, so that Node stays a way out')
   })
 
-  test('fetch in io/', () => {
+  test('fetch in infra/', () => {
     // A HEAD request of the operator's command `models pull`, with a deadline of its own; no call goes through it.
-    const allowed = (path: string) => path.startsWith('io/') || path === 'upstream/gguf/hub.ts'
-    expectNone(placesInCode(/(?<![.\w])fetch\(/, allowed), 'use io/http.ts, which has deadlines and counts bytes')
+    const allowed = (path: string) => path.startsWith('infra/') || path === 'providers/gguf/hub.ts'
+    expectNone(
+      placesInCode(/(?<![.\w])fetch\(/, allowed),
+      'use infra/httpClient.ts, which has deadlines and counts bytes',
+    )
   })
 
   test('SQL in store.ts', () => {
     const pattern =
       /["'`]\s*(select\s|insert into|delete from|update \w+( as \w+| \w)? set|with \w+ as \(|create (table|index)|alter table)|\.query(<[^(]*>)?\(/
-    const found = placesInCode(pattern, (path) => path.endsWith('/store.ts') || path.startsWith('io/postgres/'))
-    expectNone(found, "make it a named function in the domain's store.ts")
+    const found = placesInCode(pattern, (path) => path.endsWith('/store.ts') || path.startsWith('infra/postgres/'))
+    expectNone(found, "make it a named function in the room's store.ts")
   })
 
   test('output through the log', () => {
     expectNone(
       placesInCode(/\bconsole\.\w+/, () => false),
-      'use the Log that is handed in; commands print by surroundings',
+      'use the Log that is handed in; commands print by their context',
     )
   })
 })
 
+describe("the customer's command line stands alone", () => {
+  const inCli = typeScript.filter(({ path }) => path.startsWith('cli/src/') && !isTest(path))
+  const placesInCli = (pattern: RegExp, allowed: readonly string[]) =>
+    inCli
+      .filter(({ path }) => !allowed.includes(path))
+      .flatMap((source) => {
+        const match = pattern.exec(codeOf(source))
+        return match === null ? [] : [`${placeOf(source, match[0].trim())} (${match[0].trim()})`]
+      })
+
+  test("it imports its own files, the server's pure library and its packages", () => {
+    const allowed =
+      /^(node:|(commander|eventsource-parser|@napi-rs\/keyring)$|cli\/(src\/|package\.json$)|server\/src\/lib\/)/
+    const found = inCli.flatMap(({ path, text }) =>
+      [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)]
+        .map(([, target = '']) => (target.startsWith('.') ? join(dirname(path), target) : target))
+        .filter((target) => !allowed.test(target))
+        .map((target) => `${path} imports ${target}`),
+    )
+    expectNone(found, 'it talks HTTP only: move what both need into server/src/lib, or ask the server')
+  })
+
+  test('it reaches the machine in few places, and never by Bun', () => {
+    const machine = ['cli/src/main.ts', 'cli/src/system.ts', 'cli/src/input.ts']
+    const hint = 'take it from the Machine (cli/src/machine.ts)'
+    expectNone(placesInCli(/process\.(env|argv|exit|std\w+)\b/, machine), hint)
+    const clock =
+      /\b(Date\.now|performance\.now|setTimeout|setInterval|AbortSignal\.timeout|new Date\(\)|timers\/promises)/
+    expectNone(placesInCli(clock, ['cli/src/system.ts']), hint)
+    const outside = /(?<![.\w])fetch\(|\b(Math\.random|randomUUID|console\.\w+)|(?<![."'`\w-])Bun\b(?=[.\s[(])/
+    expectNone(placesInCli(outside, ['cli/src/system.ts']), hint)
+  })
+})
+
 describe('files', () => {
-  test('each domain and each dialect has a README.md', () => {
+  test('each room and each dialect has a README.md', () => {
     const folders = new Set<string>()
     for (const path of graph.keys()) {
-      const [room = '', inner = ''] = dirname(path).split('/')
-      if (MAY_IMPORT[room] === undefined || NO_DOMAIN.has(room)) continue
-      folders.add(room === 'upstream' && inner !== '' ? `${room}/${inner}` : room)
+      const room = roomOf(path)
+      if (MAY_IMPORT[room] === undefined || OPEN_TO_ALL.has(room)) continue
+      const [, inner = ''] = dirname(path).split('/')
+      folders.add(room === 'providers' && inner !== '' ? `${room}/${inner}` : room)
     }
-    const missing = [...folders].filter((folder) => !existsSync(join(CHECKOUT, 'server/src', folder, 'README.md')))
+    const isTold = (folder: string) => existsSync(join(CHECKOUT, 'server/src', folder, 'README.md'))
+    folders.add('billing')
+    const missing = [...folders].filter((folder) => !isTold(folder))
     expectNone(missing, 'write server/src/<folder>/README.md: what it owns, what it does not, states, invariants')
   })
 
   test('names are camelCase', () => {
-    const name = /^(.*\/)?[a-z][a-zA-Z0-9]*(\.long)?(\.test)?\.ts$/
+    const name = /^(.*\/)?[a-z][a-zA-Z0-9]*(\.long)?(\.test|\.d)?\.ts$/
     const found = typeScript.map(({ path }) => path).filter((path) => !name.test(path))
     expectNone(found, 'rename it, such as loadModel.ts, loadModel.test.ts, loadModel.long.test.ts')
   })

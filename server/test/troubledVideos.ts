@@ -1,9 +1,9 @@
-/** The video domain for tests of trouble: one process at a time, its own upstream for each test, and a clock to wait by. */
+/** The video domain for tests of trouble: one process at a time, its own provider for each test, and a clock to wait by. */
 
-import { HOUR_MS } from '../src/kernel/time.ts'
-import type { VideoDependencies } from '../src/videos/dependencies.ts'
+import { HOUR_MS, MINUTE_MS } from '../src/lib/time.ts'
+import type { VideoDependencies } from '../src/videos/job/dependencies.ts'
+import type { Video, VideoStatus } from '../src/videos/job/video.ts'
 import { runVideos } from '../src/videos/run.ts'
-import type { Video, VideoStatus } from '../src/videos/video.ts'
 import { FastClock } from './moneyHouse.ts'
 import { scriptVideos } from './scriptedVideos.ts'
 import { openVideoHouse, type VideoHouse } from './videoHouse.ts'
@@ -21,7 +21,7 @@ interface TroubledVideos {
 
 export async function openTroubledVideos(): Promise<TroubledVideos> {
   const clock = new FastClock(Date.UTC(2031, 4, 17, 13, 30), 200)
-  const house = await openVideoHouse(clock, { deadlineMs: 60_000, concurrency: 100 })
+  const house = await openVideoHouse(clock, { deadlineMs: 10 * MINUTE_MS, concurrency: 100 })
   const after = (milliseconds: number) => new Promise<void>((resolve) => clock.after(milliseconds, resolve))
   const eventually: TroubledVideos['eventually'] = async (isSo) => {
     const endMs = clock.now() + HOUR_MS
@@ -50,10 +50,10 @@ export async function openTroubledVideos(): Promise<TroubledVideos> {
   }
 }
 
-/** An upstream of a test's own, under the name that jobs of the house are sent to. */
-export function ownUpstream() {
+/** A provider of a test's own, under the name that jobs of the house are sent to. */
+export function ownProvider() {
   const work = scriptVideos()
   const client = { name: 'scripted', chat: () => Promise.reject(new Error('videos only')), video: work }
-  const means = { targets: () => [{ upstream: client, model: 'film' }], upstream: () => client }
+  const means = { providers: { targetsOf: () => [{ provider: client, model: 'film' }] }, provider: () => client }
   return { work, client, means }
 }

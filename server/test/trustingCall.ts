@@ -2,9 +2,9 @@
  * A call over https by a process of its own, since trusted roots are read when a process starts: `bun trustingCall.ts URL`
  * with NODE_EXTRA_CA_CERTS prints the status of the answer, or the code of the failure.
  */
-import { systemClock } from '../src/io/clock.ts'
-import { createHttp } from '../src/io/http/client.ts'
-import { HttpFailure } from '../src/io/http.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { createHttp } from '../src/infra/httpClient/client.ts'
+import { HttpFailure } from '../src/infra/httpClient.ts'
 
 const http = createHttp(systemClock)
 const signal = new AbortController().signal

@@ -1,18 +1,19 @@
-/** The video domain over a real database, as many processes of it as a test wants, with a scripted upstream. */
+/** The video domain over a real database, as many processes of it as a test wants, with a scripted provider. */
 
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Served } from '../src/catalog/model.ts'
+import { storePriceVersion } from '../src/billing/charges/store.ts'
+import { verifyAll } from '../src/billing/ledger/verifyAll.ts'
+import { planCheck } from '../src/billing/plans/verify.ts'
+import type { ResolvedModel } from '../src/catalog/model.ts'
 import { priceToJson } from '../src/catalog/price.ts'
-import type { Artifacts } from '../src/io/artifacts.ts'
-import type { Clock } from '../src/kernel/time.ts'
-import { verifyAll } from '../src/money/ledger/verifyAll.ts'
-import { storePriceVersion } from '../src/money/store.ts'
-import { createVideo } from '../src/videos/create.ts'
-import type { VideoDependencies } from '../src/videos/dependencies.ts'
+import type { Artifacts } from '../src/infra/artifacts.ts'
+import type { Clock } from '../src/lib/time.ts'
+import { createVideo, newVideo } from '../src/videos/create.ts'
+import type { VideoDependencies } from '../src/videos/job/dependencies.ts'
+import type { Video } from '../src/videos/job/video.ts'
 import { findVideo } from '../src/videos/store.ts'
-import type { Video } from '../src/videos/video.ts'
 import { type House, openHouse, type Till } from './moneyHouse.ts'
 import { type ScriptedVideos, scriptVideos } from './scriptedVideos.ts'
 import { openTestArtifacts } from './testArtifacts.ts'
@@ -21,9 +22,9 @@ import { VIDEO_PRICE, type VideoModelOptions, videoModel, videoProcess } from '.
 const KEY = '00000000-0000-4000-8000-000000000001'
 
 export interface VideoHouse extends House {
-  readonly upstream: ScriptedVideos
+  readonly provider: ScriptedVideos
   readonly artifacts: Artifacts & { failing: boolean }
-  readonly served: Served
+  readonly resolved: ResolvedModel
   /** Where its files are. */
   readonly folder: string
   /** What one process works with. */
@@ -48,26 +49,27 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
   await database.query(`create table test_events (id uuid primary key, type text, organization_id uuid, data jsonb)`)
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-videos-'))
   const artifacts = openTestArtifacts(folder)
-  const upstream = scriptVideos(options)
+  const provider = scriptVideos(options)
   const model = videoModel(options)
-  const served = { model, tier: model.serverless }
-  await storePriceVersion(database, served.tier.priceHash, priceToJson(VIDEO_PRICE), clock.now())
+  const resolved = { model, tier: model.serverless }
+  await storePriceVersion(database, resolved.tier.priceHash, priceToJson(VIDEO_PRICE), clock.now())
   let slots = 0
   const processOf: VideoHouse['process'] = (more = {}) => {
     slots += 1
-    return videoProcess({ database, clock, artifacts, work: upstream, model, slot: slots }, more)
+    return videoProcess({ database, clock, artifacts, work: provider, model, slot: slots }, more)
   }
   const front = processOf()
   return {
     ...house,
-    upstream,
+    provider,
     artifacts,
-    served,
+    resolved,
     folder,
     process: processOf,
     async create(organizationId, seconds = 4, prompt = 'a cat on a mat') {
       const request = { prompt, seconds, size: null }
-      const made = await createVideo(front, { organizationId, keyId: KEY, traceparent: null }, served, request)
+      const caller = { organizationId, keyId: KEY, traceparent: null }
+      const made = await createVideo(front, caller, newVideo(front, caller, resolved, request))
       if (!made.ok) throw new Error(made.refusal.message)
       return made.value
     },
@@ -86,7 +88,7 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
     },
     async disagreements() {
       const found: unknown[] = [...(await house.imbalances())]
-      for await (const each of verifyAll({ database, pause: async () => {} })) found.push(each)
+      for await (const each of verifyAll({ database, pause: async () => {}, checks: [planCheck] })) found.push(each)
       return found
     },
     async close() {

@@ -1,14 +1,14 @@
 /** What one process of the video domain works with, where a test says what it stands on. */
 
 import { CHAT_DEFAULTS, createCatalog, type Model, tierOf } from '../src/catalog/model.ts'
-import { DEFAULT_DEADLINES } from '../src/catalog/upstream.ts'
-import type { Artifacts } from '../src/io/artifacts.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { systemRandom } from '../src/io/random.ts'
-import type { Clock } from '../src/kernel/time.ts'
+import { DEFAULT_DEADLINES } from '../src/catalog/provider.ts'
+import type { Artifacts } from '../src/infra/artifacts.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import type { Clock } from '../src/lib/time.ts'
+import type { Provider, VideoWork } from '../src/providers/dialect/spec.ts'
 import { Health } from '../src/routing/health.ts'
-import type { Upstream, VideoWork } from '../src/upstream/spec.ts'
-import type { VideoDependencies } from '../src/videos/dependencies.ts'
+import type { VideoDependencies } from '../src/videos/job/dependencies.ts'
 import { openTill, type Till } from './moneyHouse.ts'
 import { measureTestVideo } from './scriptedVideos.ts'
 import { SILENCE } from './silence.ts'
@@ -34,7 +34,7 @@ export function videoModel({ concurrency = 4, deadlineMs = 600_000 }: VideoModel
     supportedParameters: [],
     parameters: [{ name: 'seconds', type: 'int', default: 4, min: 1, max: 60 }],
     video: { concurrency, deadlineMs },
-    serverless: tierOf('serverless', VIDEO_PRICE, [{ upstream: 'scripted', model: 'film' }]),
+    serverless: tierOf('serverless', VIDEO_PRICE, [{ provider: 'scripted', model: 'film' }]),
     economy: null,
   }
 }
@@ -54,7 +54,7 @@ export function videoProcess(
   more: Partial<VideoDependencies> = {},
 ): VideoDependencies & { readonly money: Till } {
   const catalog = createCatalog([model], [], DEFAULT_DEADLINES)
-  const client: Upstream = {
+  const client: Provider = {
     name: 'scripted',
     chat: () => Promise.reject(new Error('it makes videos only')),
     video: work,
@@ -65,8 +65,8 @@ export function videoProcess(
     random: systemRandom(),
     log: SILENCE,
     catalog: () => catalog,
-    targets: () => [{ upstream: client, model: 'film' }],
-    upstream: (name) => (name === 'scripted' ? client : null),
+    providers: { targetsOf: () => [{ provider: client, model: 'film' }] },
+    provider: (name) => (name === 'scripted' ? client : null),
     health: new Health(clock, 5),
     artifacts,
     measureSeconds: measureTestVideo,
@@ -78,6 +78,8 @@ export function videoProcess(
         JSON.stringify(event.data),
       ])
     },
+    cancellationsPerHour: 10_000,
+    queuedMost: 10_000,
     lowBalanceMicrocents: 0n,
     onNoticed: () => {},
     ...more,

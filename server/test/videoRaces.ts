@@ -6,15 +6,15 @@
  */
 
 import { expect } from 'bun:test'
-import type { Database } from '../src/io/postgres/database.ts'
-import type { Clock } from '../src/kernel/time.ts'
-import { HOUR_MS, MINUTE_MS } from '../src/kernel/time.ts'
-import type { VideoState } from '../src/upstream/spec.ts'
-import type { Step, VideoDependencies } from '../src/videos/dependencies.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import type { Clock } from '../src/lib/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../src/lib/time.ts'
+import type { VideoState } from '../src/providers/dialect/spec.ts'
+import type { Step, VideoDependencies } from '../src/videos/job/dependencies.ts'
+import { isTerminal, ofArtifact, type Video } from '../src/videos/job/video.ts'
 import { runVideos, type VideoRunner } from '../src/videos/run.ts'
 import { sweepFiles } from '../src/videos/sweep.ts'
 import { cancel } from '../src/videos/transitions.ts'
-import { isTerminal, ofArtifact, type Video } from '../src/videos/video.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
 import { FastClock } from './moneyHouse.ts'
 import { type ScriptedJob, type Taking, testVideo } from './scriptedVideos.ts'
@@ -62,8 +62,8 @@ class Mortal {
     const alive = () => {
       if (this.isDead) throw KILLED
     }
-    const { video } = own.upstream('scripted') ?? {}
-    if (video === undefined) throw new Error('the house has no upstream')
+    const { video } = own.provider('scripted') ?? {}
+    if (video === undefined) throw new Error('the house has no provider')
     const guarded = new Proxy(video, {
       get: (target, name) => {
         const found: unknown = Reflect.get(target, name)
@@ -92,8 +92,8 @@ class Mortal {
           return own.artifacts.remove(name)
         },
       },
-      targets: () => [{ upstream: client, model: 'film' }],
-      upstream: () => client,
+      providers: { targetsOf: () => [{ provider: client, model: 'film' }] },
+      provider: () => client,
       reached: (step) => {
         alive()
         if (!dies(step)) return
@@ -123,7 +123,7 @@ function mortalDatabase(database: Database, alive: () => void): Database {
   }
 }
 
-/** How the upstream behaves towards one job. */
+/** How the provider behaves towards one job. */
 interface Script {
   readonly takings: Taking[]
   readonly looks: (VideoState | 'away')[]
@@ -163,12 +163,12 @@ export async function raceVideos(
   const scriptFor = (job: ScriptedJob) => scripts.get(job.call.prompt)
   // Whom it asks about is not known before it has taken something, so the takings are everybody's.
   const takings: Taking[] = []
-  house.upstream.taking = () => next(takings) ?? 'taken'
-  house.upstream.looking = (job) => {
+  house.provider.taking = () => next(takings) ?? 'taken'
+  house.provider.looking = (job) => {
     const look = next(scriptFor(job)?.looks) ?? { kind: 'done' }
     return look === 'away' ? null : look
   }
-  house.upstream.sending = (job) => {
+  house.provider.sending = (job) => {
     const file = next(scriptFor(job)?.files) ?? testVideo(job.call.seconds)
     return file === 'broken' ? null : file
   }
@@ -267,7 +267,7 @@ async function check(house: VideoHouse, { id, organizationId }: Video): Promise<
   )
   const wasMade = video.completedAtMs !== null
   const files = (await house.files()).filter((name) => ofArtifact(name)?.id === id)
-  const jobs = [...house.upstream.jobs.values()].filter(({ call }) => call.attemptId === video.submission?.id)
+  const jobs = [...house.provider.jobs.values()].filter(({ call }) => call.attemptId === video.submission?.id)
   const seen = {
     status: video.status,
     charges: Number(row?.charges),
@@ -286,8 +286,8 @@ async function check(house: VideoHouse, { id, organizationId }: Video): Promise<
     prompt: null,
     jobsAtMost1: true,
   })
-  if (video.status === 'cancelled' && video.upstreamJob !== null) {
-    expect(house.upstream.jobs.get(video.upstreamJob)?.cancelled).toBe(true)
+  if (video.status === 'cancelled' && video.providerJob !== null) {
+    expect(house.provider.jobs.get(video.providerJob)?.cancelled).toBe(true)
   }
   return `${video.status}${video.error === null ? '' : ` (${video.error})`}${wasMade && video.status === 'expired' ? ' after completion' : ''}`
 }

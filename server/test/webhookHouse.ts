@@ -1,17 +1,18 @@
 /** Endpoints, events and workers over a database of their own, with a clock that the test turns. */
 
-import { createHttp } from '../src/io/http/client.ts'
-import type { Database } from '../src/io/postgres/database.ts'
-import { systemRandom } from '../src/io/random.ts'
-import { uuidV7 } from '../src/kernel/ids.ts'
-import { parseNetworks } from '../src/kernel/networks.ts'
-import type { Secret } from '../src/kernel/secret.ts'
+import { createHttp } from '../src/infra/httpClient/client.ts'
+import type { Database } from '../src/infra/postgres/database.ts'
+import { systemRandom } from '../src/infra/random.ts'
+import { uuidV7 } from '../src/lib/ids.ts'
+import { parseNetworks } from '../src/lib/networks.ts'
+import type { Secret } from '../src/lib/secret.ts'
 import { createDeliverer, type DeliverDependencies, type Deliverer } from '../src/webhooks/deliveries/deliver.ts'
 import { createEndpoint } from '../src/webhooks/endpoints/create.ts'
-import type { EventType } from '../src/webhooks/event.ts'
+import type { EventType } from '../src/webhooks/events/event.ts'
 import { publishEvent } from '../src/webhooks/publish.ts'
 import { TurnedClock } from './clock.ts'
 import { makeCustomer } from './customer.ts'
+import { oneDataKey } from './oneDataKey.ts'
 import { freshDatabase } from './postgres.ts'
 import { SILENCE } from './silence.ts'
 
@@ -25,7 +26,8 @@ export interface WebhookHouse {
   worker(more?: Partial<DeliverDependencies>): Deliverer
   organization(): Promise<string>
   endpoint(organizationId: string, url: string, types?: readonly EventType[]): Promise<{ id: string; secret: Secret }>
-  publish(organizationId: string, type?: EventType): Promise<string>
+  /** `pendingMost`: deliveries that may be pending; 10,000 where it is left out. */
+  publish(organizationId: string, type?: EventType, pendingMost?: number): Promise<string>
   /** Of each delivery of an event, oldest endpoint first. */
   deliveries(eventId: string): Promise<DeliveryState[]>
   close(): Promise<void>
@@ -44,7 +46,7 @@ export interface DeliveryState {
 export async function openWebhookHouse(): Promise<WebhookHouse> {
   const { database, url: databaseUrl, drop } = await freshDatabase()
   const clock = new TurnedClock(Date.now())
-  const dataKey = random(32)
+  const dataKeys = oneDataKey(random(32))
   return {
     database,
     databaseUrl,
@@ -55,7 +57,7 @@ export async function openWebhookHouse(): Promise<WebhookHouse> {
         clock,
         log: SILENCE,
         random,
-        dataKey,
+        dataKeys,
         http: createHttp(clock, { idleMs: 0 }),
         resolve: () => Promise.reject(new Error('no name is looked up in this test')),
         allowed: parseNetworks(['127.0.0.0/8']),
@@ -68,17 +70,17 @@ export async function openWebhookHouse(): Promise<WebhookHouse> {
     async endpoint(organizationId, url, eventTypes = ['video.completed']) {
       const attempt = uuidV7(clock.now(), random)
       const made = await createEndpoint(
-        { database, clock, random, dataKey },
+        { database, clock, random, dataKeys },
         { organizationId, url, eventTypes, attempt, keep: async () => [] },
       )
       if (!made.ok) throw new Error(made.refusal.message)
       return { id: made.value.endpoint.id, secret: made.value.secret }
     },
-    async publish(organizationId, type = 'video.completed') {
+    async publish(organizationId, type = 'video.completed', pendingMost = 10_000) {
       const createdAtMs = clock.now()
       const id = uuidV7(createdAtMs, random)
       const data = { video: { id: 'video_1', object: 'video', model: 'svc/clip', status: 'completed' } }
-      await database.transaction((tx) => publishEvent(tx, { id, organizationId, type, createdAtMs, data }))
+      await database.transaction((tx) => publishEvent(tx, { id, organizationId, type, createdAtMs, data }, pendingMost))
       return id
     },
     async deliveries(eventId) {

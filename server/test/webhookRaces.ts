@@ -1,5 +1,5 @@
 /**
- * Seeded races on webhooks: events, workers, redeliveries, deletions and pauses at the same time, over a real database. Each event
+ * Seeded races on webhooks: events, runners, redeliveries, deletions and pauses at the same time, over a real database. Each event
  * comes to each endpoint that stays, as often as its attempts say; no turn is left taken, no delivery forgotten.
  *
  * Nearly all of a race's time is PostgreSQL's, for some hundred statements. So a race is small, and a seed chooses how many take
@@ -8,14 +8,14 @@
  */
 
 import { expect } from 'bun:test'
-import type { Http, HttpAnswer } from '../src/io/http.ts'
-import { MINUTE_MS, SECOND_MS } from '../src/kernel/time.ts'
+import type { Http, HttpAnswer } from '../src/infra/httpClient.ts'
+import { MINUTE_MS, SECOND_MS } from '../src/lib/time.ts'
 import { removeEndpoint } from '../src/webhooks/endpoints/remove.ts'
 import { redeliver } from '../src/webhooks/log/redeliver.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
 import type { WebhookHouse } from './webhookHouse.ts'
 
-/** After so many rounds nothing may be left: what failed is due a minute later, and a turn takes two deliveries or more. */
+/** More rounds than any run needs: each takes at least two deliveries, and a failure is due a minute later. */
 const ROUNDS_MOST = 20
 
 /** Longer than a worker may hold a turn: who has one then is taken for dead, and goes on all the same. */
@@ -91,12 +91,16 @@ async function remove({ database }: WebhookHouse, organizationId: string, id: st
   await removeEndpoint({ database, forgetAnswer: async () => {} }, organizationId, id, async () => [])
 }
 
+/** Races are of those who may ask. */
+const NO_LIMITS = { testsPerMinute: 1_000_000, pendingMost: 1_000_000 }
+
 async function redeliverAny(house: WebhookHouse, organizationId: string, random: Seeded, events: readonly string[]) {
   const eventId = events[random.between(0, Math.max(0, events.length - 1))]
   const [delivery] = eventId === undefined ? [] : (await house.deliveries(eventId)).slice(-1)
   if (delivery === undefined) return
   const { database, clock } = house
-  await redeliver({ database, clock }, organizationId, delivery.id, async () => [])
+  const asked = { database, clock, limits: NO_LIMITS, refuseUnpaid: async () => null }
+  await redeliver(asked, organizationId, delivery.id, async () => [])
 }
 
 const NOTHING_LEFT = '0 pending, 0 new, 0 turns taken'

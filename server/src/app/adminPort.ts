@@ -1,19 +1,46 @@
-/** Part of `app.ts`: the admin port, which has metrics and readiness. */
+/** Answers the admin port: metrics and readiness. */
 
-import type { Metrics } from '../io/metrics.ts'
-import { checkReadiness, type ReadinessDependencies } from '../readiness.ts'
+import { splitUrl } from '../http/routeTable.ts'
+import type { Metrics } from '../infra/metrics.ts'
+import type { QueueFigures } from '../infra/workMetrics.ts'
+import { checkReadiness, type ReadinessDependencies } from './readiness.ts'
 
-export function adminPort(
-  metrics: Pick<Metrics, 'text' | 'contentType'>,
-  readiness: ReadinessDependencies,
-): (request: Request) => Promise<Response> {
-  return async (request) => {
-    const { pathname } = new URL(request.url)
-    if (pathname === '/metrics') {
-      return new Response(await metrics.text(), { headers: { 'Content-Type': metrics.contentType } })
+export interface AdminPortDependencies extends ReadinessDependencies {
+  readonly metrics: Pick<Metrics, 'text' | 'contentType'>
+  /** Reads what waits in the database; null where that can't be told now. Never rejects, and soon resolves. */
+  readonly queues: () => Promise<QueueFigures | null>
+  /** Hosts by which the port may be asked beside those of the loopback, in lower case, without ports. */
+  readonly hosts: readonly string[]
+}
+
+/** The port is on the loopback address. */
+const LOOPBACK_HOSTS = ['localhost', '127.0.0.1', '[::1]']
+
+const WRONG_HOST =
+  'This port answers requests to localhost, 127.0.0.1 or [::1]. ' +
+  'To reach it by another name, add that name to admin_hosts in tollgate.yaml.\n'
+
+/**
+ * Returns the function that answers the admin port, which asks nobody for a key. A page whose name was made to lead to this
+ * machine (DNS rebinding) is refused with 403: its browser sends the page's own name as `Host`. A request without a `Host`
+ * comes from no browser, and is answered.
+ */
+export function adminPort({ metrics, queues, hosts, ...readiness }: AdminPortDependencies) {
+  const known: ReadonlySet<string> = new Set([...LOOPBACK_HOSTS, ...hosts])
+  return async (request: Request): Promise<Response> => {
+    const host = request.headers.get('Host') ?? ''
+    if (host !== '' && !known.has(withoutPort(host))) return new Response(WRONG_HOST, { status: 403 })
+    const { path } = splitUrl(request.url)
+    if (path === '/metrics') {
+      const page = await metrics.text(await queues())
+      return new Response(page, { headers: { 'Content-Type': metrics.contentType } })
     }
-    if (pathname !== '/ready') return new Response('This port has /metrics and /ready.\n', { status: 404 })
+    if (path !== '/ready') return new Response('This port has /metrics and /ready.\n', { status: 404 })
     const reasons = await checkReadiness(readiness)
     return Response.json({ ready: reasons.length === 0, reasons }, { status: reasons.length === 0 ? 200 : 503 })
   }
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d*$/, '').toLowerCase()
 }

@@ -1,9 +1,10 @@
-/** Part of `app.ts`: what waits in the database, read when somebody asks for the metrics. */
+/** Reads the queues of the database when somebody asks for the metrics. */
 
-import type { Database } from '../io/postgres/database.ts'
-import type { QueueFigures } from '../io/workMetrics.ts'
-import type { Log } from '../kernel/log.ts'
-import { type Clock, SECOND_MS } from '../kernel/time.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import type { QueueFigures } from '../infra/workMetrics.ts'
+import { readDueJobs } from '../jobs/store.ts'
+import type { Log } from '../lib/log.ts'
+import { type Clock, SECOND_MS } from '../lib/time.ts'
 import { readQueueSizes } from '../videos/queue/store.ts'
 import { countSlowEndpoints, readWaiting } from '../webhooks/waiting/store.ts'
 
@@ -17,16 +18,21 @@ interface QueueParts {
 }
 
 /** Reads one thing at a time, whoever asks: a slow database is not asked more and more. Null: not in time, or not at all. */
-export function wireQueues({ database, clock, log }: QueueParts): () => Promise<QueueFigures | null> {
+export function readQueues({ database, clock, log }: QueueParts): () => Promise<QueueFigures | null> {
   let reading: Promise<QueueFigures | null> | null = null
   const read = async (): Promise<QueueFigures> => {
     const nowMs = clock.now()
     const age = (atMs: number | null) => (atMs === null ? null : Math.max(nowMs - atMs, 0) / SECOND_MS)
     const videos = await readQueueSizes(database)
     const webhooks = await readWaiting(database, nowMs)
+    const jobs = await readDueJobs(database, nowMs)
     return {
       videos: videos.map(({ oldestAtMs, ...size }) => ({ ...size, oldestSeconds: age(oldestAtMs) })),
       webhooks: webhooks.map(({ oldestAtMs, ...lane }) => ({ ...lane, oldestSeconds: age(oldestAtMs) })),
+      jobs: jobs.map(({ oldestAtMs, ...due }) => ({
+        ...due,
+        oldestSeconds: Math.max(nowMs - oldestAtMs, 0) / SECOND_MS,
+      })),
       slowEndpoints: await countSlowEndpoints(database),
     }
   }

@@ -1,8 +1,9 @@
-import { BRAND } from '../kernel/brand.ts'
+import { BRAND } from '../lib/brand.ts'
+import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import { CHAT_DEFAULTS, type Model, tierOf } from './model.ts'
-import { type FlatTokenPrice, MICROCENTS_PER_CENT } from './price.ts'
+import type { FlatTokenPrice } from './price.ts'
+import { SANDBOX_DEFAULTS, type SandboxProviderSettings } from './provider.ts'
 import type { Offer } from './settings.ts'
-import { SANDBOX_DEFAULTS, type SandboxUpstreamSettings } from './upstream.ts'
 
 function wholeCents(input: bigint, output: bigint): FlatTokenPrice {
   return {
@@ -13,13 +14,13 @@ function wholeCents(input: bigint, output: bigint): FlatTokenPrice {
   }
 }
 
-const SANDBOX: SandboxUpstreamSettings = { name: 'sandbox', dialect: 'sandbox', ...SANDBOX_DEFAULTS }
+const SANDBOX: SandboxProviderSettings = { name: 'sandbox', dialect: 'sandbox', ...SANDBOX_DEFAULTS }
 
-const AUTHOR = 'Simulated by Tollgate for trying things out: no model answers'
+const AUTHOR = 'Simulated by Tollgate to try things out: no model answers'
 
 /** What answers where the settings name no models: simulated, needs nothing and no network. */
 export function sandboxOffer(ownedBy: string): Offer {
-  const targets = [{ upstream: SANDBOX.name, model: 'sandbox' }]
+  const targets = [{ provider: SANDBOX.name, model: 'sandbox' }]
   const chat: Model = {
     ...CHAT_DEFAULTS,
     id: `${BRAND}/sandbox`,
@@ -28,6 +29,7 @@ export function sandboxOffer(ownedBy: string): Offer {
     author: `${AUTHOR}, the text is made up`,
     contextTokens: 32_768,
     maxOutputTokens: 4_096,
+    planCovered: true,
     serverless: tierOf('serverless', wholeCents(100n, 200n), targets),
     economy: tierOf('economy', wholeCents(50n, 100n), targets),
   }
@@ -71,5 +73,5 @@ export function sandboxOffer(ownedBy: string): Offer {
       targets,
     ),
   }
-  return { models: [chat, embedding, image, video], upstreams: [SANDBOX] }
+  return { models: [chat, embedding, image, video], providers: [SANDBOX] }
 }

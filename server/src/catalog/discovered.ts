@@ -1,13 +1,13 @@
-import { BRAND } from '../kernel/brand.ts'
+import { BRAND } from '../lib/brand.ts'
 import { CHAT_DEFAULTS, isAlias, type Model, tierOf } from './model.ts'
 import type { PriceTable } from './price.ts'
+import { GGUF_DEFAULTS, type ProviderSettings } from './provider.ts'
 import type { Offer } from './settings.ts'
-import { GGUF_DEFAULTS, type UpstreamSettings } from './upstream.ts'
 
 /** Holds are computed from it where discovery can't tell a model's own; small, so that a local model is not overcommitted. */
 const DISCOVERED_CONTEXT_TOKENS = 8_192
 
-/** What `upstream/discover.ts` found at start. */
+/** What `providers/discover.ts` found at start. */
 export type Discovered =
   | {
       readonly kind: 'http'
@@ -28,7 +28,7 @@ export type Discovered =
 
 const SLUG_MAX_CHARACTERS = 100
 
-/** An upstream's name for a model as our id (M1): `llama3.2:1b` becomes `svc/llama3.2-1b`. Null where nothing is left. */
+/** A provider's name for a model as our id (M1): `llama3.2:1b` becomes `svc/llama3.2-1b`. Null where nothing is left. */
 export function discoveredId(name: string): string | null {
   const slug = name
     .toLowerCase()
@@ -65,7 +65,7 @@ function discoveredModel(
   name: string,
   modality: 'chat' | 'embedding',
   author: string,
-  upstream: UpstreamSettings,
+  provider: ProviderSettings,
   context: DiscoveryContext,
 ): Model | null {
   const wanted = discoveredId(name)
@@ -74,7 +74,7 @@ function discoveredModel(
   context.taken.add(id)
   const aliases = isAlias(name) && !context.taken.has(name) ? [name] : []
   for (const alias of aliases) context.taken.add(alias)
-  const contextTokens = upstream.dialect === 'gguf' ? upstream.contextTokens : DISCOVERED_CONTEXT_TOKENS
+  const contextTokens = provider.dialect === 'gguf' ? provider.contextTokens : DISCOVERED_CONTEXT_TOKENS
   const isChat = modality === 'chat'
   const price = isChat ? context.price : inputOnly(context.price)
   return {
@@ -86,7 +86,7 @@ function discoveredModel(
     author,
     contextTokens,
     maxOutputTokens: isChat ? contextTokens : 0,
-    serverless: tierOf('serverless', price, [{ upstream: upstream.name, model: name }]),
+    serverless: tierOf('serverless', price, [{ provider: provider.name, model: name }]),
     economy: null,
   }
 }
@@ -103,22 +103,22 @@ export function discoveredOffer(
 ): Offer {
   const context: DiscoveryContext = { price, ownedBy, taken: new Set(taken) }
   const models: Model[] = []
-  const upstreams: UpstreamSettings[] = []
+  const providers: ProviderSettings[] = []
   for (const [index, each] of found.entries()) {
     const name = `discovered-${index + 1}-${(each.kind === 'gguf' ? each.name : each.product).toLowerCase()}`
-    const upstream: UpstreamSettings =
+    const provider: ProviderSettings =
       each.kind === 'gguf'
         ? { name, dialect: 'gguf', file: each.file, ...GGUF_DEFAULTS }
         : { name, dialect: 'openai', baseUrl: each.baseUrl, apiKey: null, headers: {} }
-    upstreams.push(upstream)
+    providers.push(provider)
     const author = each.kind === 'gguf' ? 'Found as a GGUF file' : `Found on a local ${each.product}`
     const add = (modelName: string, modality: 'chat' | 'embedding') => {
       if (models.length >= DISCOVERED_MODELS_MAX) return
-      const model = discoveredModel(modelName, modality, author, upstream, context)
+      const model = discoveredModel(modelName, modality, author, provider, context)
       if (model !== null) models.push(model)
     }
     for (const modelName of each.kind === 'gguf' ? [each.name] : each.models) add(modelName, 'chat')
     for (const modelName of each.kind === 'gguf' ? [] : each.embeddingModels) add(modelName, 'embedding')
   }
-  return { models, upstreams }
+  return { models, providers }
 }

@@ -9,7 +9,7 @@ export type Report = (path: Path, reason: string, at?: 'key') => void
 
 /** A settings file that is YAML: plain values, and a way to say where each stands. */
 export interface SettingsDocument {
-  /** Null where the file is empty. Values left empty are left out. */
+  /** Null where the file is empty. A section of the file that is left empty is `{}`; other values left empty are left out. */
   readonly value: unknown
   readonly report: Report
   /** The line of what stands at `path`, from 1. */
@@ -32,13 +32,13 @@ function pathText(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
 }
 
-/** Reads YAML. What is no YAML becomes problems; nothing throws. */
-export function readDocument(text: string): SettingsDocument {
+/** Reads YAML. `sections` are the keys of the file that hold sections. What is no YAML becomes problems; nothing throws. */
+export function readDocument(text: string, sections: ReadonlySet<string>): SettingsDocument {
   if (text.length > SETTINGS_TEXT_MAX_CHARACTERS) {
     return brokenDocument(`has over ${SETTINGS_TEXT_MAX_CHARACTERS} characters: is this the settings file?`)
   }
   try {
-    return parseText(text)
+    return parseText(text, sections)
   } catch {
     // Nested so deeply that the stack ends, or anchors used beyond ALIASES_MAX. The parser's words may quote the file.
     return brokenDocument(
@@ -52,7 +52,7 @@ function brokenDocument(reason: string): SettingsDocument {
   return { value: null, report: () => {}, lineOf: () => 1, problems: () => [problem] }
 }
 
-function parseText(text: string): SettingsDocument {
+function parseText(text: string, sections: ReadonlySet<string>): SettingsDocument {
   const lines = new LineCounter()
   // Pretty errors quote the lines around them, and a credential may stand there by mistake.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true })
@@ -62,14 +62,31 @@ function parseText(text: string): SettingsDocument {
     problems.push({ line: Math.max(position.line, 1), column: Math.max(position.col, 1), path, reason })
   }
   for (const error of [...document.errors, ...document.warnings]) noteAt(error.pos[0], '', yamlReason(error.code))
+  const reported: { readonly path: Path; readonly reason: string }[] = []
+  /** What is missing where there is another mistake, or a misspelt key beside it, is most likely that mistake. */
+  const follows = (path: Path, reason: string) =>
+    /^(is missing|has no|needs|must have|must name)/.test(reason) &&
+    reported.some(
+      (earlier) =>
+        (isInside(earlier.path, path) && (earlier.path.length > path.length || earlier.reason.startsWith('must be'))) ||
+        (isInside(earlier.path, path.slice(0, -1)) && earlier.reason.includes(`did you mean '${path.at(-1)}'`)),
+    )
   const resolve = (node: unknown): unknown => (isYamlAlias(node) ? node.resolve(document) : node)
   const offsetOf = (path: Path, at?: 'key') => offsetIn(document.contents, path, at === 'key', resolve)
   return {
-    value: problems.length > 0 ? null : withoutNulls(document.toJS({ maxAliasCount: ALIASES_MAX })),
-    report: (path, reason, at) => noteAt(offsetOf(path, at), pathText(path), reason),
+    value: problems.length > 0 ? null : readTop(document.toJS({ maxAliasCount: ALIASES_MAX }), sections),
+    report: (path, reason, at) => {
+      if (!follows(path, reason)) noteAt(offsetOf(path, at), pathText(path), reason)
+      reported.push({ path, reason })
+    },
     lineOf: (path) => lines.linePos(offsetOf(path)).line,
     problems: () => problems.toSorted((a, b) => a.line - b.line || a.column - b.column).slice(0, PROBLEMS_MAX),
   }
+}
+
+/** Whether `path` is `outer` or leads into it. */
+function isInside(path: Path, outer: Path): boolean {
+  return outer.every((step, index) => path[index] === step)
 }
 
 function offsetIn(top: Node | null, path: Path, wantsKey: boolean, resolve: (node: unknown) => unknown): number {
@@ -121,6 +138,15 @@ function yamlReason(code: string): string {
     default:
       return `is not YAML here (${code.toLowerCase().replaceAll('_', ' ')})`
   }
+}
+
+/** A section whose lines are all comments is there all the same: its name alone switches some on. */
+function readTop(top: unknown, sections: ReadonlySet<string>): unknown {
+  if (typeof top !== 'object' || top === null || Array.isArray(top)) return withoutNulls(top)
+  const entries = Object.entries(top)
+  return withoutNulls(
+    Object.fromEntries(entries.map(([key, held]) => [key, held === null && sections.has(key) ? {} : held])),
+  )
 }
 
 /** A key with nothing behind it counts as left out. */

@@ -1,15 +1,15 @@
 import { expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
-import type { Refusal } from '../kernel/errors.ts'
-import type { Result } from '../kernel/result.ts'
-import { HOUR_MS, MINUTE_MS } from '../kernel/time.ts'
+import type { Refusal } from '../lib/errors.ts'
+import type { Result } from '../lib/result.ts'
+import { HOUR_MS, MINUTE_MS } from '../lib/time.ts'
 import { catalogOf } from './assemble.ts'
 import { sandboxOffer } from './builtin.ts'
 import { type CatalogAnswer, createCatalogEndpoints } from './http.ts'
 import { type Catalog, createCatalog, type Model, tierOf } from './model.ts'
+import { DEFAULT_DEADLINES } from './provider.ts'
 import { ModelListSchema, ModelSchema } from './schemas.ts'
 import { DEFAULT_SETTINGS } from './settings.ts'
-import { DEFAULT_DEADLINES } from './upstream.ts'
 
 const [SANDBOX] = sandboxOffer('acme').models
 if (SANDBOX === undefined) throw new Error('the sandbox offers nothing')
@@ -36,6 +36,7 @@ const EMBEDDER: Model = {
   status: 'coming_soon',
   author: null,
   supportedParameters: [],
+  planCovered: false,
   parameters: [{ name: 'dimensions', type: 'int', min: 1, max: 1024 }],
   economy: null,
 }
@@ -56,7 +57,7 @@ function refusalOf(result: Result<CatalogAnswer>): Refusal {
   if (result.ok) throw new Error('was answered')
   return result.refusal
 }
-const retrieve = (rawId: string, catalog: Catalog = CATALOG) => endpoints.retrieve(catalog, rawId, query(), null)
+const retrieve = (id: string, catalog: Catalog = CATALOG) => endpoints.retrieve(catalog, id, query(), null)
 
 test('the list holds every model in its order, and is as described', () => {
   const list = bodyOf(endpoints.list(CATALOG, query(), null))
@@ -92,27 +93,30 @@ test('a model has every field that is known of it, and no other', () => {
   expect(ModelSchema.safeParse(embedder).success).toBe(true)
   expect(embedder.pricing).toEqual({ currency: 'usd', input_per_1m_tokens_cents: 100 })
   expect(embedder.parameters).toEqual([{ name: 'dimensions', type: 'int', min: 1, max: 1024 }])
-  for (const absent of ['author', 'created', 'fine_tunable', 'plan_covered'])
-    expect(embedder).not.toHaveProperty(absent)
+  for (const absent of ['author', 'fine_tunable', 'plan_covered']) expect(embedder).not.toHaveProperty(absent)
 })
 
-test('an id is taken in every spelling of its path', () => {
-  for (const rawId of ['svc/full', 'svc%2Ffull', 'svc%2ffull', 'full', 'meta/full', 'meta%2Ffull']) {
-    expect(bodyOf(retrieve(rawId)).id).toBe('svc/full')
-  }
+test('every model says when it was made: 0 where the settings leave that out', () => {
+  expect(bodyOf(retrieve('svc/full')).created).toBe(1_700_000_000)
+  expect(bodyOf(retrieve('svc/embedder')).created).toBe(0)
+  for (const model of bodyOf(endpoints.list(CATALOG, query(), null)).data) expect(model.created).toBeInteger()
+})
+
+test('an alias is taken like the id', () => {
+  for (const id of ['svc/full', 'full', 'meta/full']) expect(bodyOf(retrieve(id)).id).toBe('svc/full')
 })
 
 test("the economy suffix shows the model with that tier's pricing", () => {
-  for (const rawId of ['svc/full:economy', 'svc%2Ffull%3Aeconomy', 'meta/full:economy']) {
-    const model = bodyOf(retrieve(rawId))
+  for (const id of ['svc/full:economy', 'meta/full:economy']) {
+    const model = bodyOf(retrieve(id))
     expect(model.id).toBe('svc/full')
     expect(model.pricing.input_per_1m_tokens_cents).toBe(50)
   }
 })
 
 test('what is not there is 404 model_not_found, without a field to blame', () => {
-  for (const rawId of ['svc/none', 'svc%252Ffull', 'svc/full/', '%', '%ff', 'svc/embedder:economy', '..']) {
-    const refused = refusalOf(retrieve(rawId))
+  for (const id of ['svc/none', 'svc%2Ffull', 'svc/full/', '%', '%ff', 'svc/embedder:economy', '..']) {
+    const refused = refusalOf(retrieve(id))
     expect(refused.code).toBe('model_not_found')
     expect(refused).not.toHaveProperty('param')
   }

@@ -1,8 +1,8 @@
-import { refusal } from '../kernel/errors.ts'
-import { ok, type Result, refused } from '../kernel/result.ts'
-import type { Clock } from '../kernel/time.ts'
+import { refusal } from '../lib/errors.ts'
+import { ok, type Result, refused } from '../lib/result.ts'
+import type { Clock } from '../lib/time.ts'
+import { type Listing, type Listings, listingsOf } from './listings.ts'
 import { type Catalog, lookUp, MODALITIES, type Modality, quoteName } from './model.ts'
-import { type Page, type Pages, pagesOf } from './pages.ts'
 
 /** An answer of the catalog, to be sent as it is. */
 export interface CatalogAnswer {
@@ -15,33 +15,32 @@ export interface CatalogAnswer {
 export interface CatalogEndpoints {
   /** `GET /models`. `ifNoneMatch` is the header's value, or null. */
   list(catalog: Catalog, query: URLSearchParams, ifNoneMatch: string | null): Result<CatalogAnswer>
-  /** `GET /models/{id}`. `rawId` is all that follows `/models/` in the path, as it was sent: still percent-encoded. */
-  retrieve(catalog: Catalog, rawId: string, query: URLSearchParams, ifNoneMatch: string | null): Result<CatalogAnswer>
+  /** `GET /models/{id}`. `id` is all that follows `/models/` in the path, decoded. */
+  retrieve(catalog: Catalog, id: string, query: URLSearchParams, ifNoneMatch: string | null): Result<CatalogAnswer>
 }
 
 /**
- * The endpoints of the catalog. They keep the pages of the catalog that was asked for last. Prices by time of day are
+ * The endpoints of the catalog. They keep the listings of the catalog that was asked for last. Prices by time of day are
  * shown as of the clock's instant.
  */
 export function createCatalogEndpoints(clock: Clock): CatalogEndpoints {
-  let made: { readonly catalog: Catalog; readonly pages: Pages } | null = null
-  const pagesFor = (catalog: Catalog): Pages => {
-    if (made?.catalog !== catalog) made = { catalog, pages: pagesOf(catalog) }
-    return made.pages
+  let made: { readonly catalog: Catalog; readonly listings: Listings } | null = null
+  const listingsFor = (catalog: Catalog): Listings => {
+    if (made?.catalog !== catalog) made = { catalog, listings: listingsOf(catalog) }
+    return made.listings
   }
   return {
     list: (catalog, query, ifNoneMatch) => {
       const modality = readModality(query)
-      return modality.ok ? ok(answer(pagesFor(catalog).list(modality.value, clock.now()), ifNoneMatch)) : modality
+      return modality.ok ? ok(answer(listingsFor(catalog).list(modality.value, clock.now()), ifNoneMatch)) : modality
     },
-    retrieve: (catalog, rawId, query, ifNoneMatch) => {
+    retrieve: (catalog, id, query, ifNoneMatch) => {
       const unknown = unknownParameter(query, [])
       if (unknown !== null) return unknown
-      const id = decoded(rawId)
-      const served = lookUp(catalog, id ?? rawId)
-      if (served.ok) return ok(answer(pagesFor(catalog).model(served.value, clock.now()), ifNoneMatch))
+      const resolved = lookUp(catalog, id)
+      if (resolved.ok) return ok(answer(listingsFor(catalog).model(resolved.value, clock.now()), ifNoneMatch))
       // There is no field to blame: the id is part of the path.
-      return refused(refusal(served.refusal.code, served.refusal.message))
+      return refused(refusal(resolved.refusal.code, resolved.refusal.message))
     },
   }
 }
@@ -53,7 +52,7 @@ function readModality(query: URLSearchParams): Result<Modality | null> {
   if (values.length === 0) return ok(null)
   const modality = MODALITIES.find((each) => each === values[0])
   if (modality !== undefined && values.length === 1) return ok(modality)
-  const message = `modality must be one of ${MODALITIES.join(', ')}, given once.`
+  const message = `'modality' must be one of ${MODALITIES.join(', ')}; give it once.`
   return refused(refusal('invalid_request', message, { param: 'modality' }))
 }
 
@@ -70,20 +69,11 @@ function unknownParameter(query: URLSearchParams, known: readonly string[]): Res
 /** A client's own word is echoed, up to here. */
 const PARAM_MAX_CHARACTERS = 128
 
-/** Null where the percent-encoding is broken. */
-function decoded(rawId: string): string | null {
-  try {
-    return decodeURIComponent(rawId)
-  } catch {
-    return null
-  }
-}
-
-function answer(page: Page, ifNoneMatch: string | null): CatalogAnswer {
+function answer(listing: Listing, ifNoneMatch: string | null): CatalogAnswer {
   // A shared cache must not keep it (it needs a key); a client's may, and asks each time whether it still holds.
-  const headers = { ETag: page.etag, 'Cache-Control': 'private, no-cache' }
-  if (ifNoneMatch !== null && matches(ifNoneMatch, page.etag)) return { status: 304, headers, bytes: null }
-  return { status: 200, headers: { ...headers, 'Content-Type': 'application/json' }, bytes: page.bytes }
+  const headers = { ETag: listing.etag, 'Cache-Control': 'private, no-cache' }
+  if (ifNoneMatch !== null && matches(ifNoneMatch, listing.etag)) return { status: 304, headers, bytes: null }
+  return { status: 200, headers: { ...headers, 'Content-Type': 'application/json' }, bytes: listing.bytes }
 }
 
 /** RFC 9110, 13.1.2: a list of tags or `*`, compared weakly. Our tags hold no comma. */

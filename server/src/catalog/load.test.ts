@@ -1,8 +1,7 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { inspect } from 'node:util'
-import { type LoadedSettings, loadSettings } from './load.ts'
-import { describeProblem } from './settings.ts'
+import { settingsLoader } from '../../test/settingsLoader.ts'
 
 const ENVIRONMENT = {
   VLLM_API_KEY: 'canary-key-1',
@@ -11,24 +10,9 @@ const ENVIRONMENT = {
   GATEWAY_TOKEN: 'canary-token-2',
 }
 
-function load(text: string): LoadedSettings {
-  const fileExists = (path: string) => path.endsWith('.gguf')
-  const readText = (path: string) => (path.endsWith('wan.json') ? '{"1":{"class_type":"T","text":"{{prompt}}"}}' : null)
-  return loadSettings(text, { environment: ENVIRONMENT, directory: '/etc/tollgate', fileExists, readText })
-}
+const { problemsOf, settingsOf } = settingsLoader(ENVIRONMENT, '{"1":{"class_type":"T","text":"{{prompt}}"}}')
 
-function problemsOf(text: string): string[] {
-  const loaded = load(text)
-  return loaded.ok ? [] : loaded.problems.map((problem) => describeProblem('tollgate.yaml', problem))
-}
-
-function settingsOf(text: string) {
-  const loaded = load(text)
-  if (!loaded.ok) throw new Error(problemsOf(text).join('\n'))
-  return loaded.settings
-}
-
-const UPSTREAMS = `upstreams:
+const PROVIDERS = `providers:
   box: { dialect: sandbox }
   vllm: { dialect: openai, base_url: "http://127.0.0.1:8000/v1/", api_key_env: VLLM_API_KEY }
   small: { dialect: gguf, file: m.gguf, context_tokens: 4096 }
@@ -41,11 +25,11 @@ function withModel(changes: Readonly<Record<string, string | null>> = {}): strin
     id: 'id: svc/m',
     context_length: 'context_length: 4096',
     pricing: PRICING,
-    targets: 'targets: [{ upstream: box }]',
+    targets: 'targets: [{ provider: box }]',
     ...changes,
   }
   const kept = Object.values(lines).filter((line) => line !== null)
-  return `${UPSTREAMS}models:\n  - ${kept.join('\n    ')}\n`
+  return `${PROVIDERS}models:\n  - ${kept.join('\n    ')}\n`
 }
 const pricing = (inner: string) => withModel({ pricing: `pricing: { ${inner} }` })
 
@@ -58,7 +42,7 @@ test('the example file is good, as it is and with everything in comments taken i
   expect(problemsOf(EXAMPLE)).toEqual([])
   const taken = EXAMPLE.replaceAll(/^( +)# (?=\s|- |[a-z_]+:( |$))/gm, '$1')
   expect(problemsOf(taken)).toEqual([])
-  const { models, upstreams } = settingsOf(taken)
+  const { models, providers } = settingsOf(taken)
   expect(models?.map((model) => model.id)).toEqual([
     'svc/demo',
     'svc/llama-3.3-70b',
@@ -70,7 +54,7 @@ test('the example file is good, as it is and with everything in comments taken i
     'svc/mosaic',
     'svc/director',
   ])
-  expect(upstreams.map((upstream) => upstream.name)).toEqual([
+  expect(providers.map((provider) => provider.name)).toEqual([
     'sandbox',
     'vllm',
     'anthropic',
@@ -82,15 +66,18 @@ test('the example file is good, as it is and with everything in comments taken i
 })
 
 test('an empty file, or one of comments, means the defaults', () => {
-  for (const text of ['', '# nothing\n', 'models:\nupstreams:\n']) {
+  for (const text of ['', '# nothing\n', 'models:\nproviders:\n']) {
     const settings = settingsOf(text)
     expect(settings.models).toBeNull()
     expect(settings.fixed).toMatchObject({ discovery: false, drainMs: 600_000, bodyLimitBytes: 8_388_608 })
     expect(settings.fixed.openRequestsPerKey).toBe(100)
     expect(settings.fixed.breakerFailures).toBe(5)
+    expect(settings.fixed.chargeDeadlineMs).toBe(30_000)
     expect(settings.fixed.rateLimit).toEqual({ perSecond: 100, burst: 200 })
-    expect(settings.fixed.newRateLimit).toEqual({ perSecond: 15, burst: 30 })
+    expect(settings.fixed.newAccountRateLimit).toEqual({ perSecond: 15, burst: 30 })
     expect(settings.fixed.retentionDays).toBeNull()
+    expect(settings.fixed.videoCancellationsPerHour).toBe(60)
+    expect([settings.fixed.queuedVideosMost, settings.fixed.videoRetentionDays]).toEqual([500, 90])
     expect(settings.fixed.otlp).toBeNull()
     expect(settings.fixed.compat).toEqual({
       maxCompletionTokens: false,
@@ -98,6 +85,10 @@ test('an empty file, or one of comments, means the defaults', () => {
       embeddingsBase64: false,
     })
   }
+})
+
+test('the deadline of charges is given in seconds', () => {
+  expect(settingsOf('charge_deadline_seconds: 2.5').fixed.chargeDeadlineMs).toBe(2_500)
 })
 
 test('prices are read to the micro-cent, and the exact form goes before the rounded one', () => {
@@ -126,16 +117,17 @@ test('what is left out of a model gets its default', () => {
     ownedBy: 'svc',
     maxOutputTokens: 4096,
     hiddenReasoningTokens: 0,
+    promptBytesPerToken: 64,
     economy: null,
   })
   expect(model).toMatchObject({ usageFactorThousandths: 1000, fineTunable: false, planCovered: false })
-  expect(model?.serverless.targets).toEqual([{ upstream: 'box', model: 'box' }])
+  expect(model?.serverless.targets).toEqual([{ provider: 'box', model: 'box' }])
 })
 
 /** Each: what the operator wrote, and where and what the answer must say. */
 const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ['not YAML', 'models: [', /:1:10: is not YAML here/],
-  ['a tab', 'upstreams:\n\tbox: 1', /:2:\d: is indented with a tab/],
+  ['a tab', 'providers:\n\tbox: 1', /:2:\d: is indented with a tab/],
   ['a key twice', 'owned_by: a\nowned_by: b', /:2:1: this key stands twice/],
   ['two documents', 'owned_by: a\n---\nowned_by: b', /:\d:\d: holds a second document/],
   ['no section at all', 'just words', /:1:1: must be a section/],
@@ -152,6 +144,11 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'deadlines: { whole_seconds: 1, connect_seconds: 2 }',
     /deadlines.connect_seconds: must be at most whole_seconds, 1/,
   ],
+  ['no cancellation at all', 'video_cancellations_per_hour: 0', /video_cancellations_per_hour: must be at least 1/],
+  ['cancellations without end', 'video_cancellations_per_hour: 10001', /must be at most 10000/],
+  ['a queue for no video', 'queued_videos: 0', /queued_videos: must be at least 1/],
+  ['a queue without end', 'queued_videos: 10001', /must be at most 10000/],
+  ['videos that are kept for no day', 'video_retention_days: 0', /video_retention_days: must be at least 1/],
   ['a retention too short', 'retention_days: 6', /retention_days: must be at least 7/],
   [
     'a switch that is no switch',
@@ -163,8 +160,10 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'otlp: { endpoint: "127.0.0.1:4318" }',
     /otlp.endpoint: must be a collector's address/,
   ],
+  ['a deadline of charges that is none', 'charge_deadline_seconds: 0.5', /charge_deadline_seconds: must be at least 1/],
+  ['one for ever', 'charge_deadline_seconds: 601', /charge_deadline_seconds: must be at most 600/],
   ['a limit of nothing', 'body_limit_bytes: 0', /body_limit_bytes: must be at least 1024/],
-  ['upstreams as a list', 'upstreams: [a]', /upstreams: must be a section/],
+  ['providers as a list', 'providers: [a]', /providers: must be a section/],
   ['models as a section', 'models: {a: 1}', /models: must be a list/],
   ['an id without the brand', withModel({ id: 'id: m' }), /:6:9: models\[0\].id: must be 'svc\/'/],
   ['an id in capitals', withModel({ id: 'id: svc/M' }), /models\[0\].id: must be 'svc\/'/],
@@ -174,7 +173,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   [
     'an alias that is its id',
     withModel({ a: 'aliases: [svc/m]' }),
-    /aliases\[0\]: stands for a model already, in line 6/,
+    /aliases\[0\]: is already the name of a model, in line 6/,
   ],
   ['no context length', withModel({ context_length: null }), /models\[0\].context_length: is missing/],
   [
@@ -183,24 +182,24 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     /max_output_tokens: must be at most the context_length, 4096/,
   ],
   [
-    'an unknown upstream',
-    withModel({ targets: 'targets: [{ upstream: vlm, model: x }]' }),
-    /targets\[0\].upstream: there is no upstream .* did you mean 'vllm'/,
+    'an unknown provider',
+    withModel({ targets: 'targets: [{ provider: vlm, model: x }]' }),
+    /targets\[0\].provider: there is no provider .* did you mean 'vllm'/,
   ],
   [
     'a target without its model',
-    withModel({ targets: 'targets: [{ upstream: vllm }]' }),
+    withModel({ targets: 'targets: [{ provider: vllm }]' }),
     /targets\[0\].model: is missing/,
   ],
   [
     'one target twice',
-    withModel({ targets: 'targets: [{ upstream: box }, { upstream: box }]' }),
-    /targets\[1\].upstream: stands twice/,
+    withModel({ targets: 'targets: [{ provider: box }, { provider: box }]' }),
+    /targets\[1\].provider: stands twice/,
   ],
   ['an active model without targets', withModel({ targets: null }), /targets: must name at least one target/],
   [
     'a context that the file has not',
-    withModel({ context_length: 'context_length: 4097', targets: 'targets: [{ upstream: small }]' }),
+    withModel({ context_length: 'context_length: 4097', targets: 'targets: [{ provider: small }]' }),
     /gives each call 4096 tokens/,
   ],
   [
@@ -223,7 +222,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   [
     'an embedding model that puts out tokens',
     withModel({ a: 'modality: embedding' }),
-    /an embedding model puts out no tokens/,
+    /an embedding model has no output tokens/,
   ],
   ['no pricing', withModel({ pricing: null }), /models\[0\].pricing: is missing/],
   ['no billable price', pricing('currency: usd'), /pricing: has no billable price/],
@@ -256,8 +255,11 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   [
     'per image and per megapixel',
     pricing('per_image_cents: 1, per_mpxl_microcents: 1'),
-    /stands beside a price per image/,
+    /can't be combined with a price per image/,
   ],
+  ['a grace below nothing', 'grace_seconds: -1', /grace_seconds: must be at least 0/],
+  ['a grace of more than a day', 'grace_seconds: 86401', /grace_seconds: must be at most 86400/],
+  ['a grace in parts of a second', 'grace_seconds: 0.5', /grace_seconds: must be a whole number/],
   ['plans that are no list', 'plans: { key: a }', /plans: must be a list with one '- key: …'/],
   ['a plan without a quota', plans('{ key: a, name: A }'), /plans\[0\].weekly_tokens: is missing/],
   ['a quota of nothing', plans(plan.replace('weekly_tokens: 3', 'weekly_tokens: 0')), /weekly_tokens: must be a/],
@@ -269,7 +271,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     plans(plan.replace(' }', ', max_usage_cents: 1, max_usage_microcents: 5 }')),
     /max_usage_cents: disagrees/,
   ],
-  ['models of a plan', plans(plan.replace(' }', ', models: [svc/m] }')), /models: a model says by itself/],
+  ['models of a plan', plans(plan.replace(' }', ', models: [svc/m] }')), /models: write 'plan_covered: true'/],
   [
     'a video within plans',
     withModel({
@@ -282,7 +284,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ],
   [
     'a bad economy price',
-    withModel({ e: 'economy: { pricing: { input_per_1m_tokens_cents: 1 }, targets: [{ upstream: box }] }' }),
+    withModel({ e: 'economy: { pricing: { input_per_1m_tokens_cents: 1 }, targets: [{ provider: box }] }' }),
     /models\[0\].economy.pricing: has no output price/,
   ],
 ]
@@ -291,10 +293,18 @@ test('plans are read in their order, the backstop to the micro-cent', () => {
   const second = plan.replace('key: a', 'key: b').replace(' }', ', max_usage_microcents: 1500001 }')
   const quota = { inputTokens: 1, outputTokens: 2, weeklyTokens: 3, backstopMicrocents: 0n }
   expect(settingsOf(plans(plan, second)).plans).toEqual([
-    { key: 'a', name: 'A plan', quota },
-    { key: 'b', name: 'A plan', quota: { ...quota, backstopMicrocents: 1_500_001n } },
+    { key: 'a', name: 'A plan', graceMs: 3_600_000, quota },
+    { key: 'b', name: 'A plan', graceMs: 3_600_000, quota: { ...quota, backstopMicrocents: 1_500_001n } },
   ])
   for (const empty of ['plans:\n', 'plans: []\n', '']) expect(settingsOf(empty).plans).toEqual([])
+})
+
+test('the grace after a period is of all plans alike, and may be none', () => {
+  const second = plan.replace('key: a', 'key: b')
+  for (const seconds of [0, 1, 86_400]) {
+    const read = settingsOf(`grace_seconds: ${seconds}\n${plans(plan, second)}`).plans
+    expect(read.map(({ graceMs }) => graceMs)).toEqual([seconds * 1_000, seconds * 1_000])
+  }
 })
 
 for (const [what, text, expected] of REFUSED) {
@@ -309,8 +319,8 @@ test('an id or alias that stands for two models is refused at its second place',
   const second = withModel({ a: 'aliases: [n]' }).slice(withModel().indexOf('  - '))
   const problems = problemsOf(`${withModel({ a: 'aliases: [n]' })}${second}`)
   expect(problems).toHaveLength(2)
-  expect(problems[0]).toMatch(/models\[1\].id: stands for a model already, in line 6/)
-  expect(problems[1]).toMatch(/models\[1\].aliases\[0\]: stands for a model already, in line 10/)
+  expect(problems[0]).toMatch(/models\[1\].id: is already the name of a model, in line 6/)
+  expect(problems[1]).toMatch(/models\[1\].aliases\[0\]: is already the name of a model, in line 10/)
 })
 
 test('one run shows every problem, in the order of the file', () => {
@@ -323,26 +333,6 @@ test('one run shows every problem, in the order of the file', () => {
 test('models that can not be called need no target', () => {
   const listed = withModel({ targets: null, a: 'status: coming_soon' })
   expect(settingsOf(listed).models?.[0]?.status).toBe('coming_soon')
-})
-
-test('where webhooks may go, whom they trust and when they are tried again is read', () => {
-  const defaults = { allow: [], caFile: null, retryMs: [30_000, 300_000, 1_800_000, 7_200_000] }
-  expect(settingsOf('log_level: info\n').fixed.webhooks).toEqual(defaults)
-  expect(settingsOf('webhooks: { allow: [127.0.0.0/8, "::1"], retry_seconds: [1, 0x10] }\n').fixed.webhooks).toEqual({
-    allow: ['127.0.0.0/8', '::1'],
-    caFile: null,
-    retryMs: [1_000, 16_000],
-  })
-  for (const [inner, problem] of [
-    ['allow: [localhost]', 'webhooks.allow[0]'],
-    ['allow: [127.0.0.0/33]', 'must be a network'],
-    ['allow: ["127.1"]', 'must be a network'],
-    ['ca_file: nowhere.pem', 'there is no such file'],
-    ['retry_seconds: [0]', 'webhooks.retry_seconds[0]'],
-    ['alow: []', 'allow'],
-  ] as const) {
-    expect(problemsOf(`webhooks: { ${inner} }\n`).join()).toContain(problem)
-  }
 })
 
 test('how notices are mailed is read, and its password never stands in the file', () => {
@@ -371,4 +361,35 @@ test('how notices are mailed is read, and its password never stands in the file'
     expect(problemsOf(at(inner)).join()).not.toContain('canary-')
   }
   expect(problemsOf('smtp: { host: "a b", from: nobody }\n')).toHaveLength(2)
+})
+
+describe('a section with nothing but comments beneath it is an empty section, whichever it is', () => {
+  test.each([
+    ['accounts', {}],
+    ['webhooks', {}],
+    ['compat', {}],
+    ['kept_answers', {}],
+    ['deadlines', {}],
+    ['artifacts', {}],
+    ['smtp', /smtp\.host: is missing/],
+    ['payments', /payments\.provider: is missing/],
+    ['deposits', /deposits\.\w+: is missing/],
+    ['instances', /instances\.\w+: is missing/],
+    ['otlp', /otlp\.endpoint: is missing/],
+    ['rate_limit', /rate_limit\.\w+: is missing/],
+    ['new_account_rate_limit', /new_account_rate_limit\.\w+: is missing/],
+  ] as const)('%s', (name, expected) => {
+    const bare = `${name}:\n  # comment: 1\n`
+    const empty = `${name}: {}\n`
+    expect(problemsOf(bare).map((each) => each.replace(/:\d+:\d+:/, ':'))).toEqual(
+      problemsOf(empty).map((each) => each.replace(/:\d+:\d+:/, ':')),
+    )
+    if (expected instanceof RegExp) expect(problemsOf(bare).join('\n')).toMatch(expected)
+    else expect(settingsOf(bare)).toEqual(settingsOf(empty))
+  })
+
+  test('accounts are on, and a setting or a list with nothing behind it is left out', () => {
+    expect(settingsOf('accounts:\n  # session_days: 7\n').fixed.accounts).toMatchObject({ sessionDays: 7 })
+    expect(settingsOf('models:\nproviders:\nlog_level:\n')).toEqual(settingsOf(''))
+  })
 })

@@ -1,17 +1,26 @@
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
+import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import { type Path, type Report, readDocument, type SettingsDocument } from './document.ts'
+import { AccountsShape, loadAccounts } from './loadAccounts.ts'
 import { ArtifactsShape, loadArtifacts } from './loadArtifacts.ts'
+import { loadBodies } from './loadBodies.ts'
+import { DepositsShape, loadDeposits } from './loadDeposits.ts'
+import { HostsShape, loadHosts, loadOrigins, OriginsShape } from './loadHosts.ts'
+import { InstancesShape, loadInstances } from './loadInstances.ts'
 import { loadModel, type ModelContext } from './loadModel.ts'
+import { loadPayments, PaymentsShape, PublicUrlShape } from './loadPayments.ts'
 import { loadPlans } from './loadPlan.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
-import type { Surroundings } from './loadRemote.ts'
+import { loadProvider } from './loadProvider.ts'
+import type { SettingsContext } from './loadRemote.ts'
 import { loadSmtp, SmtpShape } from './loadSmtp.ts'
-import type { NamedUpstreams } from './loadTarget.ts'
-import { loadUpstream } from './loadUpstream.ts'
+import type { NamedProviders } from './loadTarget.ts'
 import { loadWebhooks, WebhooksShape } from './loadWebhooks.ts'
 import type { Model } from './model.ts'
-import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
+import { DEFAULT_GRACE_MS } from './plan.ts'
+import type { PriceTable } from './price.ts'
+import { DEFAULT_DEADLINES, type Deadlines, type ProviderSettings } from './provider.ts'
 import {
   DEFAULT_FIXED_SETTINGS,
   DEFAULT_SETTINGS,
@@ -20,7 +29,7 @@ import {
   type SettingsProblem,
 } from './settings.ts'
 import { closed, label, readShape, seconds, whole } from './shape.ts'
-import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upstream.ts'
+import { reportUnreadSecrets } from './unreadSecrets.ts'
 
 /** A settings file that is good as a whole, or all that is wrong with it. */
 export type LoadedSettings =
@@ -29,7 +38,7 @@ export type LoadedSettings =
 
 /** Far more than anyone offers; keeps a runaway generator from filling the memory. */
 const MODELS_MAX = 2_000
-const UPSTREAMS_MAX = 500
+const PROVIDERS_MAX = 500
 
 /** A charge that is tried again after a commit of unknown outcome must find itself: it waits for minutes, never for days. */
 const RETENTION_DAYS_LEAST = 7
@@ -37,7 +46,16 @@ const RETENTION_DAYS_LEAST = 7
 /** A million dollars. */
 const LOW_BALANCE_CENTS_MAX = 100_000_000
 
+/** Each creation of a video may read as many entries of an index. */
+const CANCELLATIONS_MAX = 10_000
+
+/** Each creation counts those that wait, up to the setting. */
+const QUEUED_VIDEOS_MAX = 10_000
+
 const DAY_SECONDS = 86_400
+
+/** Clients and proxies have given up long before. */
+const CHARGE_DEADLINE_SECONDS_MAX = 600
 
 /** A token's time is kept in whole microseconds: up to here that is exact to half a percent. */
 const RATE_MAX = 10_000
@@ -47,18 +65,35 @@ const RateLimitShape = closed({ requests_per_second: whole(1, RATE_MAX), burst: 
 
 const deadline = seconds(0.001, DAY_SECONDS).optional()
 
+/** A tebibyte: nobody keeps more. */
+const KEPT_BYTES_MAX = 2 ** 40
+
 const FileShape = closed(
   {
     log_level: z.enum(LOG_LEVELS).optional(),
     discovery: z.boolean().optional(),
     discovered_price: PricingShape.optional(),
     trusted_proxies: z.array(z.string()).max(1_000).optional(),
+    admin_hosts: HostsShape,
+    cors_origins: OriginsShape,
     drain_seconds: seconds(0, DAY_SECONDS).optional(),
+    charge_deadline_seconds: seconds(1, CHARGE_DEADLINE_SECONDS_MAX).optional(),
     body_limit_bytes: whole(1_024, 256 * 1024 * 1024).optional(),
+    body_memory_bytes: whole(4_096, 2 ** 40).optional(),
+    body_deadline_seconds: seconds(1, DAY_SECONDS).optional(),
+    max_messages: whole(1, 30_000).optional(),
+    max_parts: whole(1, 10_000).optional(),
     open_requests_per_key: whole(1, 1_000_000).optional(),
     breaker_failures: whole(1, 1_000_000).optional(),
     rate_limit: RateLimitShape,
     new_account_rate_limit: RateLimitShape,
+    video_cancellations_per_hour: whole(1, CANCELLATIONS_MAX).optional(),
+    kept_answers: closed({
+      bytes: whole(0, KEPT_BYTES_MAX).optional(),
+      bytes_per_dollar: whole(0, KEPT_BYTES_MAX).optional(),
+    }).optional(),
+    queued_videos: whole(1, QUEUED_VIDEOS_MAX).optional(),
+    video_retention_days: whole(1, 36_500).optional(),
     retention_days: whole(RETENTION_DAYS_LEAST, 36_500).optional(),
     low_balance_cents: whole(0, LOW_BALANCE_CENTS_MAX).optional(),
     smtp: SmtpShape.optional(),
@@ -75,6 +110,11 @@ const FileShape = closed(
         .regex(/^https?:\/\/[^\s?#@]+$/, "must be a collector's address, such as 'http://127.0.0.1:4318'"),
       trace_ratio: z.number().min(0).max(1).default(1),
     }).optional(),
+    public_url: PublicUrlShape,
+    payments: PaymentsShape,
+    deposits: DepositsShape,
+    accounts: AccountsShape,
+    instances: InstancesShape,
     owned_by: label.optional(),
     deadlines: closed({
       connect_seconds: deadline,
@@ -82,51 +122,65 @@ const FileShape = closed(
       silence_seconds: deadline,
       whole_seconds: deadline,
     }).optional(),
-    upstreams: z.unknown().optional(),
+    providers: z.unknown().optional(),
     models: z.unknown().optional(),
+    grace_seconds: whole(0, DAY_SECONDS).optional(),
     plans: z.unknown().optional(),
   },
   {
-    port: "the port is no setting of this file: use '--port' or TOLLGATE_PORT",
-    host: "the address is no setting of this file: use '--host' or TOLLGATE_HOST",
-    data_dir: "the data directory is no setting of this file: use '--data-dir' or TOLLGATE_DATA_DIR",
-    database_url: 'it may hold a password, so it never stands in this file: set the environment variable DATABASE_URL',
+    port: "the port is not a setting of this file: use '--port' or TOLLGATE_PORT",
+    host: "the address is not a setting of this file: use '--host' or TOLLGATE_HOST",
+    data_dir: "the data directory is not a setting of this file: use '--data-dir' or TOLLGATE_DATA_DIR",
+    database_url: 'it may hold a password, so it must not be in this file: set the environment variable DATABASE_URL',
   },
 )
 
 type FileInput = z.infer<typeof FileShape>
 
+/** The keys of the file that hold sections with keys of their own. */
+const SECTIONS: ReadonlySet<string> = new Set(
+  Object.entries(FileShape.shape).flatMap(([key, shape]) =>
+    (shape instanceof z.ZodOptional ? shape.unwrap() : shape) instanceof z.ZodObject ? [key] : [],
+  ),
+)
+
 /**
  * Reads a settings file. Every problem comes with its line and what to do about it; none quotes a value that may be a
  * credential. Never throws, whatever the text.
  */
-export function loadSettings(text: string, around: Surroundings): LoadedSettings {
-  const document = readDocument(text)
+export function loadSettings(text: string, context: SettingsContext): LoadedSettings {
+  const document = readDocument(text, SECTIONS)
   if (document.problems().length > 0) return { ok: false, problems: document.problems() }
-  const settings = loadFile(document, around)
+  const settings = loadFile(document, context)
   const problems = document.problems()
   return problems.length > 0 || settings === null ? { ok: false, problems } : { ok: true, settings }
 }
 
-function loadFile(document: SettingsDocument, around: Surroundings): Settings | null {
+function loadFile(document: SettingsDocument, context: SettingsContext): Settings | null {
   const { report } = document
   const top = document.value ?? {}
   const read = readShape(FileShape, top, [], report)
-  // Where the rest of the file is wrong, upstreams and models are checked all the same: one run shows every problem.
+  // Where the rest of the file is wrong, providers and models are checked all the same: one run shows every problem.
   const sections = isSection(top) ? top : {}
-  const upstreams = loadUpstreams(sections['upstreams'], around, report)
+  const providers = loadProviders(sections['providers'], context, report)
   const ownedBy = read?.owned_by ?? DEFAULT_SETTINGS.ownedBy
-  const hasFfmpeg = around.programExists?.('ffmpeg') ?? false
-  const models = loadModels(sections['models'], { ownedBy, upstreams, hasFfmpeg }, document)
-  const plans = loadPlans(sections['plans'], report, document.lineOf)
+  const hasFfmpeg = context.programExists?.('ffmpeg') ?? false
+  const models = loadModels(sections['models'], { ownedBy, providers, hasFfmpeg }, document)
+  const graceMs = read?.grace_seconds === undefined ? DEFAULT_GRACE_MS : read.grace_seconds * 1_000
+  const plans = loadPlans(sections['plans'], graceMs, report, document.lineOf)
   if (read === null) return null
-  const fixed = loadFixed(read, around, report)
+  const fixed = loadFixed(read, context, report)
+  if (read.payments === undefined) reportUnreadSecrets(sections['payments'], ['payments'], context, report)
+  if (!read.accounts?.identity_providers.length) {
+    const { identity_providers: unread } = isSection(sections['accounts']) ? sections['accounts'] : {}
+    reportUnreadSecrets(unread, ['accounts', 'identity_providers'], context, report)
+  }
   const deadlines = loadDeadlines(read.deadlines ?? {}, report)
   return {
     fixed,
     ownedBy,
     deadlines,
-    upstreams: [...upstreams.values()].filter((upstream): upstream is UpstreamSettings => upstream !== null),
+    providers: [...providers.values()].filter((provider): provider is ProviderSettings => provider !== null),
     models,
     plans,
   }
@@ -136,19 +190,26 @@ function isSection(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function loadUpstreams(value: unknown, around: Surroundings, report: Report): NamedUpstreams {
-  const upstreams = new Map<string, UpstreamSettings | null>()
-  if (value === undefined) return upstreams
+function loadProviders(value: unknown, context: SettingsContext, report: Report): NamedProviders {
+  const providers = new Map<string, ProviderSettings | null>()
+  if (value === undefined) return providers
   if (!isSection(value)) {
-    report(['upstreams'], "must be a section with one 'NAME:' for each upstream")
-    return upstreams
+    report(['providers'], "must be a section with one 'NAME:' for each provider")
+    return providers
   }
   const entries = Object.entries(value)
-  if (entries.length > UPSTREAMS_MAX) report(['upstreams'], `must have at most ${UPSTREAMS_MAX} entries`)
-  for (const [name, entry] of entries.slice(0, UPSTREAMS_MAX)) {
-    upstreams.set(name, loadUpstream(name, entry, ['upstreams', name], around, report))
+  if (entries.length > PROVIDERS_MAX) report(['providers'], `must have at most ${PROVIDERS_MAX} entries`)
+  for (const [name, entry] of entries.slice(0, PROVIDERS_MAX)) {
+    let isGood = true
+    const noteAndReport: Report = (...problem) => {
+      isGood = false
+      report(...problem)
+    }
+    const provider = loadProvider(name, entry, ['providers', name], context, noteAndReport)
+    // Targets are not held against a provider that was not read whole.
+    providers.set(name, isGood ? provider : null)
   }
-  return upstreams
+  return providers
 }
 
 function loadModels(value: unknown, context: ModelContext, document: SettingsDocument): readonly Model[] | null {
@@ -161,28 +222,27 @@ function loadModels(value: unknown, context: ModelContext, document: SettingsDoc
   if (value.length > MODELS_MAX) report(['models'], `must have at most ${MODELS_MAX} entries`)
   const entries: unknown[] = value.slice(0, MODELS_MAX)
   const models = entries.map((entry, index) => loadModel(entry, ['models', index], context, report))
-  checkUnique(models, document)
+  checkUnique(entries, document)
   return models.filter((model): model is Model => model !== null)
 }
 
-/** No id or alias stands for two models. */
-function checkUnique(models: readonly (Model | null)[], { report, lineOf }: SettingsDocument): void {
-  const first = new Map<string, Path>()
-  for (const [index, model] of models.entries()) {
-    if (model === null) continue
-    const aliases = model.aliases.map((alias, position): [string, Path] => [
-      alias,
-      ['models', index, 'aliases', position],
-    ])
-    for (const [name, path] of [[model.id, ['models', index, 'id']] as [string, Path], ...aliases]) {
+/** No id or alias stands for two models, also of those with other mistakes. */
+function checkUnique(entries: readonly unknown[], { report, lineOf }: SettingsDocument): void {
+  const first = new Map<unknown, Path>()
+  for (const [index, entry] of entries.entries()) {
+    if (!isSection(entry)) continue
+    const given: readonly unknown[] = Array.isArray(entry['aliases']) ? entry['aliases'] : []
+    const aliases = given.map((alias, position): [unknown, Path] => [alias, ['models', index, 'aliases', position]])
+    for (const [name, path] of [[entry['id'], ['models', index, 'id']] as [unknown, Path], ...aliases]) {
+      if (typeof name !== 'string') continue
       const earlier = first.get(name)
       if (earlier === undefined) first.set(name, path)
-      else report(path, `stands for a model already, in line ${lineOf(earlier)}: change or remove one of them`)
+      else report(path, `is already the name of a model, in line ${lineOf(earlier)}: change or remove one of them`)
     }
   }
 }
 
-function loadFixed(read: FileInput, around: Surroundings, report: Report): Settings['fixed'] {
+function loadFixed(read: FileInput, context: SettingsContext, report: Report): Settings['fixed'] {
   const defaults = DEFAULT_FIXED_SETTINGS
   let discoveredPrice: PriceTable | null = defaults.discoveredPrice
   if (read.discovered_price !== undefined) {
@@ -198,19 +258,32 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
     discovery: read.discovery ?? false,
     discoveredPrice: discoveredPrice ?? defaults.discoveredPrice,
     trustedProxies: read.trusted_proxies ?? defaults.trustedProxies,
+    adminHosts: loadHosts(read.admin_hosts ?? [], ['admin_hosts'], report),
+    corsOrigins: loadOrigins(read.cors_origins ?? [], ['cors_origins'], report),
     drainMs: read.drain_seconds === undefined ? defaults.drainMs : Math.round(read.drain_seconds * 1_000),
-    bodyLimitBytes: read.body_limit_bytes ?? defaults.bodyLimitBytes,
+    chargeDeadlineMs:
+      read.charge_deadline_seconds === undefined
+        ? defaults.chargeDeadlineMs
+        : Math.round(read.charge_deadline_seconds * 1_000),
+    ...loadBodies(read, report),
     openRequestsPerKey: read.open_requests_per_key ?? defaults.openRequestsPerKey,
     breakerFailures: read.breaker_failures ?? defaults.breakerFailures,
     rateLimit: loadRateLimit(read.rate_limit) ?? defaults.rateLimit,
-    newRateLimit: loadRateLimit(read.new_account_rate_limit) ?? defaults.newRateLimit,
+    newAccountRateLimit: loadRateLimit(read.new_account_rate_limit) ?? defaults.newAccountRateLimit,
+    videoCancellationsPerHour: read.video_cancellations_per_hour ?? defaults.videoCancellationsPerHour,
+    keptAnswers: {
+      bytes: read.kept_answers?.bytes ?? defaults.keptAnswers.bytes,
+      bytesPerDollar: read.kept_answers?.bytes_per_dollar ?? defaults.keptAnswers.bytesPerDollar,
+    },
+    queuedVideosMost: read.queued_videos ?? defaults.queuedVideosMost,
+    videoRetentionDays: read.video_retention_days ?? defaults.videoRetentionDays,
     retentionDays: read.retention_days ?? defaults.retentionDays,
     lowBalanceMicrocents:
       read.low_balance_cents === undefined
         ? defaults.lowBalanceMicrocents
         : BigInt(read.low_balance_cents) * MICROCENTS_PER_CENT,
-    smtp: read.smtp === undefined ? defaults.smtp : loadSmtp(read.smtp, ['smtp'], around, report),
-    webhooks: loadWebhooks(read.webhooks ?? {}, ['webhooks'], around, report),
+    smtp: read.smtp === undefined ? defaults.smtp : loadSmtp(read.smtp, ['smtp'], context, report),
+    webhooks: loadWebhooks(read.webhooks ?? {}, ['webhooks'], context, report),
     compat: {
       maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
@@ -219,8 +292,14 @@ function loadFixed(read: FileInput, around: Surroundings, report: Report): Setti
     artifacts:
       read.artifacts === undefined
         ? defaults.artifacts
-        : (loadArtifacts(read.artifacts, ['artifacts'], around, report) ?? defaults.artifacts),
+        : (loadArtifacts(read.artifacts, ['artifacts'], context, report) ?? defaults.artifacts),
     otlp: read.otlp ? { endpoint: read.otlp.endpoint.replace(/\/+$/, ''), traceRatio: read.otlp.trace_ratio } : null,
+    publicUrl: read.public_url?.replace(/\/+$/, '') ?? null,
+    payments: read.payments === undefined ? null : loadPayments(read.payments, ['payments'], context, report),
+    deposits: read.deposits === undefined ? null : loadDeposits(read.deposits, ['deposits'], context, report),
+    accounts: read.accounts === undefined ? null : loadAccounts(read.accounts, ['accounts'], context, report),
+    instances:
+      read.instances === undefined ? null : loadInstances(read.instances, read.public_url, ['instances'], report),
   }
 }
 

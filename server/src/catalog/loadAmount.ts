@@ -1,5 +1,6 @@
+import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import type { Path, Report } from './document.ts'
-import { centsRoundedHalfUp, MICROCENTS_PER_CENT } from './price.ts'
+import { centsRoundedHalfUp } from './price.ts'
 import { wholeNumber } from './shape.ts'
 
 /** An amount of money in the file: in whole cents or, exactly, in micro-cents. */

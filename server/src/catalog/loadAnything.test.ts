@@ -12,7 +12,7 @@ function load(text: string): LoadedSettings {
 test('no text crashes the loader, and every refusal has a place', () => {
   const words = fc.constantFrom(
     'models',
-    'upstreams',
+    'providers',
     'pricing',
     'id',
     '- ',

@@ -44,12 +44,12 @@ test('a store is read with its defaults, and shows no credential', () => {
 
 test.each([
   [store(', prefix: no-slash'), "must be empty or end in '/'"],
-  [store(', access_key_id: canary-id'), 'a credential never stands in this file'],
+  [store(', access_key_id: canary-id'), 'a credential must not be in this file'],
   [store().replace('S3_KEY', 'MISSING'), 'MISSING is not set'],
   [store().replace('media', 'A'), "must be a bucket's name"],
   [store('', 's3.example.com'), "must be the store's address"],
   [store('', 'https://s3.example.com/bucket'), "must be the store's address"],
-  [`${store()}  folder: here\n`, "there is 's3' too"],
+  [`${store()}  folder: here\n`, "can't be combined with 's3'"],
   ['artifacts: { s3: { bucket: media } }', 'is missing'],
   ['artifacts: { path: here }', "there is no setting 'path'"],
 ])('%p is refused', (text, reason) => {

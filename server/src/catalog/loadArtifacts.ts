@@ -1,8 +1,8 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import type { ArtifactPlace } from '../io/artifacts/open.ts'
+import type { ArtifactPlace } from '../infra/artifacts/open.ts'
 import type { Path, Report } from './document.ts'
-import { type Surroundings, secretOf, variableName } from './loadRemote.ts'
+import { credentialOf, type SettingsContext, variableName } from './loadRemote.ts'
 import { closed, label } from './shape.ts'
 
 /** What stores that know no regions take; MinIO and its like expect it where nothing else is set. */
@@ -10,7 +10,7 @@ const REGION = 'us-east-1'
 const PREFIX = 'tollgate/'
 
 const CREDENTIAL_HINT =
-  'a credential never stands in this file: put it in an environment variable and name that in access_key_id_env and secret_access_key_env'
+  'a credential must not be in this file: put it into environment variables, and name these in access_key_id_env and secret_access_key_env'
 
 /** The section `artifacts` as it stands in the file. */
 export const ArtifactsShape = closed({
@@ -47,16 +47,17 @@ export const ArtifactsShape = closed({
 export function loadArtifacts(
   { folder, s3 }: z.infer<typeof ArtifactsShape>,
   path: Path,
-  around: Surroundings,
+  context: SettingsContext,
   report: Report,
 ): ArtifactPlace | null {
-  if (s3 === undefined) return { kind: 'folder', path: folder === undefined ? null : resolve(around.directory, folder) }
+  if (s3 === undefined)
+    return { kind: 'folder', path: folder === undefined ? null : resolve(context.directory, folder) }
   if (folder !== undefined) {
-    report([...path, 'folder'], "there is 's3' too: remove one of them")
+    report([...path, 'folder'], "can't be combined with 's3': remove one of them")
     return null
   }
   const secret = (key: 'access_key_id_env' | 'secret_access_key_env') =>
-    secretOf(s3[key], around, (reason) => report([...path, 's3', key], reason))
+    credentialOf(s3[key], context, (reason) => report([...path, 's3', key], reason))
   const accessKeyId = secret('access_key_id_env')
   const secretAccessKey = secret('secret_access_key_env')
   if (accessKeyId === null || secretAccessKey === null) return null

@@ -1,14 +1,14 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import type { Path, Report } from './document.ts'
-import { loadRemote, RemoteShape, type Surroundings } from './loadRemote.ts'
+import { loadRemote, RemoteShape, type SettingsContext } from './loadRemote.ts'
+import type { ComfyuiProviderSettings } from './provider.ts'
 import { closed, readShape } from './shape.ts'
-import type { ComfyuiUpstreamSettings } from './upstream.ts'
 import { readWorkflow, type Workflow } from './workflow.ts'
 
 const WORKFLOWS_MOST = 100
 
-/** An upstream of the dialect `comfyui` as it stands in the file: one over HTTP, and its workflows. */
+/** A provider of the dialect `comfyui` as it stands in the file: one over HTTP, and its workflows. */
 export const ComfyuiShape = closed(
   {
     ...RemoteShape.shape,
@@ -23,17 +23,17 @@ export function loadComfyui(
   name: string,
   value: unknown,
   path: Path,
-  around: Surroundings,
+  context: SettingsContext,
   report: Report,
-): ComfyuiUpstreamSettings | null {
+): ComfyuiProviderSettings | null {
   const read = readShape(ComfyuiShape, value, path, report)
   if (read === null) return null
   const { workflows: files, ...remote } = read
-  const server = loadRemote(name, remote, path, around, report)
+  const server = loadRemote(name, remote, path, context, report)
   const workflows = new Map<string, Workflow>()
   let sound = server !== null
   for (const [model, file] of Object.entries(files).slice(0, WORKFLOWS_MOST)) {
-    const text = around.readText?.(resolve(around.directory, file)) ?? null
+    const text = context.readText?.(resolve(context.directory, file)) ?? null
     const found =
       text === null
         ? {

@@ -1,12 +1,13 @@
 import { z } from 'zod'
-import { BRAND } from '../kernel/brand.ts'
-import { SECOND_MS } from '../kernel/time.ts'
+import { BRAND } from '../lib/brand.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { Path, Report } from './document.ts'
 import { DescriptorShape, LIST_MAX, parameterFaults, parameterName, toDescriptor } from './loadParameter.ts'
 import { PricingShape, toPriceTable } from './loadPrice.ts'
-import { loadRouting, loadTargets, type NamedUpstreams, RoutingShape, TargetsShape } from './loadTarget.ts'
+import { loadRouting, loadTargets, type NamedProviders, RoutingShape, TargetsShape } from './loadTarget.ts'
 import {
   CHAT_PARAMETERS,
+  DEFAULT_PROMPT_BYTES_PER_TOKEN,
   DEFAULT_VIDEO_RUNNING,
   ECONOMY_SUFFIX,
   isAlias,
@@ -33,6 +34,7 @@ const ModelShape = closed(
     context_length: whole(1, TOKENS_MAX).optional(),
     max_output_tokens: whole(1, TOKENS_MAX).optional(),
     hidden_reasoning_tokens: whole(0, TOKENS_MAX).default(0),
+    prompt_bytes_per_token: whole(1, 1_024).optional(),
     created: whole(0, 100_000_000_000).optional(),
     fine_tunable: z.boolean().default(false),
     fine_tune_base_model: label.optional(),
@@ -52,8 +54,8 @@ const ModelShape = closed(
   {
     category: "'category' always mirrors 'modality': remove it",
     object: "'object' is always 'model': remove it",
-    price: "prices stand under 'pricing'",
-    upstream: "write 'targets:' with a list of '- { upstream: NAME, model: NAME }'",
+    price: "prices go under 'pricing'",
+    provider: "write 'targets:' with a list of '- { provider: NAME, model: NAME }'",
   },
 )
 
@@ -62,14 +64,14 @@ type ModelInput = z.infer<typeof ModelShape>
 /** What a model in the file is checked against. */
 export interface ModelContext {
   readonly ownedBy: string
-  readonly upstreams: NamedUpstreams
+  readonly providers: NamedProviders
   /** Whether clips of other forms can be turned into mp4. */
   readonly hasFfmpeg: boolean
 }
 
 /** Reads one entry of `models`, names of other models aside. Null where something was reported. */
 export function loadModel(value: unknown, path: Path, context: ModelContext, report: Report): Model | null {
-  const read = readShape(ModelShape, value, path, report)
+  const read = readShape(ModelShape, value, path, report, ['modality', 'status'])
   if (read === null) return null
   const checks = [
     checkNames(read, path, report),
@@ -92,6 +94,7 @@ export function loadModel(value: unknown, path: Path, context: ModelContext, rep
     contextTokens,
     maxOutputTokens: read.modality === 'chat' ? (read.max_output_tokens ?? contextTokens) : 0,
     hiddenReasoningTokens: read.hidden_reasoning_tokens,
+    promptBytesPerToken: read.prompt_bytes_per_token ?? DEFAULT_PROMPT_BYTES_PER_TOKEN,
     createdSeconds: read.created ?? null,
     fineTunable: read.fine_tunable,
     fineTuneBaseModel: read.fine_tune_base_model ?? null,
@@ -130,7 +133,7 @@ function loadTier(
     hasFfmpeg: context.hasFfmpeg,
     maxOutputTokens: model.max_output_tokens,
   }
-  const targets = loadTargets(tier.targets, needs, path, context.upstreams, report)
+  const targets = loadTargets(tier.targets, needs, path, context.providers, report)
   return price === null || targets === null ? null : tierOf(name, price, targets, loadRouting(name, tier.routing))
 }
 
@@ -142,7 +145,7 @@ function checkNames(read: ModelInput, path: Path, report: Report): boolean {
     report([...path, ...at], reason)
     sound = false
   }
-  const taken = `must not end in '${ECONOMY_SUFFIX}': that selects the economy tier, which stands under 'economy'`
+  const taken = `must not end in '${ECONOMY_SUFFIX}': that selects the economy tier, which is set under 'economy'`
   if (read.id.endsWith(ECONOMY_SUFFIX)) reject(['id'], taken)
   else if (!ID_PATTERN.test(read.id)) {
     reject(['id'], `must be '${BRAND}/' and then 1 to 128 of a-z, 0-9, '.', '_' and '-', the first a letter or digit`)
@@ -165,6 +168,9 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
   if (read.context_length === undefined && (modality === 'chat' || modality === 'embedding')) {
     reject('context_length', 'is missing: it must be a whole number')
   }
+  if (read.prompt_bytes_per_token !== undefined && modality !== 'chat' && modality !== 'embedding') {
+    reject('prompt_bytes_per_token', 'is for chat and embedding models: remove it')
+  }
   if (modality !== 'video' && read.video !== undefined) reject('video', 'is for video models: remove it')
   if (modality === 'video' && read.plan_covered) reject('plan_covered', 'no plan ever covers videos: remove it')
   const isSized = read.parameters.some(({ name }) => name === 'size')
@@ -175,7 +181,7 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
   if (modality === 'chat') return sound
   const a = modality === 'video' ? 'a' : 'an'
   if (read.max_output_tokens !== undefined) {
-    reject('max_output_tokens', `${a} ${modality} model puts out no tokens: remove it`)
+    reject('max_output_tokens', `${a} ${modality} model has no output tokens: remove it`)
   }
   if (read.economy !== undefined) reject('economy', 'only chat models have an economy tier: remove it')
   const length = read.parameters.find(({ name }) => name === 'seconds')

@@ -95,7 +95,7 @@ function descriptorFault({ type, default: preset, enum: choices, min, max }: Des
   return fits[type] ? null : "'default' is not a value that the parameter takes"
 }
 
-/** A descriptor with the keys that it has, and no others. */
+/** Copies the descriptor without its undefined keys. */
 export function toDescriptor(read: DescriptorInput): ParameterDescriptor {
   const { name, type } = read
   return {

@@ -27,7 +27,7 @@ export function loadPeakWindows(
       continue
     }
     if (windows.some((other) => doOverlap(other, window))) {
-      report([...path, index], 'shares minutes with a window before it: change or remove one of them')
+      report([...path, index], 'overlaps an earlier window: change or remove one of them')
       sound = false
     }
     windows.push(window)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { SETTING_MAX_MICROCENTS } from '../lib/money.ts'
 import type { Path, Report } from './document.ts'
 import { amountOf, cents, microcents } from './loadAmount.ts'
 import type { Plan } from './plan.ts'
@@ -9,9 +10,6 @@ const PLANS_MAX = 100
 
 /** Exact in every number that shows it; a million calls of a million tokens each are a thousandth of it. */
 const QUOTA_MAX = Number.MAX_SAFE_INTEGER
-
-/** Ten million dollars: exact in micro-cents too. */
-const BACKSTOP_MAX_MICROCENTS = 1_000_000_000_000_000n
 
 /** Stands on the wire where there is no plan at all. */
 const NO_PLAN_KEY = 'none'
@@ -26,18 +24,34 @@ const PlanShape = closed(
     input_tokens_monthly: whole(1, QUOTA_MAX),
     output_tokens_monthly: whole(1, QUOTA_MAX),
     weekly_tokens: whole(1, QUOTA_MAX),
-    max_usage_cents: cents(BACKSTOP_MAX_MICROCENTS),
-    max_usage_microcents: microcents(BACKSTOP_MAX_MICROCENTS),
+    payment_price: z
+      .string()
+      .regex(
+        /^[A-Za-z0-9_]{1,200}$/,
+        "must be the payment provider's id of a price, such as price_… or local_2000_month",
+      )
+      .optional(),
+    max_usage_cents: cents(SETTING_MAX_MICROCENTS),
+    max_usage_microcents: microcents(SETTING_MAX_MICROCENTS),
   },
   {
-    models: "a model says by itself that plans cover it: write 'plan_covered: true' with the model",
+    models: "write 'plan_covered: true' in each model that plans cover, and remove this",
     max_usage_micro_cents: "write 'max_usage_microcents'",
-    price: 'what a plan costs is not set here: remove it',
+    price: "the price of a plan is the payment provider's: write its id as 'payment_price'",
+    stripe_price: "write 'payment_price'",
   },
 )
 
-/** Reads the section `plans`: what was good of it, in the order of the file. The rest is reported. */
-export function loadPlans(value: unknown, report: Report, lineOf: (path: Path) => number): readonly Plan[] {
+/**
+ * Reads the section `plans`: what was good of it, in the order of the file. The rest is reported. `graceMs` is that of all
+ * plans.
+ */
+export function loadPlans(
+  value: unknown,
+  graceMs: number,
+  report: Report,
+  lineOf: (path: Path) => number,
+): readonly Plan[] {
   // A section whose entries are all in comments is empty.
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) {
@@ -49,9 +63,12 @@ export function loadPlans(value: unknown, report: Report, lineOf: (path: Path) =
   const first = new Map<string, Path>()
   for (const [index, entry] of value.slice(0, PLANS_MAX).entries()) {
     const path: Path = ['plans', index]
-    const plan = loadPlan(entry, path, report)
+    const plan = loadPlan(entry, graceMs, path, report)
     if (plan === null) continue
     const earlier = first.get(plan.key)
+    const { paymentPrice } = plan
+    const isSold = plans.some((other) => paymentPrice !== undefined && other.paymentPrice === paymentPrice)
+    if (isSold) report([...path, 'payment_price'], 'is the price of another plan: a price stands for one plan')
     if (earlier !== undefined) report([...path, 'key'], `is the key of the plan in line ${lineOf(earlier)}: change one`)
     else first.set(plan.key, [...path, 'key'])
     plans.push(plan)
@@ -59,13 +76,15 @@ export function loadPlans(value: unknown, report: Report, lineOf: (path: Path) =
   return plans
 }
 
-function loadPlan(value: unknown, path: Path, report: Report): Plan | null {
+function loadPlan(value: unknown, graceMs: number, path: Path, report: Report): Plan | null {
   const read = readShape(PlanShape, value, path, report)
   const backstop = read && amountOf(read, 'max_usage', path, report)
   if (read === null || backstop === 'refused') return null
   return {
     key: read.key,
     name: read.name,
+    graceMs,
+    ...(read.payment_price === undefined ? {} : { paymentPrice: read.payment_price }),
     quota: {
       inputTokens: read.input_tokens_monthly,
       outputTokens: read.output_tokens_monthly,

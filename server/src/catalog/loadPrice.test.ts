@@ -155,7 +155,7 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   [
     'per image and per megapixel',
     fileWith('{ per_image_microcents: 1, per_mpxl_microcents: 1 }', 'image'),
-    /:6:41: .*per_mpxl_microcents: stands beside a price per image: a model has one or the other/,
+    /:6:41: .*per_mpxl_microcents: can't be combined with a price per image: remove one of them/,
   ],
   [
     'an image model without a price',
@@ -174,7 +174,7 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   ],
   ['a negative price of a second', fileWith('{ per_video_second_cents: -1 }', 'video'), /must not be negative/],
   ['a second beyond reason', fileWith('{ per_video_second_cents: 100001 }', 'video'), /must be at most 100000/],
-  ['an output price of embeddings', fileWith(`{ ${RATE} }`, 'embedding'), /an embedding model puts out no tokens/],
+  ['an output price of embeddings', fileWith(`{ ${RATE} }`, 'embedding'), /an embedding model has no output tokens/],
   [
     'windows alone',
     fileWith(`{ peak_windows_utc: [${DAY}] }`),
@@ -199,7 +199,7 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   [
     'flat rates beside windows',
     fileWith(timed(DAY).replace('{ peak', '{ input_per_1m_tokens_cents: 1, peak')),
-    /:6:16: .*input_per_1m_tokens_cents: stands beside peak windows/,
+    /:6:16: .*input_per_1m_tokens_cents: can't be combined with peak windows/,
   ],
   ['half a peak rate', fileWith(timed(DAY, 'input_per_1m_tokens_cents: 2')), /pricing.peak: has no output price/],
   [
@@ -257,12 +257,12 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   [
     'windows that overlap',
     fileWith(timed(`${DAY}, { start: "19:59", end: "21:00" }`)),
-    /peak_windows_utc\[1\]: shares minutes with a window before it/,
+    /peak_windows_utc\[1\]: overlaps an earlier window/,
   ],
   [
     'a window that wraps into another',
     fileWith(timed(`${DAY}, { start: "22:00", end: "08:01" }`)),
-    /peak_windows_utc\[1\]: shares minutes with a window before it/,
+    /peak_windows_utc\[1\]: overlaps an earlier window/,
   ],
   [
     'more windows than anyone needs',
@@ -285,6 +285,11 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
     /parameters: must have 'seconds' with 'default' and 'max'/,
   ],
   [
+    'a bound on prompts, on an image model',
+    fileWith('{ per_image_cents: 1 }', 'image', '    prompt_bytes_per_token: 32\n'),
+    /prompt_bytes_per_token: is for chat and embedding models: remove it/,
+  ],
+  [
     'how jobs are run, on an image model',
     fileWith('{ per_image_cents: 1 }', 'image', '    video: { concurrency: 2 }\n'),
     /video: is for video models: remove it/,
@@ -302,7 +307,7 @@ const REFUSED: readonly (readonly [what: string, text: string, expected: RegExp]
   [
     'output tokens of a video',
     fileWith('{ per_video_second_cents: 1 }', 'video', '    max_output_tokens: 1\n'),
-    /a video model puts out no tokens/,
+    /a video model has no output tokens/,
   ],
   [
     'a discovered price per image',

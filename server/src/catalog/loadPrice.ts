@@ -91,10 +91,10 @@ function checkKeys(pricing: PricingInput, modality: Modality, path: Path, report
     refuse([...RATE_KEYS, ...TIMED_KEYS], foreign('a model that is charged by tokens'))
   }
   if (pricing.per_image_cents !== undefined || pricing.per_image_microcents !== undefined) {
-    refuse(['per_mpxl_microcents'], 'stands beside a price per image: a model has one or the other')
+    refuse(['per_mpxl_microcents'], "can't be combined with a price per image: remove one of them")
   }
   if (isTimed(pricing)) {
-    refuse(RATE_KEYS, "stands beside peak windows: put it under 'peak' and 'off_peak', or remove the windows")
+    refuse(RATE_KEYS, "can't be combined with peak windows: put it under 'peak' and 'off_peak', or remove the windows")
   }
   return sound
 }
@@ -116,7 +116,7 @@ function toTokenPrice(
   const { peak, off_peak: offPeak, peak_windows_utc: given } = pricing
   for (const key of TIMED_KEYS) {
     if (pricing[key] !== undefined) continue
-    report(path, `has no '${key}': a price by time of day has ${TIMED_KEYS.join(', ')}, all three`)
+    report(path, `has no '${key}': a price by time of day needs all of ${TIMED_KEYS.join(', ')}`)
   }
   const read = {
     peak: peak && toRate(peak, modality, [...path, 'peak'], report),
@@ -153,7 +153,7 @@ function toRate(
     return refuse(`has no ${key.split('_')[0]} price: set ${key}_cents or ${key}_microcents (0 if it is free)`)
   }
   if (output !== null && modality === 'embedding') {
-    return refuse('has an output price, and an embedding model puts out no tokens: remove it')
+    return refuse('has an output price, but an embedding model has no output tokens: remove it')
   }
   if (cached !== null && cached > input) {
     return refuse('has a cached rate above the input rate: it is a discount, so lower it or remove it')

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { Secret } from '../kernel/secret.ts'
+import { Secret } from '../lib/secret.ts'
 import type { Path, Report } from './document.ts'
+import type { RemoteDialect, RemoteProviderSettings } from './provider.ts'
 import { closed, readShape } from './shape.ts'
-import type { RemoteDialect, RemoteUpstreamSettings } from './upstream.ts'
 
 /** What the file refers to and does not hold. */
-export interface Surroundings {
+export interface SettingsContext {
   /** Where credentials come from. */
   readonly environment: Readonly<Record<string, string | undefined>>
   /** What relative paths in the file start from: the file's own folder. */
@@ -42,7 +42,7 @@ const OWN_HEADERS =
 const SECRET_HEADERS = /auth|key|token|secret|cookie|credential|password/i
 
 const CREDENTIAL_HINT =
-  "a credential never stands in this file: put it in an environment variable and name that in 'api_key_env'"
+  "a credential must not be in this file: put it into an environment variable, and name that in 'api_key_env'"
 
 const HEADER_FORM = "must be text, or '{ env: NAME }' with the name of an environment variable (capitals, digits, _)"
 
@@ -89,7 +89,7 @@ const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
   },
 }
 
-/** An upstream of a dialect over HTTP as it stands in the file. */
+/** A provider of a dialect over HTTP as it stands in the file. */
 export const RemoteShape = closed(
   {
     dialect: z.enum(['openai', 'anthropic', 'gemini', 'sdcpp', 'comfyui']),
@@ -100,14 +100,14 @@ export const RemoteShape = closed(
   { api_key: CREDENTIAL_HINT, key: CREDENTIAL_HINT, token: CREDENTIAL_HINT, apiKey: CREDENTIAL_HINT },
 )
 
-/** Reads one upstream of a dialect over HTTP. Null where something was reported. */
+/** Reads one provider of a dialect over HTTP. Null where something was reported. */
 export function loadRemote(
   name: string,
   value: unknown,
   path: Path,
-  around: Surroundings,
+  context: SettingsContext,
   report: Report,
-): RemoteUpstreamSettings | null {
+): RemoteProviderSettings | null {
   const read = readShape(RemoteShape, value, path, report)
   if (read === null) return null
   const remote = REMOTE[read.dialect]
@@ -115,7 +115,7 @@ export function loadRemote(
   let apiKey: Secret | null = null
   let sound = baseUrl !== null
   if (read.api_key_env !== undefined) {
-    apiKey = secretOf(read.api_key_env, around, (reason) => report([...path, 'api_key_env'], reason))
+    apiKey = credentialOf(read.api_key_env, context, (reason) => report([...path, 'api_key_env'], reason))
     sound &&= apiKey !== null
   } else if (read.base_url === undefined && remote.baseUrl !== null) {
     report(
@@ -132,7 +132,7 @@ export function loadRemote(
       ? null
       : typeof given === 'string'
         ? headerValue(given, reject)
-        : secretOf(given.env, around, reject)
+        : credentialOf(given.env, context, reject)
     if (secret === null) sound = false
     else headers.push([header.toLowerCase(), secret])
   }
@@ -153,9 +153,9 @@ function checkBaseUrl(given: string | undefined, remote: Remote, reject: (reason
   } else if (url.username !== '' || url.password !== '') {
     reject(`holds a user name or password: ${CREDENTIAL_HINT}`)
   } else if (url.search !== '' || url.hash !== '') {
-    reject("must end with the path: remove everything from '?' or '#' on")
+    reject("must not have a query or fragment: remove everything from '?' or '#' on")
   } else if (remote.path.test(url.pathname)) {
-    reject(`must stop before '${remote.pathShown}': that is added for each call`)
+    reject(`must end before '${remote.pathShown}': that is added for each call`)
   } else {
     return url.href.replace(/\/+$/, '')
   }
@@ -168,12 +168,12 @@ function checkHeaderName(
   isLiteral: boolean,
   reject: (reason: string) => void,
 ): boolean {
-  if (!HEADER_NAME.test(header)) reject("is no header's name")
+  if (!HEADER_NAME.test(header)) reject('is not the name of a header')
   else if (OWN_HEADERS.test(header)) reject('is set by the gateway: remove it')
   else if (header.toLowerCase() === keyHeader) reject("is set from 'api_key_env': remove one of them")
   else if (isLiteral && SECRET_HEADERS.test(header)) {
     reject(
-      "may be a credential, which never stands in this file: write '{ env: NAME }' and set that environment variable",
+      "may be a credential, which must not be in this file: write '{ env: NAME }' and set that environment variable",
     )
   } else return true
   return false
@@ -186,8 +186,12 @@ function headerValue(text: string, reject: (reason: string) => void): Secret | n
 }
 
 /** The credential that a variable holds; null where it holds none that can be used. */
-export function secretOf(variable: string, around: Surroundings, reject: (reason: string) => void): Secret | null {
-  const value = Object.hasOwn(around.environment, variable) ? around.environment[variable] : undefined
+export function credentialOf(
+  variable: string,
+  context: SettingsContext,
+  reject: (reason: string) => void,
+): Secret | null {
+  const value = Object.hasOwn(context.environment, variable) ? context.environment[variable] : undefined
   if (value !== undefined && HEADER_VALUE.test(value)) return new Secret(value)
   reject(
     value === undefined || value === ''

@@ -3,10 +3,10 @@ import { loadSettings } from './load.ts'
 import { DEFAULT_ROUTING } from './model.ts'
 
 /** One model, with these lines more; what is wrong with it, or the model. */
-function load(serverless: string, economy = '', targets = '{ upstream: box }') {
+function load(serverless: string, economy = '', targets = '{ provider: box }') {
   const pricing = 'pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }'
   const text = `
-upstreams:
+providers:
   box: { dialect: sandbox }
 models:
   - id: svc/one
@@ -14,7 +14,7 @@ models:
     ${pricing}
     targets: [${targets}]
     ${serverless}
-    economy: { ${pricing}, targets: [{ upstream: box }]${economy} }
+    economy: { ${pricing}, targets: [{ provider: box }]${economy} }
 `
   const loaded = loadSettings(text, { environment: {}, directory: '/', fileExists: () => true })
   return loaded.ok ? (loaded.settings.models?.[0] ?? 'no model') : loaded.problems.map(({ path }) => path).join()
@@ -22,7 +22,7 @@ models:
 
 test('what is left out is as it comes; the economy tier waits for servers that are being started', () => {
   expect(load('')).toMatchObject({
-    serverless: { routing: DEFAULT_ROUTING.serverless, targets: [{ upstream: 'box', model: 'box' }] },
+    serverless: { routing: DEFAULT_ROUTING.serverless, targets: [{ provider: 'box', model: 'box' }] },
     economy: { routing: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 60_000 } },
   })
   expect(DEFAULT_ROUTING.serverless).toEqual({ choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 0 })
@@ -30,13 +30,13 @@ test('what is left out is as it comes; the economy tier waits for servers that a
 
 test('each tier has a plan of its own, each target a weight and a place', () => {
   const routing = 'routing: { choice: least_busy, retries: 2, hedge_after_ms: 1500, cold_start_seconds: 2.5 }'
-  const targets = '{ upstream: box, weight: 3 }, { upstream: box, model: other, backup: true }'
+  const targets = '{ provider: box, weight: 3 }, { provider: box, model: other, backup: true }'
   expect(load(routing, ', routing: { choice: weighted, cold_start_seconds: 0 }', targets)).toMatchObject({
     serverless: {
       routing: { choice: 'least_busy', retries: 2, hedgeAfterMs: 1_500, coldStartMs: 2_500 },
       targets: [
-        { upstream: 'box', model: 'box', weight: 3 },
-        { upstream: 'box', model: 'other', backup: true },
+        { provider: 'box', model: 'box', weight: 3 },
+        { provider: 'box', model: 'other', backup: true },
       ],
     },
     economy: { routing: { choice: 'weighted', coldStartMs: 0 } },
@@ -55,5 +55,5 @@ test.each(refused)('refused: %s', (line, path) => {
 })
 
 test.each([['weight: 0'], ['weight: 1001'], ['backup: maybe']])('refused of a target: %s', (more) => {
-  expect(load('', '', `{ upstream: box, ${more} }`)).toMatch(/^models\[0\]\.targets\[0\]\./)
+  expect(load('', '', `{ provider: box, ${more} }`)).toMatch(/^models\[0\]\.targets\[0\]\./)
 })

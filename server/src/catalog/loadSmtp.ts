@@ -1,13 +1,13 @@
 import { z } from 'zod'
-import type { SmtpServer } from '../kernel/mail.ts'
+import type { SmtpServer } from '../lib/mail.ts'
 import type { Path, Report } from './document.ts'
-import { type Surroundings, secretOf, variableName } from './loadRemote.ts'
+import { credentialOf, type SettingsContext, variableName } from './loadRemote.ts'
 import { closed, label, whole } from './shape.ts'
 
 const SMTP_PORT = 587
 
 const PASSWORD_HINT =
-  "a password never stands in this file: put it in an environment variable and name that in 'password_env'"
+  "a password must not be in this file: put it into an environment variable, and name that in 'password_env'"
 
 const HOST = /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/i
 
@@ -24,14 +24,14 @@ export const SmtpShape = closed(
     password_env: variableName.optional(),
     from: z.string().regex(FROM, "must be an address, such as 'Tollgate <billing@example.com>'"),
   },
-  { password: PASSWORD_HINT, pass: PASSWORD_HINT, secure: "there is 'tls': starttls, implicit or none" },
+  { password: PASSWORD_HINT, pass: PASSWORD_HINT, secure: "use 'tls': starttls, implicit or none" },
 )
 
 /** Reads how notices are mailed. Null where something was reported. */
 export function loadSmtp(
   read: z.infer<typeof SmtpShape>,
   path: Path,
-  around: Surroundings,
+  context: SettingsContext,
   report: Report,
 ): SmtpServer | null {
   const { host, port = SMTP_PORT, tls = 'starttls', user, password_env: variable, from } = read
@@ -40,9 +40,9 @@ export function loadSmtp(
   if (user === undefined) report([...path, 'password_env'], "needs 'user' beside it")
   else if (variable === undefined) report([...path, 'user'], "needs 'password_env' beside it")
   else if (tls === 'none') {
-    report([...path, 'tls'], "a password is not sent without encryption: take starttls or implicit, or remove 'user'")
+    report([...path, 'tls'], "a password is not sent without encryption: use starttls or implicit, or remove 'user'")
   } else {
-    const password = secretOf(variable, around, (reason) => report([...path, 'password_env'], reason))
+    const password = credentialOf(variable, context, (reason) => report([...path, 'password_env'], reason))
     if (password !== null) return { ...server, login: { user, password } }
   }
   return null

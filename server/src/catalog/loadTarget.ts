@@ -8,8 +8,8 @@ import {
   type TierName,
   type TierRouting,
 } from './model.ts'
+import { type ProviderSettings, SERVED_MODALITIES } from './provider.ts'
 import { closed, label, nearest, seconds, whole } from './shape.ts'
-import { SERVED_MODALITIES, type UpstreamSettings } from './upstream.ts'
 
 /** More attempts than this at one call only add to its wait. */
 const TARGETS_MAX = 16
@@ -17,7 +17,7 @@ const TARGETS_MAX = 16
 export const TargetsShape = z
   .array(
     closed({
-      upstream: z.string(),
+      provider: z.string(),
       model: label.optional(),
       weight: whole(1, 1_000).optional(),
       backup: z.boolean().optional(),
@@ -49,8 +49,8 @@ export function loadRouting(tier: TierName, read: z.infer<typeof RoutingShape>):
   }
 }
 
-/** Every name under `upstreams`; null where the entry itself was refused, which is reported there. */
-export type NamedUpstreams = ReadonlyMap<string, UpstreamSettings | null>
+/** Every name under `providers`; null where the entry itself was refused, which is reported there. */
+export type NamedProviders = ReadonlyMap<string, ProviderSettings | null>
 
 interface Needs {
   /** Only a model that is not active may have no target. */
@@ -67,13 +67,13 @@ export function loadTargets(
   given: z.infer<typeof TargetsShape> | undefined,
   needs: Needs,
   path: Path,
-  upstreams: NamedUpstreams,
+  providers: NamedProviders,
   report: Report,
 ): readonly Target[] | null {
   const at = [...path, 'targets']
   if (given === undefined || given.length === 0) {
     if (!needs.active) return []
-    report(at, "must name at least one target, such as '- { upstream: NAME, model: NAME }'")
+    report(at, "must name at least one target, such as '- { provider: NAME, model: NAME }'")
     return null
   }
   const targets: Target[] = []
@@ -82,52 +82,52 @@ export function loadTargets(
     report([...at, index, key], reason)
     sound = false
   }
-  for (const [index, { upstream: name, model, weight, backup }] of given.entries()) {
-    const upstream = upstreams.get(name)
-    if (upstream === undefined) {
-      const near = nearest(name, upstreams.keys())
+  for (const [index, { provider: name, model, weight, backup }] of given.entries()) {
+    const provider = providers.get(name)
+    if (provider === undefined) {
+      const near = nearest(name, providers.keys())
       reject(
         index,
-        'upstream',
-        `there is no upstream of this name${near === null ? ": add it under 'upstreams'" : `: did you mean '${near}'?`}`,
+        'provider',
+        `there is no provider of this name${near === null ? ": add it under 'providers'" : `: did you mean '${near}'?`}`,
       )
       continue
     }
-    if (upstream && !SERVED_MODALITIES[upstream.dialect].includes(needs.modality)) {
+    if (provider && !SERVED_MODALITIES[provider.dialect].includes(needs.modality)) {
       reject(
         index,
-        'upstream',
-        `the dialect '${upstream.dialect}' serves no ${needs.modality} models: name another upstream`,
+        'provider',
+        `the dialect '${provider.dialect}' serves no ${needs.modality} models: name another provider`,
       )
     }
-    if (upstream?.dialect === 'sdcpp' && needs.modality === 'video' && !needs.hasFfmpeg) {
+    if (provider?.dialect === 'sdcpp' && needs.modality === 'video' && !needs.hasFfmpeg) {
       const reason =
-        "makes webm and avi, which ffmpeg turns into mp4: install it where the gateway runs ('apt-get install ffmpeg'), in its PATH"
-      reject(index, 'upstream', reason)
+        "makes webm and avi, which only ffmpeg turns into mp4: install ffmpeg on the gateway's machine ('apt-get install ffmpeg'), in its PATH"
+      reject(index, 'provider', reason)
     }
-    if (upstream && 'apiKey' in upstream && model === undefined) {
-      reject(index, 'model', 'is missing: it must be the name that the upstream knows the model by')
+    if (provider && 'apiKey' in provider && model === undefined) {
+      reject(index, 'model', 'is missing: it must be the name that the model has at the provider')
     }
-    if (upstream && 'workflows' in upstream && model !== undefined && !Object.hasOwn(upstream.workflows, model)) {
-      reject(index, 'model', "has no workflow: add it under the upstream's 'workflows'")
+    if (provider && 'workflows' in provider && model !== undefined && !Object.hasOwn(provider.workflows, model)) {
+      reject(index, 'model', "has no workflow: add it under the provider's 'workflows'")
     }
-    if (upstream?.dialect === 'gguf' && upstream.contextTokens < needs.contextTokens) {
-      const reason = `gives each call ${upstream.contextTokens} tokens, and the model's context_length is ${needs.contextTokens}: lower that, or raise the upstream's context_tokens`
-      reject(index, 'upstream', reason)
+    if (provider?.dialect === 'gguf' && provider.contextTokens < needs.contextTokens) {
+      const reason = `gives each call ${provider.contextTokens} tokens, and the model's context_length is ${needs.contextTokens}: lower that, or raise the provider's context_tokens`
+      reject(index, 'provider', reason)
     }
-    if (upstream?.dialect === 'anthropic' && needs.maxOutputTokens === undefined) {
+    if (provider?.dialect === 'anthropic' && needs.maxOutputTokens === undefined) {
       // The API must be told a limit, and refuses one above the model's own.
       const reason = "needs the model's max_output_tokens: add it to the model, as the provider documents it"
-      reject(index, 'upstream', reason)
+      reject(index, 'provider', reason)
     }
     const target = {
-      upstream: name,
+      provider: name,
       model: model ?? name,
       ...(weight === undefined ? {} : { weight }),
       ...(backup === true ? { backup } : {}),
     }
-    if (targets.some((other) => other.upstream === target.upstream && other.model === target.model)) {
-      reject(index, 'upstream', 'stands twice in this list: remove one of them')
+    if (targets.some((other) => other.provider === target.provider && other.model === target.model)) {
+      reject(index, 'provider', 'stands twice in this list: remove one of them')
     }
     targets.push(target)
   }

@@ -3,8 +3,8 @@ import { catalogOf } from './assemble.ts'
 import { sandboxOffer } from './builtin.ts'
 import { discoveredId, discoveredOffer } from './discovered.ts'
 import { createCatalog, lookUp, lookUpForCall, type Model, tiersOf } from './model.ts'
+import { DEFAULT_DEADLINES } from './provider.ts'
 import { DEFAULT_SETTINGS } from './settings.ts'
-import { DEFAULT_DEADLINES } from './upstream.ts'
 
 const [SANDBOX] = sandboxOffer('svc').models
 if (SANDBOX === undefined) throw new Error('the sandbox offers nothing')
@@ -74,11 +74,11 @@ test('without a settings file simulated models are served, in whole cents, the o
     const amounts = Object.values(price).filter((amount) => typeof amount === 'bigint')
     expect(amounts.every((amount) => amount % 1_000_000n === 0n)).toBe(true)
     expect(amounts.some((amount) => amount > 0n)).toBe(true)
-    expect(targets.every((target) => catalog.upstreams.has(target.upstream))).toBe(true)
+    expect(targets.every((target) => catalog.providers.has(target.provider))).toBe(true)
   }
 })
 
-test("a discovered name becomes an id of ours, the upstream's name its alias (M1)", () => {
+test("a discovered name becomes an id of ours, the provider's name its alias (M1)", () => {
   for (const [name, id] of [
     ['llama3.2:1b', 'svc/llama3.2-1b'],
     ['meta-llama/Llama-3.3-70B-Instruct', 'svc/meta-llama-llama-3.3-70b-instruct'],
@@ -126,7 +126,7 @@ test('what was found is offered at its price, and takes no name that is taken', 
     ['svc/sandbox-2'],
     ['svc/tiny', 'tiny'],
   ])
-  expect(offer.upstreams.map((upstream) => upstream.name)).toEqual([
+  expect(offer.providers.map((provider) => provider.name)).toEqual([
     'discovered-1-ollama',
     'discovered-2-vllm',
     'discovered-3-tiny',
@@ -137,5 +137,5 @@ test('what was found is offered at its price, and takes no name that is taken', 
   expect(embedding?.serverless.price).toMatchObject({ ...price, outputMicrocents: 0n })
   const chat = offer.models.filter((model) => model !== embedding)
   expect(chat.every((model) => model.serverless.price === price)).toBe(true)
-  expect(() => createCatalog(offer.models, offer.upstreams, DEFAULT_DEADLINES)).not.toThrow()
+  expect(() => createCatalog(offer.models, offer.providers, DEFAULT_DEADLINES)).not.toThrow()
 })

@@ -1,8 +1,8 @@
-import { refusal } from '../kernel/errors.ts'
-import { ok, type Result, refused } from '../kernel/result.ts'
+import { refusal } from '../lib/errors.ts'
+import { ok, type Result, refused } from '../lib/result.ts'
 import type { Plan } from './plan.ts'
 import { type PriceTable, priceHash } from './price.ts'
-import type { Deadlines, UpstreamSettings } from './upstream.ts'
+import type { Deadlines, ProviderSettings } from './provider.ts'
 
 export const MODALITIES = ['chat', 'image', 'video', 'embedding'] as const
 export type Modality = (typeof MODALITIES)[number]
@@ -25,9 +25,9 @@ export function isAlias(alias: string): boolean {
 /** What the chat endpoint takes beside `model` and `messages`: the default of a chat model's `supported_parameters`. */
 export const CHAT_PARAMETERS = ['max_tokens', 'stream', 'stream_options', 'temperature'] as const
 
-/** Where a call can be served: an upstream's name in the settings and the model's name there. */
+/** Where a call can be served: a provider's name in the settings and the model's name there. */
 export interface Target {
-  readonly upstream: string
+  readonly provider: string
   readonly model: string
   /** Its share beside the others, 1 unless given; 1 to 1,000. */
   readonly weight?: number
@@ -45,7 +45,7 @@ export interface TierRouting {
   readonly retries: number
   /** After so long without a first token the next target is asked too, and the first to answer is taken; null: never. */
   readonly hedgeAfterMs: number | null
-  /** So long a call waits for a target that is just being started; 0: not at all. */
+  /** How long a call waits for a target that is just being started; 0: not at all. */
   readonly coldStartMs: number
 }
 
@@ -88,13 +88,16 @@ export interface ParameterDescriptor {
 
 /** How the jobs of a video model are run. */
 export interface VideoRunning {
-  /** Jobs that its upstreams work on at once, all gateway processes together; 1 to 1,000. */
+  /** Jobs that its providers work on at once, all gateway processes together; 1 to 1,000. */
   readonly concurrency: number
-  /** So long an upstream may work on one; then it is asked once more, and the job has failed (V7). */
+  /** So long a provider may work on one; then it is asked once more, and the job has failed (V7). */
   readonly deadlineMs: number
 }
 
 export const DEFAULT_VIDEO_RUNNING: VideoRunning = { concurrency: 4, deadlineMs: 3_600_000 }
+
+/** Real text has at most about 12 bytes a token; the longest tokens of real tokenizers, long runs of blanks, have 128. */
+export const DEFAULT_PROMPT_BYTES_PER_TOKEN = 64
 
 export interface Model {
   /** Canonical, `<brand>/<slug>`: what answers and charges carry. */
@@ -110,6 +113,8 @@ export interface Model {
   readonly maxOutputTokens: number
   /** Output tokens at most that are spent on reasoning and never sent, so that holds cover them from the start. */
   readonly hiddenReasoningTokens: number
+  /** A prompt with more UTF-8 bytes than this for each token of the context is refused before admission (C10). */
+  readonly promptBytesPerToken: number
   /** Unix seconds, or null when not known. */
   readonly createdSeconds: number | null
   readonly fineTunable: boolean
@@ -130,6 +135,7 @@ export const CHAT_DEFAULTS = {
   modality: 'chat',
   status: 'active',
   hiddenReasoningTokens: 0,
+  promptBytesPerToken: DEFAULT_PROMPT_BYTES_PER_TOKEN,
   createdSeconds: null,
   fineTunable: false,
   fineTuneBaseModel: null,
@@ -140,19 +146,19 @@ export const CHAT_DEFAULTS = {
 } as const satisfies Partial<Model>
 
 /** A model and the tier that was asked for. */
-export interface Served {
+export interface ResolvedModel {
   readonly model: Model
   readonly tier: Tier
 }
 
 /** What a name stands for; `no_tier`: the model is there and has no economy tier. */
-type Found = ({ readonly kind: 'found' } & Served) | { readonly kind: 'no_tier' } | { readonly kind: 'unknown' }
+type Found = ({ readonly kind: 'found' } & ResolvedModel) | { readonly kind: 'no_tier' } | { readonly kind: 'unknown' }
 
 /** What is offered, at one instant. Immutable: a change of the settings makes another one. */
 export interface Catalog {
   /** In the order of the settings file. */
   readonly models: readonly Model[]
-  readonly upstreams: ReadonlyMap<string, UpstreamSettings>
+  readonly providers: ReadonlyMap<string, ProviderSettings>
   readonly deadlines: Deadlines
   /** In the order of the settings file. */
   readonly plans: readonly Plan[]
@@ -163,7 +169,7 @@ export interface Catalog {
 /** Makes a catalog. Names must have been checked for duplicates before: a duplicate here is a bug. */
 export function createCatalog(
   models: readonly Model[],
-  upstreams: readonly UpstreamSettings[],
+  providers: readonly ProviderSettings[],
   deadlines: Deadlines,
   plans: readonly Plan[] = [],
 ): Catalog {
@@ -181,7 +187,27 @@ export function createCatalog(
     const tier = economy ? model.economy : model.serverless
     return tier === null ? { kind: 'no_tier' } : { kind: 'found', model, tier }
   }
-  return { models, upstreams: new Map(upstreams.map((upstream) => [upstream.name, upstream])), deadlines, plans, find }
+  return { models, providers: new Map(providers.map((provider) => [provider.name, provider])), deadlines, plans, find }
+}
+
+/** Which models and tiers a name stands for in lists of the past. */
+export interface ListedName {
+  /** The name, and all other names of the model that has it now. */
+  readonly models: readonly string[]
+  /** Null: every tier. */
+  readonly tier: TierName | null
+}
+
+/**
+ * Returns what a name stands for where past calls are listed by their model: an id or alias for both tiers, with `:economy` for that tier
+ * alone. A name that no model has now stands for itself, so that models which are gone are found too.
+ */
+export function listedName({ find }: Pick<Catalog, 'find'>, name: string): ListedName {
+  const isEconomy = name.endsWith(ECONOMY_SUFFIX)
+  const bare = isEconomy ? name.slice(0, -ECONOMY_SUFFIX.length) : name
+  const found = find(bare)
+  const models = found.kind === 'found' ? [found.model.id, ...found.model.aliases] : [bare]
+  return { models, tier: isEconomy ? 'economy' : null }
 }
 
 /** Every tier that is offered: their prices are what has to be stored before a catalog takes effect. */
@@ -199,7 +225,7 @@ export function quoteName(name: string): string {
 }
 
 /** Looks a model up for reading. Refused with 404 `model_not_found` for an unknown name or a tier it does not have. */
-export function lookUp(catalog: Catalog, name: string): Result<Served> {
+export function lookUp(catalog: Catalog, name: string): Result<ResolvedModel> {
   const found = catalog.find(name)
   if (found.kind === 'found') return ok({ model: found.model, tier: found.tier })
   const message =
@@ -213,7 +239,7 @@ export function lookUp(catalog: Catalog, name: string): Result<Served> {
  * Looks a model up for a call on the endpoint of `modality`. Refused like {@link lookUp}, and also where the model is of
  * another modality or its status is not `active` (M4).
  */
-export function lookUpForCall(catalog: Catalog, name: string, modality: Modality): Result<Served> {
+export function lookUpForCall(catalog: Catalog, name: string, modality: Modality): Result<ResolvedModel> {
   const result = lookUp(catalog, name)
   if (!result.ok) return result
   const { model } = result.value
@@ -222,7 +248,7 @@ export function lookUpForCall(catalog: Catalog, name: string, modality: Modality
     return refused(refusal('model_not_found', message, { param: 'model' }))
   }
   if (model.modality !== modality) {
-    const message = `The model ${quoteName(name)} is not served here: its modality is '${model.modality}', not '${modality}'.`
+    const message = `The model ${quoteName(name)} can't be called at this endpoint: its modality is '${model.modality}', not '${modality}'.`
     return refused(refusal('model_not_found', message, { param: 'model' }))
   }
   return result

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { DAY_MS, MINUTE_MS } from '../kernel/time.ts'
+import { DAY_MS, MINUTE_MS } from '../lib/time.ts'
 import {
   doOverlap,
   isPeak,

@@ -1,4 +1,4 @@
-import { DAY_MS, MINUTE_MS } from '../kernel/time.ts'
+import { DAY_MS, MINUTE_MS } from '../lib/time.ts'
 
 /** The day by the clock of UTC: which of its minutes are peak. A day has 1440 minutes, always: UTC has no summer time. */
 

@@ -9,11 +9,32 @@ export interface PlanQuota {
   readonly backstopMicrocents: bigint
 }
 
+/** The price of a plan at the payment provider. */
+export interface PlanPrice {
+  /** In the currency's minor unit, such as cents. */
+  readonly amountCents: number
+  /** ISO 4217, lower case. */
+  readonly currency: string
+  readonly interval: 'day' | 'week' | 'month' | 'year'
+  /** The period is so many intervals, at least 1. */
+  readonly intervalCount: number
+}
+
 /** A flat tier that organizations may be subscribed to. */
 export interface Plan {
   /** What subscriptions name it by. */
   readonly key: string
   /** For people. */
   readonly name: string
+  /**
+   * Milliseconds past its period's end for which a subscription that is to be renewed still entitles, so that a renewal
+   * which comes a little late refuses nobody. One setting for all plans; 0: none.
+   */
+  readonly graceMs: number
   readonly quota: PlanQuota
+  /** The payment provider's id of its price; left out: it can't be bought. A subscription has the plan of its price (B10). */
+  readonly paymentPrice?: string
 }
+
+/** The grace where the settings say nothing: an hour (P7). */
+export const DEFAULT_GRACE_MS = 3_600_000

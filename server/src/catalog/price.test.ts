@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { anyFlatPrice, anyPrice, anyTimedPrice } from '../../test/prices.ts'
-import { DAY_MS, MINUTE_MS } from '../kernel/time.ts'
+import { DAY_MS, MINUTE_MS } from '../lib/time.ts'
 import { MINUTES_PER_DAY } from './peak.ts'
 import {
   centsRoundedHalfUp,

@@ -1,15 +1,13 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { MICROCENTS_PER_CENT, SETTING_MAX_MICROCENTS } from '../lib/money.ts'
 import { isPeak, minuteOfDay, type PeakWindow, parseTimeOfDay, printTimeOfDay } from './peak.ts'
-
-/** A cent in micro-cents, the unit of all money inside (1e-6 cent). */
-export const MICROCENTS_PER_CENT = 1_000_000n
 
 /**
  * The highest price that the settings take: ten million dollars per million tokens. With it, 2^31 tokens still cost less
  * than an int8 holds.
  */
-export const PRICE_MAX_MICROCENTS = 1_000_000_000_000_000n
+export const PRICE_MAX_MICROCENTS = SETTING_MAX_MICROCENTS
 
 /**
  * The highest price of an image, a megapixel, a second or a clip: a thousand dollars. With it, 90 million of them still
@@ -22,7 +20,7 @@ export interface TokenRate {
   readonly inputMicrocents: bigint
   /** 0 for models that put out no tokens (embeddings). */
   readonly outputMicrocents: bigint
-  /** For prompt tokens that the upstream served from its cache; at most `inputMicrocents`. Null: no cached rate. */
+  /** For prompt tokens that the provider served from its cache; at most `inputMicrocents`. Null: no cached rate. */
   readonly cachedInputMicrocents: bigint | null
 }
 
@@ -64,8 +62,18 @@ export interface VideoPrice {
   readonly perVideoMicrocents: bigint | null
 }
 
+/** By the time that an instance lives. */
+export interface InstancePrice {
+  readonly kind: 'instance_hour'
+  /** Of one GPU. */
+  readonly perGpuHourMicrocents: bigint
+}
+
 /** What a call is charged by. Immutable once in force; all amounts are micro-cents and never negative. */
 export type PriceTable = TokenPrice | ImagePrice | VideoPrice
+
+/** What any charge is computed by: that of a call, or of an instance. */
+export type PriceVersion = PriceTable | InstancePrice
 
 /** Which side of a schedule an instant is on; null for a price that does not depend on the time of day. */
 export type Period = 'peak' | 'off_peak'
@@ -80,20 +88,20 @@ export function periodAt(price: PriceTable, instantMs: number): Period | null {
  * admission, so that its price version and `admitted_at` alone say what it was charged by. Throws where the price is not
  * by tokens: the settings give chat and embedding models no other.
  */
-export function rateAt(price: PriceTable, instantMs: number): TokenRate {
+export function rateAt(price: PriceVersion, instantMs: number): TokenRate {
   if (price.kind === 'tokens') return price
   if (price.kind === 'tokens_by_time') return periodAt(price, instantMs) === 'peak' ? price.peak : price.offPeak
   throw new Error(`a price by ${price.kind} has no rate for tokens`)
 }
 
 /** The price of an image model. Throws for others: the settings give image models none. */
-export function imagePriceOf(price: PriceTable): ImagePrice {
+export function imagePriceOf(price: PriceVersion): ImagePrice {
   if (price.kind === 'image' || price.kind === 'megapixel') return price
   throw new Error(`a price by ${price.kind} is none of images`)
 }
 
 /** The price of a video model. Throws for others: the settings give video models none. */
-export function videoPriceOf(price: PriceTable): VideoPrice {
+export function videoPriceOf(price: PriceVersion): VideoPrice {
   if (price.kind === 'video_second') return price
   throw new Error(`a price by ${price.kind} is none of videos`)
 }
@@ -108,7 +116,7 @@ export function centsRoundedHalfUp(microcents: bigint): bigint {
  * charge can depend on. Together with {@link priceHash} it is the immutable price version that charges cite, so it must
  * never change for a stored price: a new kind of price gets a new `kind`.
  */
-export function priceToJson(price: PriceTable): string {
+export function priceToJson(price: PriceVersion): string {
   switch (price.kind) {
     case 'tokens':
       return `{${cachedToJson(price)},"currency":"usd",${inputToJson(price)},"kind":"tokens",${outputToJson(price)}}`
@@ -126,6 +134,8 @@ export function priceToJson(price: PriceTable): string {
       return `{"currency":"usd","kind":"megapixel","per_mpxl_microcents":${price.perMegapixelMicrocents}}`
     case 'video_second':
       return `{"currency":"usd","kind":"video_second","per_video_second_microcents":${price.perSecondMicrocents}}`
+    case 'instance_hour':
+      return `{"currency":"usd","kind":"instance_hour","per_gpu_hour_microcents":${price.perGpuHourMicrocents}}`
   }
 }
 
@@ -135,7 +145,7 @@ const inputToJson = ({ inputMicrocents }: TokenRate) => `"input_per_1m_tokens_mi
 const outputToJson = ({ outputMicrocents }: TokenRate) => `"output_per_1m_tokens_microcents":${outputMicrocents}`
 
 /** SHA-256 of {@link priceToJson}, 32 bytes: the name of the price version. */
-export function priceHash(price: PriceTable): Uint8Array {
+export function priceHash(price: PriceVersion): Uint8Array {
   return new Uint8Array(createHash('sha256').update(priceToJson(price)).digest())
 }
 
@@ -161,13 +171,14 @@ const StoredPrice = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('image'), per_image_microcents: storedAmount }),
   z.object({ kind: z.literal('megapixel'), per_mpxl_microcents: storedAmount }),
   z.object({ kind: z.literal('video_second'), per_video_second_microcents: storedAmount }),
+  z.object({ kind: z.literal('instance_hour'), per_gpu_hour_microcents: storedAmount }),
 ])
 
 /**
  * Reads a stored price version, in whatever spelling the database gives its JSON back: the inverse of
  * {@link priceToJson}. Throws on anything else.
  */
-export function priceFromJson(json: string): PriceTable {
+export function priceFromJson(json: string): PriceVersion {
   const stored = StoredPrice.parse(JSON.parse(json))
   switch (stored.kind) {
     case 'tokens':
@@ -185,6 +196,8 @@ export function priceFromJson(json: string): PriceTable {
       return { kind: 'megapixel', perMegapixelMicrocents: stored.per_mpxl_microcents }
     case 'video_second':
       return { kind: 'video_second', perSecondMicrocents: stored.per_video_second_microcents, perVideoMicrocents: null }
+    case 'instance_hour':
+      return { kind: 'instance_hour', perGpuHourMicrocents: stored.per_gpu_hour_microcents }
   }
 }
 

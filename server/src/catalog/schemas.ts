@@ -32,7 +32,7 @@ export const PricingSchema = z
       description: 'Exact rate for cache-hit prompt tokens. A micro-cent is 1e-6 cent. Absent: no discount.',
     }),
     cached_input_per_1m_tokens_cents: amount.optional().meta({
-      description: 'Rounded; left out when the exact rate rounds below half a cent.',
+      description: 'Rounded; left out when the exact rate is below half a cent.',
     }),
     per_image_cents: amount.optional(),
     per_image_microcents: amount.optional(),
@@ -74,7 +74,7 @@ export const ModelSchema = z
     author: z.string().optional(),
     category: z.string().optional().meta({ description: 'Mirrors modality.' }),
     context_length: z.int().optional(),
-    created: z.int().optional().meta({ description: 'Unix seconds.' }),
+    created: z.int().meta({ description: "Unix seconds. 0: the server's settings don't say." }),
     fine_tunable: z.boolean().optional(),
     fine_tune_base_model: z.string().optional(),
     parameters: z.array(ParameterDescriptorSchema).optional(),

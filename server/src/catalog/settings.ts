@@ -1,11 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ArtifactPlace } from '../io/artifacts/open.ts'
-import { BRAND } from '../kernel/brand.ts'
-import type { SmtpServer } from '../kernel/mail.ts'
+import type { ArtifactPlace } from '../infra/artifacts/open.ts'
+import { BRAND } from '../lib/brand.ts'
+import type { SmtpServer } from '../lib/mail.ts'
+import { MICROCENTS_PER_CENT } from '../lib/money.ts'
+import type { Secret } from '../lib/secret.ts'
+import type { DepositChainSettings } from './depositChain.ts'
 import type { Model } from './model.ts'
-import type { Plan } from './plan.ts'
-import { MICROCENTS_PER_CENT, type PriceTable } from './price.ts'
-import { DEFAULT_DEADLINES, type Deadlines, type UpstreamSettings } from './upstream.ts'
+import type { InstanceSettings } from './offering.ts'
+import { DEFAULT_GRACE_MS, type Plan } from './plan.ts'
+import type { PriceTable } from './price.ts'
+import { DEFAULT_DEADLINES, type Deadlines, type ProviderSettings } from './provider.ts'
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const
 type LogLevel = (typeof LOG_LEVELS)[number]
@@ -34,6 +38,13 @@ interface RateLimitSettings {
   readonly burst: number
 }
 
+/** What an organization may keep of answers to requests with an Idempotency-Key (D6). */
+interface KeptAnswersSettings {
+  readonly bytes: number
+  /** In addition for each dollar charged in the last 24 hours. */
+  readonly bytesPerDollar: number
+}
+
 /** Of webhooks to customers. */
 export interface WebhookSettings {
   /** Networks that webhooks may reach beyond the public internet, over plain HTTP too: CIDR ranges or addresses. */
@@ -42,6 +53,91 @@ export interface WebhookSettings {
   readonly caFile: string | null
   /** Attempts after the first, each so long after the failure before. */
   readonly retryMs: readonly number[]
+  /** Tests and redeliveries together that an organization may ask for within a minute. */
+  readonly testsPerMinute: number
+  /** Pending deliveries of an organization; further ones are dead from the start. */
+  readonly pendingMost: number
+}
+
+/** The service that takes money for the operator. */
+export type PaymentProviderSettings =
+  /** Ours, for trying things out: test mode, no real money. */
+  | { readonly name: 'local' }
+  | {
+      readonly name: 'stripe'
+      readonly secretKey: Secret
+      /** That callbacks are signed with; null: none come, and payments are found by asking. */
+      readonly webhookSecret: Secret | null
+      /** Stripe computes tax and adds it to each amount. */
+      readonly automaticTax: boolean
+      /** Another server that speaks Stripe's API, such as one for tests; null: Stripe's own. */
+      readonly apiUrl: string | null
+    }
+
+/** How organizations pay. */
+export interface PaymentSettings {
+  readonly provider: PaymentProviderSettings
+  /** Bounds of one top-up, in US cents. */
+  readonly topUpMinCents: number
+  readonly topUpMaxCents: number
+}
+
+/** Stablecoins that organizations send. */
+export interface DepositSettings {
+  /** The extended public key that addresses of the EVM are made from: m/0/<index> beneath it. Null: no such chain is there. */
+  readonly xpub: string | null
+  readonly minDepositCents: number
+  /** Open deposits of an organization at once. */
+  readonly openMost: number
+  /** Deposits that an organization may begin within 24 hours. */
+  readonly perDayMost: number
+  /** A transfer of less is neither screened nor credited before the deposit's sum makes it worth that. */
+  readonly minTransferCents: number
+  readonly expiresMs: number
+  /** Who is asked before tokens are credited; null: nobody. */
+  readonly screening: { readonly url: Secret; readonly bearer: Secret | null } | null
+  readonly chains: readonly DepositChainSettings[]
+}
+
+/** An identity provider by which people sign in. */
+export interface IdentityProviderSettings {
+  /** `oidc`: it speaks OpenID Connect. */
+  readonly kind: 'oidc' | 'github'
+  /** In the paths of its pages. */
+  readonly id: string
+  /** For people. */
+  readonly name: string
+  /** The address that it calls itself by; of GitHub, where it is. */
+  readonly issuer: string
+  readonly clientId: string
+  readonly clientSecret: Secret
+}
+
+/** Of people who sign in. */
+export interface AccountSettings {
+  /** How long a session lasts from its sign-in on. */
+  readonly sessionDays: number
+  /** Whether strangers may register. */
+  readonly takesStrangers: boolean
+  /** Whether people may sign in with passkeys. */
+  readonly passkeys: boolean
+  readonly identityProviders: readonly IdentityProviderSettings[]
+}
+
+/** The payments of a server without a settings file on a loopback address. */
+export const LOCAL_PAYMENTS: PaymentSettings = {
+  provider: { name: 'local' },
+  topUpMinCents: 500,
+  topUpMaxCents: 1_000_000,
+}
+
+/** A plan that can be bought there besides credit, to try subscriptions: $20 a month, of no real money. */
+export const LOCAL_PLAN: Plan = {
+  key: 'sandbox',
+  name: 'Sandbox',
+  graceMs: DEFAULT_GRACE_MS,
+  quota: { inputTokens: 1_000_000, outputTokens: 1_000_000, weeklyTokens: 1_000_000, backstopMicrocents: 0n },
+  paymentPrice: 'local_2000_month',
 }
 
 /** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
@@ -52,18 +148,40 @@ export interface FixedSettings {
   readonly discoveredPrice: PriceTable
   /** Proxies whose `X-Forwarded-For` is believed: CIDR ranges, IPv4 or IPv6. */
   readonly trustedProxies: readonly string[]
+  /** Hosts by which the admin port may be asked beside those of the loopback: names or addresses in lower case, no ports. */
+  readonly adminHosts: readonly string[]
+  /** Origins whose pages may read the answers of /v1 (E19), such as `https://app.example.com`; empty: none. */
+  readonly corsOrigins: readonly string[]
   /** How long open calls may go on after SIGTERM. */
   readonly drainMs: number
+  /** How long a call waits for its charge to be posted (E14). */
+  readonly chargeDeadlineMs: number
   /** Largest request body, decompressed (E10). */
   readonly bodyLimitBytes: number
+  /** Memory of all request bodies under way (K4); at least four bodies of the largest size. */
+  readonly bodyMemoryBytes: number
+  /** So long a request body may take from the request's head to its last byte (K4). */
+  readonly bodyDeadlineMs: number
+  /** Messages of one chat request. */
+  readonly messagesMost: number
+  /** Parts of one multipart form, and of one message. */
+  readonly partsMost: number
   /** Inference requests open at once on one key (K4). */
   readonly openRequestsPerKey: number
   /** Failures in a row after which a target is asked behind the others for a while. */
   readonly breakerFailures: number
   /** Of each key (K3). */
   readonly rateLimit: RateLimitSettings
-  /** Of each key of a new organization (K2). */
-  readonly newRateLimit: RateLimitSettings
+  /** Of each key of a new account (K2). */
+  readonly newAccountRateLimit: RateLimitSettings
+  /** Videos in progress that an organization may cancel within an hour before it has to wait with the next. */
+  readonly videoCancellationsPerHour: number
+  /** Bytes of kept answers that an organization may have. */
+  readonly keptAnswers: KeptAnswersSettings
+  /** Videos of an organization that may wait for their turn at once. */
+  readonly queuedVideosMost: number
+  /** Days for which videos that have ended are kept. */
+  readonly videoRetentionDays: number
   /** Days for which single charges are kept; null: for ever. */
   readonly retentionDays: number | null
   /** Below this balance an organization is told so; 0: nobody is. */
@@ -76,6 +194,16 @@ export interface FixedSettings {
   readonly webhooks: WebhookSettings
   /** Null: nothing is sent. */
   readonly otlp: OtlpSettings | null
+  /** Where people reach this server, without a path or a trailing slash; null: at the address that it listens on. */
+  readonly publicUrl: string | null
+  /** Null: nobody can pay. */
+  readonly payments: PaymentSettings | null
+  /** Null: no stablecoins are taken. */
+  readonly deposits: DepositSettings | null
+  /** Null: nobody can sign in. */
+  readonly accounts: AccountSettings | null
+  /** Null: no machines are rented out. */
+  readonly instances: InstanceSettings | null
 }
 
 const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
@@ -83,12 +211,23 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   discovery: 'discovery',
   discoveredPrice: 'discovered_price',
   trustedProxies: 'trusted_proxies',
+  adminHosts: 'admin_hosts',
+  corsOrigins: 'cors_origins',
   drainMs: 'drain_seconds',
+  chargeDeadlineMs: 'charge_deadline_seconds',
   bodyLimitBytes: 'body_limit_bytes',
+  bodyMemoryBytes: 'body_memory_bytes',
+  bodyDeadlineMs: 'body_deadline_seconds',
+  messagesMost: 'max_messages',
+  partsMost: 'max_parts',
   openRequestsPerKey: 'open_requests_per_key',
   breakerFailures: 'breaker_failures',
   rateLimit: 'rate_limit',
-  newRateLimit: 'new_account_rate_limit',
+  newAccountRateLimit: 'new_account_rate_limit',
+  videoCancellationsPerHour: 'video_cancellations_per_hour',
+  keptAnswers: 'kept_answers',
+  queuedVideosMost: 'queued_videos',
+  videoRetentionDays: 'video_retention_days',
   retentionDays: 'retention_days',
   lowBalanceMicrocents: 'low_balance_cents',
   smtp: 'smtp',
@@ -96,6 +235,11 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   artifacts: 'artifacts',
   webhooks: 'webhooks',
   otlp: 'otlp',
+  publicUrl: 'public_url',
+  payments: 'payments',
+  deposits: 'deposits',
+  accounts: 'accounts',
+  instances: 'instances',
 }
 
 /** Which settings that only a restart changes differ, by their names in the file. */
@@ -109,12 +253,14 @@ export interface Settings {
   readonly fixed: FixedSettings
   readonly ownedBy: string
   readonly deadlines: Deadlines
-  readonly upstreams: readonly UpstreamSettings[]
+  readonly providers: readonly ProviderSettings[]
   /** Null where the file has no `models` section, or there is no file: the built-in models are served. */
   readonly models: readonly Model[] | null
   /** What may be subscribed to, the first one shown to those who are not; empty: nothing. */
   readonly plans: readonly Plan[]
 }
+
+const MEBIBYTE = 1024 * 1024
 
 /** The settings where there is no file, and of whatever a file leaves out. */
 export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
@@ -127,35 +273,57 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
     cachedInputMicrocents: null,
   },
   trustedProxies: [],
+  adminHosts: [],
+  corsOrigins: [],
   drainMs: 600_000,
+  chargeDeadlineMs: 30_000,
   bodyLimitBytes: 8 * 1024 * 1024,
+  bodyMemoryBytes: 32 * 1024 * 1024,
+  bodyDeadlineMs: 60_000,
+  messagesMost: 10_000,
+  partsMost: 100,
   openRequestsPerKey: 100,
   breakerFailures: 5,
   rateLimit: { perSecond: 100, burst: 200 },
-  newRateLimit: { perSecond: 15, burst: 30 },
+  newAccountRateLimit: { perSecond: 15, burst: 30 },
+  videoCancellationsPerHour: 60,
+  keptAnswers: { bytes: 1024 * MEBIBYTE, bytesPerDollar: 100 * MEBIBYTE },
+  queuedVideosMost: 500,
+  videoRetentionDays: 90,
   retentionDays: null,
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
   compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false },
   artifacts: { kind: 'folder', path: null },
   // 2.6 hours in all (W3).
-  webhooks: { allow: [], caFile: null, retryMs: [30_000, 300_000, 1_800_000, 7_200_000] },
+  webhooks: {
+    allow: [],
+    caFile: null,
+    retryMs: [30_000, 300_000, 1_800_000, 7_200_000],
+    testsPerMinute: 30,
+    pendingMost: 10_000,
+  },
   otlp: null,
+  publicUrl: null,
+  payments: null,
+  deposits: null,
+  accounts: null,
+  instances: null,
 }
 
 export const DEFAULT_SETTINGS: Settings = {
   fixed: DEFAULT_FIXED_SETTINGS,
   ownedBy: BRAND,
   deadlines: DEFAULT_DEADLINES,
-  upstreams: [],
+  providers: [],
   models: null,
   plans: [],
 }
 
-/** Models and the upstreams that they need: what the built-in catalog and discovery add to the settings. */
+/** Models and the providers that they need: what the built-in catalog and discovery add to the settings. */
 export interface Offer {
   readonly models: readonly Model[]
-  readonly upstreams: readonly UpstreamSettings[]
+  readonly providers: readonly ProviderSettings[]
 }
 
 /** Something wrong in the settings file, with what to do about it. Never quotes a value that may be a credential. */

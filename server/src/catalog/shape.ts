@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { editDistance } from '../lib/editDistance.ts'
 import type { Path, Report } from './document.ts'
 
 /** What the settings' schemas share: closed objects with "did you mean", and problems in words that say what to do. */
@@ -14,8 +15,18 @@ export function closed<Shape extends z.ZodRawShape>(shape: Shape, hints: Readonl
   })
 }
 
-/** Reads `value` by `schema`; reports every problem and answers null where there is one. */
-export function readShape<T>(schema: z.ZodType<T>, value: unknown, path: Path, report: Report): T | null {
+/**
+ * Reads `value` by `schema` and reports every problem. Where there is one, returns the rest of the value, so that its other
+ * mistakes are found in the same run; null when the rest can't be read, or a problem is at a key of `decisive`, on which the
+ * meaning of other keys depends.
+ */
+export function readShape<T>(
+  schema: z.ZodType<T>,
+  value: unknown,
+  path: Path,
+  report: Report,
+  decisive: readonly string[] = [],
+): T | null {
   const parsed = schema.safeParse(value, { error: reasonOf })
   if (parsed.success) return parsed.data
   for (const issue of parsed.error.issues) {
@@ -27,7 +38,40 @@ export function readShape<T>(schema: z.ZodType<T>, value: unknown, path: Path, r
     const reasons = issue.message.split('\n')
     for (const [index, key] of issue.keys.entries()) report([...at, key], reasons[index] ?? issue.message, 'key')
   }
+  if (parsed.error.issues.some(({ path: [first] }) => decisive.includes(String(first)))) return null
+  return readRest(schema, value, parsed.error.issues)
+}
+
+/** A required key takes the section that it is missing from with it, and that one perhaps its own; deeper than this is nothing. */
+const ROUNDS_MAX = 8
+
+function readRest<T>(schema: z.ZodType<T>, value: unknown, issues: readonly z.core.$ZodIssue[]): T | null {
+  const rest: unknown = structuredClone(value)
+  let left = issues
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    for (const issue of left) {
+      const keys = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path]
+      if (!keys.every((key) => remove(rest, key))) return null
+    }
+    const parsed = schema.safeParse(rest)
+    if (parsed.success) return parsed.data
+    left = parsed.error.issues
+  }
   return null
+}
+
+/** Removes what is at `path`; where nothing is, or in a list, whose places have meaning, what holds it. False at the top. */
+function remove(top: unknown, path: readonly PropertyKey[]): boolean {
+  const key = path.at(-1)
+  if (key === undefined) return false
+  const holder = path.slice(0, -1).reduce<unknown>((held, step) => (isHolder(held) ? held[step] : undefined), top)
+  if (Array.isArray(holder) || !isHolder(holder) || !Object.hasOwn(holder, key)) return remove(top, path.slice(0, -1))
+  delete holder[key]
+  return true
+}
+
+function isHolder(value: unknown): value is Record<PropertyKey, unknown> {
+  return typeof value === 'object' && value !== null
 }
 
 /** Whole numbers from `min` to `max`. */
@@ -61,7 +105,7 @@ function unknownKeyReason(key: string, known: readonly string[], hints: Readonly
   const shown = key.slice(0, KEY_SHOWN_MAX_CHARACTERS).replaceAll(/\p{Cc}/gu, ' ')
   const near = nearest(key, known)
   if (near !== null) return `there is no setting '${shown}': did you mean '${near}'?`
-  return `there is no setting '${shown}' here: remove it; there are ${known.toSorted().join(', ')}`
+  return `there is no setting '${shown}' here: remove it, or use one of ${known.toSorted().join(', ')}`
 }
 
 /** The candidate that `word` is most likely a slip of, or null where none is near. */
@@ -78,20 +122,6 @@ export function nearest(word: string, candidates: Iterable<string>): string | nu
     }
   }
   return best
-}
-
-/** Levenshtein's distance: insertions, deletions and replacements of one character. */
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let row = 1; row <= a.length; row += 1) {
-    const current = [row]
-    for (let column = 1; column <= b.length; column += 1) {
-      const replaced = (previous[column - 1] ?? 0) + (a[row - 1] === b[column - 1] ? 0 : 1)
-      current.push(Math.min((previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1, replaced))
-    }
-    previous = current
-  }
-  return previous[b.length] ?? 0
 }
 
 const TYPE_NAMES: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import type { Log } from '../kernel/log.ts'
-import type { Clock } from '../kernel/time.ts'
+import type { Log } from '../lib/log.ts'
+import type { Clock } from '../lib/time.ts'
 import type { Discovered } from './discovered.ts'
 import { loadSettings } from './load.ts'
 import type { Catalog } from './model.ts'
@@ -9,14 +9,14 @@ import { startLiveCatalog } from './watch.ts'
 /** A file with one model, and `more` before it. */
 function file(cents: number, more = ''): string {
   return `${more}
-upstreams:
+providers:
   box: { dialect: sandbox }
   vllm: { dialect: openai, base_url: "http://h/v1", api_key_env: API_KEY }
 models:
   - id: svc/m
     context_length: 100
     pricing: { input_per_1m_tokens_cents: ${cents}, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: box }]
+    targets: [{ provider: box }]
 `
 }
 
@@ -44,7 +44,7 @@ class World {
     },
   }
 
-  constructor(text: string) {
+  constructor(text: string | null) {
     this.text = text
   }
 
@@ -127,6 +127,16 @@ test('plans change with the file, and a bad one changes nothing', async () => {
   expect(seen).toEqual([undefined, 5, 5, undefined])
 })
 
+test('the grace of plans changes with the file', async () => {
+  const plans = (seconds: number) =>
+    `${file(1)}grace_seconds: ${seconds}\nplans: [{ key: a, name: A, input_tokens_monthly: 1, output_tokens_monthly: 1, weekly_tokens: 1 }]\n`
+  const world = new World(plans(5))
+  const live = await world.start()
+  world.write(plans(7))
+  for (let seconds = 0; seconds < 3; seconds += 1) await world.second()
+  expect(live.current().plans.map(({ graceMs }) => graceMs)).toEqual([7_000])
+})
+
 test('a bad change keeps what was offered, and is told once, with its line', async () => {
   const world = new World(file(1))
   const live = await world.start()
@@ -160,6 +170,20 @@ test('a file that is gone for good keeps what was offered, and is told once; one
   expect(centsOf(live.current())).toBe(1)
 })
 
+test('a file that is made after the start is read once it stands still; until then nothing is told', async () => {
+  const world = new World(null)
+  const live = await world.start()
+  for (let seconds = 0; seconds < 3; seconds += 1) await world.second()
+  expect([await live.reload(), world.told, world.reads]).toEqual([true, [], 0])
+  world.write(file(7, 'drain_seconds: 3'))
+  for (let seconds = 0; seconds < 3; seconds += 1) await world.second()
+  expect(centsOf(live.current())).toBe(7)
+  expect(world.told.join()).toMatch(/the changed settings are in effect.*take effect with a restart only/s)
+  world.write(null)
+  for (let seconds = 0; seconds < 3; seconds += 1) await world.second()
+  expect(world.told.join()).toMatch(/the settings file is gone/)
+})
+
 test('no price takes effect before its version is stored, and it is tried again until it is', async () => {
   const world = new World(file(1))
   const live = await world.start()
@@ -191,7 +215,7 @@ test('a reload reads at once, says whether it took effect, and says why not agai
   expect(await Promise.all([live.reload(), live.reload()])).toEqual([false, false])
   expect(await live.reload()).toBe(false)
   expect(centsOf(live.current())).toBe(2)
-  expect(world.told.filter((line) => line.includes('are refused'))).toHaveLength(2)
+  expect(world.told.filter((line) => line.includes('has mistakes'))).toHaveLength(2)
 })
 
 test('settings that need a restart are named when they change, once', async () => {
@@ -206,14 +230,14 @@ test('settings that need a restart are named when they change, once', async () =
   expect(warnings[0]).toMatch(/"settings":\["drain_seconds","body_limit_bytes"\]/)
 })
 
-test('an upstream that did not change goes on as it is, whatever else changed', async () => {
+test('a provider that did not change goes on as it is, whatever else changed', async () => {
   const world = new World(file(1))
   const found: Discovered = { kind: 'gguf', file: '/m/tiny.gguf', name: 'tiny' }
   const live = await world.start([found])
-  const before = live.current().upstreams
+  const before = live.current().providers
   world.write(file(2).replace('box: { dialect: sandbox }', 'box: { dialect: sandbox, first_token_ms: 1 }'))
   await live.reload()
-  const after = live.current().upstreams
+  const after = live.current().providers
   expect(after.get('vllm')).toBe(before.get('vllm'))
   expect(after.get('discovered-1-tiny')).toBe(before.get('discovered-1-tiny'))
   expect(after.get('box')).not.toBe(before.get('box'))

@@ -1,12 +1,12 @@
-import type { Log, LogFields } from '../kernel/log.ts'
-import { type Clock, SECOND_MS } from '../kernel/time.ts'
+import type { Log, LogFields } from '../lib/log.ts'
+import { type Clock, SECOND_MS } from '../lib/time.ts'
 import { catalogOf } from './assemble.ts'
 import type { Discovered } from './discovered.ts'
 import type { LoadedSettings } from './load.ts'
 import type { Catalog } from './model.ts'
 import { changedFixed, describeProblem, type Settings } from './settings.ts'
 
-/** The settings file, as `config.ts` reaches it. */
+/** The settings file, as `config/config.ts` reaches it. */
 export interface SettingsSource {
   readonly fileName: string
   /** Differs when the file may have changed; null where there is none. */
@@ -22,16 +22,16 @@ export interface LiveCatalogOptions {
   readonly settings: Settings
   /** What was found at start; stays offered through every change of the file. */
   readonly discovered: readonly Discovered[]
-  /** Null without a settings file: then nothing changes. */
+  /** The file, which may not be there yet. Null: nothing changes. */
   readonly source: SettingsSource | null
-  /** The file's stamp from before `settings` were loaded from it: a change since then is noticed. */
+  /** The file's stamp from before `settings` were loaded from it: a change since then is noticed. Null: there was no file. */
   readonly stamp: string | null
   /**
    * Awaited before a catalog takes effect, the first one included: stores its price versions. When it rejects, what was
    * offered before stays, and it is tried again each second.
    */
   beforeActivate(catalog: Catalog): Promise<void>
-  /** Called when another catalog has taken effect: what runs for upstreams that it has not may end. Must not throw. */
+  /** Called when another catalog has taken effect: what runs for providers that it has not may end. Must not throw. */
   afterActivate(catalog: Catalog): void
 }
 
@@ -63,8 +63,10 @@ class Watcher implements LiveCatalog {
   readonly #source: SettingsSource
   #settings: Settings
   #catalog: Catalog
-  /** The file as it was last read, good or bad: a bad change is told once. */
+  /** The stamp of the file as last read, valid or not, so that a bad file is reported once. */
   #readStamp: string | null
+  /** Whether there ever was a file: a server may start without one. */
+  #wasThere: boolean
   /** The file at the last poll. It is read when it stands still for one: an editor may be half done. */
   #seenStamp: string | null
   /** What was told last about a change that is still waiting, so that it is not told each second. */
@@ -81,6 +83,7 @@ class Watcher implements LiveCatalog {
     this.#source = source
     this.#settings = options.settings
     this.#catalog = first
+    this.#wasThere = options.stamp !== null
     this.#readStamp = options.stamp
     this.#seenStamp = options.stamp
     this.#schedule()
@@ -114,7 +117,7 @@ class Watcher implements LiveCatalog {
 
   #enqueue(work: () => Promise<boolean>): Promise<boolean> {
     this.#work = this.#work.then(work).catch((error: unknown) => {
-      this.#tell("the settings file can't be read: what was offered before stays", { code: codeOf(error) })
+      this.#tell("the settings file can't be read; the settings in force stay", { code: codeOf(error) })
       return false
     })
     return this.#work
@@ -133,8 +136,10 @@ class Watcher implements LiveCatalog {
     if (stamp !== this.#readStamp) this.#trouble = ''
     this.#readStamp = stamp
     this.#retry = false
+    if (stamp === null && !this.#wasThere) return true
+    this.#wasThere = true
     if (stamp === null) {
-      this.#tell('the settings file is gone: what was offered before stays; put the file back, or restart without it')
+      this.#tell('the settings file is gone; the settings in force stay. Put the file back, or restart without it')
       return false
     }
     // Until the file was read whole; what rejects here is tried again at the next poll.
@@ -143,7 +148,7 @@ class Watcher implements LiveCatalog {
     this.#retry = false
     if (loaded.ok) return await this.#activate(loaded.settings)
     const problems = loaded.problems.map((problem) => describeProblem(this.#source.fileName, problem))
-    this.#tell('the changed settings are refused, and what was offered before stays', { problems })
+    this.#tell('the changed settings file has mistakes; the settings in force stay', { problems })
     return false
   }
 
@@ -153,7 +158,7 @@ class Watcher implements LiveCatalog {
       await this.#options.beforeActivate(next)
     } catch (error) {
       this.#retry = true
-      this.#tell("the changed settings wait, as their prices can't be stored yet: tried again each second", {
+      this.#tell("the changed settings are not in force yet: their prices can't be stored; trying again every second", {
         code: codeOf(error),
       })
       return false

@@ -14,7 +14,8 @@ export interface WireModel {
   context_length?: number
   supported_parameters: readonly string[]
   author?: string
-  created?: number
+  /** Unix seconds; 0 where the settings don't say. */
+  created: number
   fine_tunable?: true
   fine_tune_base_model?: string
   parameters?: readonly ParameterDescriptor[]
@@ -22,7 +23,7 @@ export interface WireModel {
 }
 
 /** A model as clients see it at an instant, with the pricing of one of its tiers (M3). */
-export function toWire(model: Model, tier: Tier, instantMs: number): WireModel {
+export function modelToWire(model: Model, tier: Tier, instantMs: number): WireModel {
   return {
     id: model.id,
     object: 'model',
@@ -35,7 +36,7 @@ export function toWire(model: Model, tier: Tier, instantMs: number): WireModel {
     ...(model.contextTokens > 0 && { context_length: model.contextTokens }),
     supported_parameters: model.supportedParameters,
     ...(model.author !== null && { author: model.author }),
-    ...(model.createdSeconds !== null && { created: model.createdSeconds }),
+    created: model.createdSeconds ?? 0,
     ...(model.fineTunable && { fine_tunable: true as const }),
     ...(model.fineTunable && model.fineTuneBaseModel !== null && { fine_tune_base_model: model.fineTuneBaseModel }),
     ...(model.parameters.length > 0 && { parameters: model.parameters }),

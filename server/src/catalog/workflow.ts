@@ -24,22 +24,23 @@ export function readWorkflow(text: string): { readonly workflow: Workflow } | { 
   try {
     workflow = JSON.parse(text)
   } catch {
-    return { fault: 'is no JSON: export the workflow from ComfyUI again' }
+    return { fault: 'is not JSON: export the workflow from ComfyUI again' }
   }
   const nodes = isObject(workflow) ? Object.values(workflow) : []
   if (nodes.length === 0 || !nodes.every((node) => isObject(node) && typeof node['class_type'] === 'string')) {
-    return { fault: "is no workflow in the API's form: in ComfyUI take 'Export (API)', not 'Save'" }
+    return { fault: "is not a workflow in ComfyUI's API format: export it with 'Export (API)', not 'Save'" }
   }
   const places = [...text.matchAll(PLACE)]
   for (const [shown, name = '', number] of places) {
     const takesNumber = Object.hasOwn(PLACES, name) ? PLACES[name] : undefined
     if (takesNumber === undefined) {
-      return { fault: `has a place ${shown}: there are ${Object.keys(PLACES).join(', ')}` }
+      return { fault: `has the unknown placeholder ${shown}: use ${Object.keys(PLACES).join(', ')}` }
     }
-    if (takesNumber && !(Number(number) > 0)) return { fault: `has a place ${shown} without its number: ${EXAMPLES}` }
-    if (!takesNumber && number !== undefined) return { fault: `has a place ${shown}, which takes no number` }
+    if (takesNumber && !(Number(number) > 0)) return { fault: `has ${shown} without a number: ${EXAMPLES}` }
+    if (!takesNumber && number !== undefined) return { fault: `has ${shown} with a number: remove the number` }
   }
-  if (!places.some(([, name]) => name === 'prompt')) return { fault: 'has no place {{prompt}} for what is to be seen' }
+  if (!places.some(([, name]) => name === 'prompt'))
+    return { fault: 'has no {{prompt}}: put it where the prompt belongs' }
   return { workflow: workflow as Workflow }
 }
 

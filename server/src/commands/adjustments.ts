@@ -1,10 +1,10 @@
-import { uuidV7 } from '../kernel/ids.ts'
-import { adjustBalance } from '../money/adjust.ts'
-import { findOrganizationByName } from '../organizations/find.ts'
+import { adjustBalance } from '../billing/ledger/adjust.ts'
+import { findAnyOrganization } from '../identity/organizations/find.ts'
+import { uuidV7 } from '../lib/ids.ts'
+import { parseSignedUsd, printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
-import { parseSignedUsd, printUsd } from './usd.ts'
 
 /** `tollgate adjustments create --org NAME --usd -5.00 --note TEXT` */
 export const createAdjustmentCommand: Command = {
@@ -23,7 +23,7 @@ export const createAdjustmentCommand: Command = {
     DATA_DIR_OPTION,
   ],
   examples: ['tollgate adjustments create --org acme --usd -5.00 --note "credited twice on 2031-07-02"'],
-  run: async (invocation, surroundings) => {
+  run: async (invocation, context) => {
     const typed = invocation.required('usd')
     const amountMicrocents = parseSignedUsd(typed)
     if (amountMicrocents === undefined) {
@@ -32,9 +32,9 @@ export const createAdjustmentCommand: Command = {
       )
     }
     const note = noteOf(invocation) ?? ''
-    return await withDatabase(invocation, surroundings, async (database) => {
-      const { clock, randomBytes } = surroundings
-      const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
+    return await withDatabase(invocation, context, async (database) => {
+      const { clock, randomBytes } = context
+      const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
       const atMs = clock.now()
       const source = `adjustment:${uuidV7(atMs, randomBytes)}`
       await adjustBalance(database, randomBytes, {

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { randomBytes } from 'node:crypto'
 import { type Books, openBooks } from '../../test/books.ts'
 import { TurnedClock } from '../../test/clock.ts'
-import { loadConfig } from '../config.ts'
-import { readBalance } from '../money/balance.ts'
-import { run } from './run.ts'
-import { printUsd } from './usd.ts'
+import { runCommand } from '../../test/commandContext.ts'
+import { readBalance } from '../billing/admission/balance/balance.ts'
+import { printUsd } from '../lib/usd.ts'
 
 const clock = new TurnedClock(Date.UTC(2030, 0, 1))
 let books: Books
@@ -16,34 +14,8 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => books.drop())
 
-/** Runs a command line with the test's database, and gives what it printed. */
-async function tollgate(...argv: string[]) {
-  const printed = { stdout: '', stderr: '' }
-  const exitCode = await run(argv, {
-    clock,
-    randomBytes: (length) => randomBytes(length),
-    stdout: (text) => {
-      printed.stdout += text
-    },
-    stderr: (text) => {
-      printed.stderr += text
-    },
-    stderrIsTerminal: false,
-    openDatabase: async () => ({ database: books.database, migrated: [], release: async () => {} }),
-    loadConfig: (flags) => loadConfig(flags, {}, import.meta.dirname),
-    dataDirectory: () => '/data',
-    pullModel: () => Promise.reject(new Error('nothing is pulled here')),
-    fetch: () => Promise.reject(new Error('nothing is fetched here')),
-    saveFile: () => Promise.reject(new Error('nothing is saved here')),
-    checkFile: () => Promise.reject(new Error('nothing is saved here')),
-    onInterrupt: () => () => {},
-    server: () => {
-      throw new Error('no server is talked to here')
-    },
-    serve: async () => 0,
-  })
-  return { exitCode, ...printed }
-}
+const tollgate = (...argv: string[]) =>
+  runCommand(argv, { database: books.database, clock }, { stdoutIsTerminal: true })
 
 test('a charge is refunded by the id of its answer, once, exactly', async () => {
   const { chargeId, costMicrocents } = await books.post(organization, clock.now())
@@ -84,11 +56,13 @@ test('a balance is adjusted up and down', async () => {
 })
 
 test('books that agree are called so; what disagrees is named, and the exit code is 1', async () => {
-  await books.database.query('truncate charges, usage_rollups, usage_days, allotments, spent_slices, ledger_entries')
-  await books.database.query('update accounts set balance_microcents = 0, allotted_microcents = 0')
+  await books.database.query(
+    'truncate charges, usage_hours, usage_days, account_shares, unfolded_spend, ledger_entries',
+  )
+  await books.database.query('update accounts set balance_microcents = 0, shares_microcents = 0')
   expect(await tollgate('ledger', 'verify')).toEqual({
     exitCode: 0,
-    stdout: 'The books agree: every balance, charge, rollup, allotment and meter of a plan.\n',
+    stdout: 'The books agree: every balance, charge, rollup, share and meter of a plan.\n',
     stderr: '',
   })
   await books.database.query('update accounts set balance_microcents = 1')

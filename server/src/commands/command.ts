@@ -1,4 +1,5 @@
-import type { Surroundings } from './surroundings.ts'
+import type { ShownResult } from '../lib/commandOutput.ts'
+import type { CommandContext } from './context.ts'
 
 /** What a command is, to the parser, to the help, and to whoever runs it. */
 
@@ -21,18 +22,18 @@ export interface Command {
   /** What is typed, such as `['keys', 'create']`. */
   readonly words: readonly string[]
   readonly summary: string
-  /** The one argument without a name; it is always required. */
-  readonly argument?: { readonly name: string; readonly summary: string }
+  /** The one argument without a name; it is required unless it says otherwise. */
+  readonly argument?: { readonly name: string; readonly summary: string; readonly isOptional?: true }
   readonly options: readonly OptionSpec[]
   /** Command lines that can be copied. */
   readonly examples: readonly string[]
   /** Does the work. Throws {@link CommandFailure} or `Refused` for what the operator can mend. */
-  readonly run: (invocation: Invocation, surroundings: Surroundings) => Promise<CommandResult>
+  readonly run: (invocation: Invocation, context: CommandContext) => Promise<CommandResult>
 }
 
 /** A command line that was understood. */
 export interface Invocation {
-  /** The argument without a name; empty when the command takes none. */
+  /** The argument without a name; empty when the command takes none or got none. */
   readonly argument: string
   /** The value of an option, if it was given. */
   text(name: string): string | undefined
@@ -44,8 +45,8 @@ export interface Invocation {
   readonly json: boolean
 }
 
-/** What goes to stdout, in both ways; or the exit code of a command that has printed by itself. */
-export type CommandResult = { readonly json: unknown; readonly text: string } | { readonly exitCode: number }
+/** The output of a command, as JSON and as text; or the exit code of one that has printed already. */
+export type CommandResult = ShownResult | { readonly exitCode: number }
 
 /** Something that the operator can understand and mend. Each problem is one sentence and says what to do. */
 export class CommandFailure extends Error {
@@ -60,14 +61,11 @@ export class CommandFailure extends Error {
 /** A value of an option that can't be used: exit code 2, like any other mistake on the command line. */
 export class UsageFailure extends CommandFailure {}
 
-/** Left by Ctrl-C; says what goes on without it. Exit code 130, as shells give it. */
-export class InterruptedFailure extends CommandFailure {}
-
 /** Of commands that work on an installation's data. */
 export const DATA_DIR_OPTION: OptionSpec = {
   name: 'data-dir',
   value: 'DIR',
-  summary: 'where the database, the models and the files are',
+  summary: 'the folder with the database, the models and the files',
   preset: '.tollgate',
 }
 

@@ -1,24 +1,29 @@
-import { uuidV7 } from '../kernel/ids.ts'
-import { grantCredit } from '../money/grantCredit.ts'
-import { findOrganizationByName } from '../organizations/find.ts'
+import { grantCredit } from '../billing/ledger/grantCredit.ts'
+import { listEntries } from '../billing/statements/list.ts'
+import type { ListedEntry } from '../billing/statements/statement.ts'
+import { findAnyOrganization, findOrganizationByName } from '../identity/organizations/find.ts'
+import { uuidV7 } from '../lib/ids.ts'
+import { shortInstant, table } from '../lib/table.ts'
+import { toTimestamp } from '../lib/time.ts'
+import { parseUsd, printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
-import { parseUsd, printUsd } from './usd.ts'
+import { END_OPTION, LIMIT_OPTION, limitOf, pastInstantOf } from './window.ts'
 
 /** `tollgate credits grant --org NAME --usd 50 [--note TEXT]` */
 export const grantCreditsCommand: Command = {
   words: ['credits', 'grant'],
   summary: "Add credit to an organization's balance",
   options: [
-    { name: 'org', value: 'NAME', summary: 'who gets it', required: true },
+    { name: 'org', value: 'NAME', summary: 'the organization that gets it', required: true },
     { name: 'usd', value: 'AMOUNT', summary: 'US dollars, such as 50 or 12.50', required: true },
     { name: 'note', value: 'TEXT', summary: 'kept with the entry in the ledger' },
-    { name: 'promotional', value: null, summary: 'a gift: does not count as the first payment of a new organization' },
+    { name: 'promotional', value: null, summary: 'a gift: does not count as the first payment of a new account' },
     DATA_DIR_OPTION,
   ],
   examples: ['tollgate credits grant --org acme --usd 50 --note "invoice 2031-07"'],
-  run: async (invocation, surroundings) => {
+  run: async (invocation, context) => {
     const typed = invocation.required('usd')
     const amountMicrocents = parseUsd(typed)
     if (amountMicrocents === undefined) {
@@ -27,8 +32,8 @@ export const grantCreditsCommand: Command = {
       )
     }
     const note = noteOf(invocation)
-    return await withDatabase(invocation, surroundings, async (database) => {
-      const { clock, randomBytes } = surroundings
+    return await withDatabase(invocation, context, async (database) => {
+      const { clock, randomBytes } = context
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
       const atMs = clock.now()
       const source = `grant:${uuidV7(atMs, randomBytes)}`
@@ -47,4 +52,50 @@ export const grantCreditsCommand: Command = {
       }
     })
   },
+}
+
+/** `tollgate credits list --org NAME` */
+export const listCreditsCommand: Command = {
+  words: ['credits', 'list'],
+  summary: "List what was added to an organization's balance or taken from it, but for charges, newest first",
+  options: [
+    { name: 'org', value: 'NAME', summary: 'whose', required: true },
+    END_OPTION,
+    LIMIT_OPTION,
+    DATA_DIR_OPTION,
+  ],
+  examples: ['tollgate credits list --org acme'],
+  run: async (invocation, context) => {
+    const nowMs = context.clock.now()
+    const limit = limitOf(invocation)
+    // Without --end an entry of this very millisecond is listed too.
+    const endMs = pastInstantOf(invocation, 'end', nowMs) ?? nowMs + 1
+    return await withDatabase(invocation, context, async (database) => {
+      const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
+      const found = await listEntries(database, organization.id, { endMs, limit: limit + 1 })
+      const entries = found.slice(0, limit)
+      const last = found.length > limit ? entries.at(-1) : undefined
+      return {
+        json: entries.map(toJson),
+        text:
+          table(
+            ['POSTED', 'KIND', 'USD', 'NOTE'],
+            entries.map(({ postedAtMs, kind, amountMicrocents, note }) => [
+              shortInstant(toTimestamp(postedAtMs)),
+              kind,
+              printUsd(amountMicrocents),
+              note ?? '-',
+            ]),
+            `"${organization.name}" has no entries: add credit with "tollgate credits grant --org NAME --usd AMOUNT".`,
+          ) +
+          (last === undefined
+            ? ''
+            : `There are more: add --end ${toTimestamp(last.postedAtMs)}, or a higher --limit.\n`),
+      }
+    })
+  },
+}
+
+function toJson({ id, postedAtMs, kind, amountMicrocents, source, note }: ListedEntry) {
+  return { id, posted_at: toTimestamp(postedAtMs), kind, amount_usd: printUsd(amountMicrocents), source, note }
 }

@@ -1,7 +1,7 @@
-import type { App } from '../app.ts'
-import type { HttpServer } from '../io/httpServer.ts'
-import type { Log } from '../kernel/log.ts'
-import { type Clock, SECOND_MS } from '../kernel/time.ts'
+import type { App } from '../app/app.ts'
+import type { HttpServer } from '../infra/httpServer.ts'
+import type { Log } from '../lib/log.ts'
+import { type Clock, SECOND_MS } from '../lib/time.ts'
 
 /** When all calls have ended, a client that does not read the rest of its answer holds up the end for no longer. */
 const FLUSH_MS = 60 * SECOND_MS

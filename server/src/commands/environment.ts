@@ -1,9 +1,9 @@
-import type { Config, ConfigFlags, LoadedConfig } from '../config.ts'
-import type { Database } from '../io/postgres/database.ts'
-import { refuse } from '../kernel/errors.ts'
-import type { Result } from '../kernel/result.ts'
+import type { Config, ConfigFlags, LoadedConfig } from '../config/config.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { refuse } from '../lib/errors.ts'
+import type { Result } from '../lib/result.ts'
 import { CommandFailure, type Invocation, UsageFailure } from './command.ts'
-import type { Surroundings } from './surroundings.ts'
+import type { CommandContext } from './context.ts'
 
 /** What commands share: the flags, the configuration and the database that a command line names. */
 
@@ -20,8 +20,8 @@ export function flagsOf(invocation: Invocation): ConfigFlags {
 }
 
 /** The configuration; throws all that is wrong with it. */
-export async function configOf(invocation: Invocation, surroundings: Surroundings): Promise<Config> {
-  return goodConfig(await surroundings.loadConfig(flagsOf(invocation)))
+export async function configOf(invocation: Invocation, context: CommandContext): Promise<Config> {
+  return goodConfig(await context.loadConfig(flagsOf(invocation)))
 }
 
 /** The configuration, or all that is wrong with it thrown. A flag that is wrong is a mistake on the command line. */
@@ -34,13 +34,13 @@ function goodConfig(loaded: LoadedConfig): Config {
 /** Opens the database that the command line names, and gives it back whatever happens. */
 export async function withDatabase<T>(
   invocation: Invocation,
-  surroundings: Surroundings,
+  context: CommandContext,
   work: (database: Database, migrated: readonly string[]) => Promise<T>,
   { patient = false } = {},
 ): Promise<T> {
   // With --json stderr holds the error and nothing else.
-  const log = (message: string) => (invocation.json ? undefined : surroundings.stderr(`tollgate: ${message}\n`))
-  const opened = await surroundings.openDatabase({ flags: flagsOf(invocation), patient, log })
+  const log = (message: string) => (invocation.json ? undefined : context.stderr(`tollgate: ${message}\n`))
+  const opened = await context.openDatabase({ flags: flagsOf(invocation), patient, log })
   try {
     return await work(opened.database, opened.migrated)
   } finally {

@@ -1,5 +1,5 @@
+import { columns } from '../lib/table.ts'
 import { COMMON_OPTIONS, type Command, type OptionSpec } from './command.ts'
-import { columns } from './table.ts'
 
 const PROGRAM = 'tollgate'
 
@@ -14,36 +14,28 @@ export function helpFor(commands: readonly Command[], topic: readonly string[]):
     '',
     `Usage: ${PROGRAM} ${[...topic, '<command>'].join(' ')} [options]`,
     '',
-    ...groupLines(
-      'For the operator, at any time, on the data directory:',
-      shown.filter((each) => !isRemote(each)),
-    ),
-    ...groupLines('For customers, on a running server, with the key in TOLLGATE_API_KEY:', shown.filter(isRemote)),
+    ...groupLines("For the operator, at any time, on this installation's database:", shown),
     'Every command takes:',
     optionLines(COMMON_OPTIONS),
     '',
     `"${PROGRAM} <command> --help" shows a command's own options, "${PROGRAM} --version" the version.`,
-    'Exit codes: 0 done, 1 failed, 2 not understood, 130 left by Ctrl-C.',
+    'Exit codes: 0 done, 1 failed, 2 not understood.',
+    'Customers have a command line of their own: cli/README.md.',
     '',
   ].join('\n')
-}
-
-/** Whether a running server carries it out. */
-function isRemote({ options }: Command): boolean {
-  return options.some(({ name }) => name === 'server')
 }
 
 function groupLines(heading: string, commands: readonly Command[]): string[] {
   if (commands.length === 0) return []
   const rows = commands.map(({ words, argument, summary }) => [
-    `  ${[...words, argument?.name ?? ''].join(' ').trim()}`,
+    `  ${[...words, ...argumentOf(argument)].join(' ')}`,
     summary,
   ])
   return [heading, columns(rows), '']
 }
 
 function helpOfCommand(command: Command): string {
-  const argument = command.argument === undefined ? [] : [command.argument.name]
+  const argument = argumentOf(command.argument)
   const needed = command.options.flatMap((option) => (option.required === true ? [written(option)] : []))
   const lines = [
     `${command.summary}.`,
@@ -56,6 +48,11 @@ function helpOfCommand(command: Command): string {
   lines.push('Options:', optionLines([...command.options, ...COMMON_OPTIONS]), '')
   if (command.examples.length > 0) lines.push('Examples:', ...command.examples.map((example) => `  ${example}`), '')
   return lines.join('\n')
+}
+
+function argumentOf(argument: Command['argument']): string[] {
+  if (argument === undefined) return []
+  return [argument.isOptional === true ? `[${argument.name}]` : argument.name]
 }
 
 function optionLines(options: readonly OptionSpec[]): string {

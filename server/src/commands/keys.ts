@@ -1,21 +1,22 @@
-import { toTimestamp } from '../kernel/time.ts'
-import { createKey } from '../keys/create.ts'
-import { parseExpiry } from '../keys/expiry.ts'
-import { type ApiKey, keyStateAt } from '../keys/key.ts'
-import { listKeys } from '../keys/list.ts'
-import { revokeKey } from '../keys/revoke.ts'
-import { parseScopes } from '../keys/scopes.ts'
-import { findOrganizationByName, listOrganizations } from '../organizations/find.ts'
+import { createKey } from '../identity/keys/create.ts'
+import { parseExpiry } from '../identity/keys/expiry.ts'
+import { keyStateAt, type ListedKey } from '../identity/keys/key.ts'
+import { listKeys } from '../identity/keys/list.ts'
+import { parseKeyName } from '../identity/keys/name.ts'
+import { revokeKey } from '../identity/keys/revoke.ts'
+import { parseScopes } from '../identity/keys/scopes.ts'
+import { findOrganizationByName, listOrganizations } from '../identity/organizations/find.ts'
+import { shortInstant, table } from '../lib/table.ts'
+import { toTimestamp } from '../lib/time.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
-import { table } from './table.ts'
 
 /** `tollgate keys create --org NAME --scope …` */
 export const createKeyCommand: Command = {
   words: ['keys', 'create'],
-  summary: 'Make an API key and show it, this once',
+  summary: 'Make an API key and show it, only once',
   options: [
-    { name: 'org', value: 'NAME', summary: 'whose calls it makes and whose balance it spends', required: true },
+    { name: 'org', value: 'NAME', summary: 'the organization whose balance it spends', required: true },
     {
       name: 'scope',
       value: 'SCOPE',
@@ -23,26 +24,31 @@ export const createKeyCommand: Command = {
       required: true,
     },
     { name: 'admin', value: null, summary: "make it an organization admin's key" },
+    { name: 'name', value: 'NAME', summary: 'your word for it in lists, such as the program that uses it' },
     { name: 'expires', value: 'WHEN', summary: 'a time from now (30d, 12h) or an ISO date; never when left out' },
     DATA_DIR_OPTION,
   ],
   examples: [
     'tollgate keys create --org acme --scope serverless:write,billing:read --expires 30d',
-    'tollgate keys create --org acme --scope full_access --admin --json',
+    'tollgate keys create --org acme --name "web shop" --scope full_access --admin --json',
   ],
-  run: async (invocation, surroundings) => {
-    const { clock, randomBytes } = surroundings
+  run: async (invocation, context) => {
+    const { clock, randomBytes } = context
     const scopes = parseScopes(invocation.required('scope'))
     if (!scopes.ok) throw new UsageFailure(scopes.refusal.message)
+    const typedName = invocation.text('name')
+    const name = typedName === undefined ? undefined : parseKeyName(typedName)
+    if (name?.ok === false) throw new UsageFailure(`--name: ${name.refusal.message}`)
     const expires = invocation.text('expires')
     const expiry = expires === undefined ? undefined : parseExpiry(expires, clock.now())
     if (expiry?.ok === false) throw new UsageFailure(expiry.refusal.message)
-    return await withDatabase(invocation, surroundings, async (database) => {
+    return await withDatabase(invocation, context, async (database) => {
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
       const { record, plaintext } = await createKey(
         { database, clock, randomBytes },
         {
           organizationId: organization.id,
+          name: name?.value,
           scopes: scopes.value,
           admin: invocation.flag('admin'),
           expiresAtMs: expiry?.value ?? null,
@@ -55,6 +61,7 @@ export const createKeyCommand: Command = {
           id,
           key: plaintext,
           org: organization.name,
+          name: record.name,
           scopes: printed,
           admin,
           created_at: toTimestamp(createdAtMs),
@@ -64,6 +71,14 @@ export const createKeyCommand: Command = {
           `Made the key ${id} for "${organization.name}": ${printed}${admin ? ', admin' : ''}, ` +
           `${expires_at === null ? 'never expires' : `expires ${expires_at}`}.\n` +
           `Keep it now; it can't be shown again:\n\n${plaintext}\n`,
+        undo: {
+          run: () =>
+            withDatabase(invocation, context, async (again) => {
+              orThrow(await revokeKey({ database: again, clock }, id))
+            }),
+          done: `the key ${id} was revoked`,
+          advice: `nobody has seen the key ${id}: revoke it with "tollgate keys revoke ${id}"`,
+        },
       }
     })
   },
@@ -75,28 +90,26 @@ export const listKeysCommand: Command = {
   summary: 'List API keys, oldest first, without the keys themselves',
   options: [{ name: 'org', value: 'NAME', summary: 'only those of this organization' }, DATA_DIR_OPTION],
   examples: ['tollgate keys list --org acme'],
-  run: (invocation, surroundings) =>
-    withDatabase(invocation, surroundings, async (database) => {
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database) => {
       const name = invocation.text('org')
       const organizations =
         name === undefined ? await listOrganizations(database) : [orThrow(await findOrganizationByName(database, name))]
       const names = new Map(organizations.map((organization) => [organization.id, organization.name]))
       const keys = await listKeys(database, name === undefined ? null : (organizations[0]?.id ?? null))
-      const nowMs = surroundings.clock.now()
+      const nowMs = context.clock.now()
       // A key of an organization that was made in between the two queries shows the organization's id.
       const described = keys.map((key) => describe(key, names.get(key.organizationId) ?? key.organizationId, nowMs))
       return {
         json: described,
         text: table(
-          ['ID', 'ORG', 'STATE', 'SCOPES', 'ADMIN', 'MADE', 'EXPIRES'],
+          ['ID', 'ORG', 'NAME', 'STATE', 'SCOPES'],
           described.map((key) => [
             key.id,
             key.org,
-            key.state,
-            key.scopes,
-            key.admin ? 'admin' : '-',
-            key.created_at,
-            key.expires_at ?? 'never',
+            key.name ?? '-',
+            key.state === 'active' && key.expires_at !== null ? `to ${shortInstant(key.expires_at)}` : key.state,
+            key.admin ? `${key.scopes}, admin` : key.scopes,
           ]),
           'There are no keys: make one with "tollgate keys create --org NAME --scope full_access".',
         ),
@@ -107,28 +120,30 @@ export const listKeysCommand: Command = {
 /** `tollgate keys revoke ID` */
 export const revokeKeyCommand: Command = {
   words: ['keys', 'revoke'],
-  summary: 'End an API key at once and for good, in every process',
+  summary: 'Revoke an API key at once, in every process',
   argument: { name: 'ID', summary: 'the key\'s id, as "tollgate keys list" shows it' },
   options: [DATA_DIR_OPTION],
   examples: ['tollgate keys revoke 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
-  run: (invocation, surroundings) =>
-    withDatabase(invocation, surroundings, async (database) => {
-      const { clock } = surroundings
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database) => {
+      const { clock } = context
       const { id, revokedAtMs } = orThrow(await revokeKey({ database, clock }, invocation.argument))
       return { json: { id, revoked_at: timestampOf(revokedAtMs) }, text: `Revoked the key ${id}.\n` }
     }),
 }
 
-function describe(key: ApiKey, org: string, nowMs: number) {
+function describe(key: ListedKey, org: string, nowMs: number) {
   return {
     id: key.id,
     org,
+    name: key.name,
     state: keyStateAt(key, nowMs),
     scopes: key.scopes,
     admin: key.admin,
     created_at: toTimestamp(key.createdAtMs),
     expires_at: timestampOf(key.expiresAtMs),
     revoked_at: timestampOf(key.revokedAtMs),
+    last_used_at: timestampOf(key.lastUsedAtMs),
   }
 }
 

@@ -1,5 +1,7 @@
-import { type Disagreement, describe, disagreementToJson } from '../money/ledger/disagreement.ts'
-import { verifyAll } from '../money/ledger/verifyAll.ts'
+import { verifyAll } from '../billing/ledger/verifyAll.ts'
+import { planCheck } from '../billing/plans/verify.ts'
+import { statementCheck } from '../billing/statements/closing/verify.ts'
+import { type Disagreement, describe, disagreementToJson } from '../lib/disagreement.ts'
 import { type Command, DATA_DIR_OPTION } from './command.ts'
 import { withDatabase } from './environment.ts'
 
@@ -11,24 +13,28 @@ const SHOWN_MOST = 1_000
 /** `tollgate ledger verify` */
 export const verifyLedgerCommand: Command = {
   words: ['ledger', 'verify'],
-  summary: 'Recompute every balance, charge, rollup and meter; exit with 1 when something disagrees',
+  summary: 'Recompute every balance, charge, rollup, meter and statement; exit with 1 if something disagrees',
   options: [DATA_DIR_OPTION],
   examples: ['tollgate ledger verify'],
-  run: (invocation, surroundings) =>
-    withDatabase(invocation, surroundings, async (database) => {
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database) => {
       const shown: Disagreement[] = []
       let found = 0
-      for await (const disagreement of verifyAll({ database, pause: async () => {} })) {
+      for await (const disagreement of verifyAll({
+        database,
+        pause: async () => {},
+        checks: [planCheck, statementCheck],
+      })) {
         found += 1
         if (shown.length < SHOWN_MOST) shown.push(disagreement)
       }
       const json = { agrees: found === 0, disagreements: found, shown: shown.map(disagreementToJson) }
       const text =
         found === 0
-          ? 'The books agree: every balance, charge, rollup, allotment and meter of a plan.\n'
+          ? 'The books agree: every balance, charge, rollup, share and meter of a plan.\n'
           : [...shown.map(describe), ...summaryOf(found)].map((line) => `${line}\n`).join('')
       if (found === 0) return { json, text }
-      surroundings.stdout(invocation.json ? `${JSON.stringify(json)}\n` : text)
+      context.stdout(invocation.json ? `${JSON.stringify(json)}\n` : text)
       return { exitCode: DISAGREES }
     }),
 }

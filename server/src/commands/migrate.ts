@@ -7,10 +7,10 @@ export const migrateCommand: Command = {
   summary: 'Bring the database schema up to date',
   options: [DATA_DIR_OPTION],
   examples: ['tollgate migrate'],
-  run: (invocation, surroundings) =>
+  run: (invocation, context) =>
     withDatabase(
       invocation,
-      surroundings,
+      context,
       async (_, applied) => ({
         json: { applied },
         text: `${applied.map((name) => `Applied ${name}.\n`).join('')}The database schema is up to date.\n`,

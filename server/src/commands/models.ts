@@ -2,44 +2,45 @@ import { catalogOf } from '../catalog/assemble.ts'
 import type { Model, Tier } from '../catalog/model.ts'
 import { printTimeOfDay } from '../catalog/peak.ts'
 import type { PriceTable, TokenRate } from '../catalog/price.ts'
-import { CONFIG_OPTION, type Command } from './command.ts'
+import { table } from '../lib/table.ts'
+import { printUsd } from '../lib/usd.ts'
+import { CONFIG_OPTION, type Command, DATA_DIR_OPTION } from './command.ts'
 import { configOf } from './environment.ts'
 import { priceCells } from './prices.ts'
-import { table } from './table.ts'
-import { printUsd } from './usd.ts'
 
 /** `tollgate models list` */
 export const listModelsCommand: Command = {
   words: ['models', 'list'],
-  summary: 'List the models that the settings offer, with their prices',
-  options: [CONFIG_OPTION],
+  summary: 'List the models that are offered, with their prices; those found on this machine too',
+  options: [DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate models list'],
-  run: async (invocation, surroundings) => {
-    const { settings, source } = await configOf(invocation, surroundings)
-    const { models } = catalogOf(settings, [], null)
+  run: async (invocation, context) => {
+    const config = await configOf(invocation, context)
+    const found = await context.findModels(config)
+    const { models } = catalogOf(config.settings, found, null)
     const rows = models.flatMap((model) => rowsOf(model))
-    const found =
-      source === null ? '\nModel servers and GGUF files found on this machine at start are served beside these.\n' : ''
+    const note = found.length === 0 ? '' : '\nA server offers the found models that were there when it started.\n'
     return {
       json: models.map(toJson),
       text:
         table(
-          ['MODEL', 'MODALITY', 'STATUS', 'ALIASES', 'IN $/1M', 'CACHED IN', 'OUT $/1M', 'TARGETS'],
+          ['MODEL', 'MODALITY', 'STATUS', 'IN $/1M', 'OUT $/1M', 'TARGETS'],
           rows,
           'No models are offered: add some to the settings file.',
-        ) + found,
+        ) + note,
     }
   },
 }
 
 function rowsOf(model: Model): string[][] {
-  const shared = [model.modality, model.status, model.aliases.join(', ') || '-']
+  const shared = [model.modality, model.status]
   const row = (id: string, tier: Tier) => {
     const { input, cachedInput, output } = priceCells(tier.price, printUsd, (microcents) => `$${printUsd(microcents)}`)
     const shown = model.modality === 'embedding' ? '-' : output
-    return [id, ...shared, input, cachedInput, shown, targetsOf(tier).join(', ') || '-']
+    const inputs = cachedInput === '-' ? input : `${input}, cached ${cachedInput}`
+    return [id, ...shared, inputs, shown, targetsOf(tier).join(', ') || '-']
   }
-  const serverless = row(model.id, model.serverless)
+  const serverless = row([model.id, ...model.aliases].join(', '), model.serverless)
   return model.economy === null ? [serverless] : [serverless, row(`${model.id}:economy`, model.economy)]
 }
 
@@ -87,7 +88,7 @@ function rateToJson({ inputMicrocents, cachedInputMicrocents, outputMicrocents }
   }
 }
 
-/** Each as `upstream/model`, in the order in which they are tried. */
+/** Each as `provider/model`, in the order in which they are tried. */
 function targetsOf(tier: Pick<Tier, 'targets'>): string[] {
-  return tier.targets.map((target) => `${target.upstream}/${target.model}`)
+  return tier.targets.map((target) => `${target.provider}/${target.model}`)
 }

@@ -1,4 +1,4 @@
-import { type HttpServer, type ListenOptions, listen } from '../io/httpServer.ts'
+import { type HttpServer, type ListenOptions, listen } from '../infra/httpServer.ts'
 import { CommandFailure } from './command.ts'
 
 /** Opens a port; throws what is in the way in words for the operator. `flag` is the option that names the port. */

@@ -1,26 +1,33 @@
-import { toTimestamp } from '../kernel/time.ts'
-import { openAccount } from '../money/store.ts'
-import { createOrganization } from '../organizations/create.ts'
-import { listOrganizations } from '../organizations/find.ts'
-import type { Organization } from '../organizations/organization.ts'
-import { setNotifyAddresses } from '../organizations/setNotifyAddresses.ts'
+import { openAccount, readBalances } from '../billing/admission/balance/balance.ts'
+import { NEW_ACCOUNT_CAP } from '../billing/admission/gates.ts'
+import { createOrganization } from '../identity/organizations/create.ts'
+import { listOrganizations } from '../identity/organizations/find.ts'
+import type { Organization } from '../identity/organizations/organization.ts'
+import { setNotifyAddresses } from '../identity/organizations/setNotifyAddresses.ts'
+import { NEW_ACCOUNT_DAYS } from '../lib/newAccount.ts'
+import { table } from '../lib/table.ts'
+import { toTimestamp } from '../lib/time.ts'
+import { printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
-import { table } from './table.ts'
 
 /** `tollgate orgs create NAME` */
 export const createOrganizationCommand: Command = {
   words: ['orgs', 'create'],
   summary: 'Make an organization, with an empty account',
-  argument: { name: 'NAME', summary: 'what it is called in other commands' },
+  argument: { name: 'NAME', summary: 'its name in other commands' },
   options: [
-    { name: 'new', value: null, summary: 'spending is capped at $20 in 60 minutes until it is 7 days old or has paid' },
+    {
+      name: 'new',
+      value: null,
+      summary: `cap its spending at ${NEW_ACCOUNT_CAP} until it is ${NEW_ACCOUNT_DAYS} days old or has paid`,
+    },
     DATA_DIR_OPTION,
   ],
   examples: ['tollgate orgs create acme', 'tollgate orgs create trial --new'],
-  run: (invocation, surroundings) =>
-    withDatabase(invocation, surroundings, async (database) => {
-      const { clock, randomBytes } = surroundings
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database) => {
+      const { clock, randomBytes } = context
       const organization = orThrow(
         await createOrganization(
           { database, clock, randomBytes, openAccount },
@@ -37,13 +44,13 @@ export const createOrganizationCommand: Command = {
 /** `tollgate orgs update NAME --notify ADDRESS` */
 export const updateOrganizationCommand: Command = {
   words: ['orgs', 'update'],
-  summary: 'Set who is told when a limit is reached or the balance is low',
+  summary: 'Set the addresses that get notices: reached limits, low balances, auto-pay that failed',
   argument: { name: 'NAME', summary: 'the organization' },
   options: [
     {
       name: 'notify',
       value: 'ADDRESS',
-      summary: 'a mail address, in place of those set before; may be given several times',
+      summary: 'a mail address; replaces all set before; may be given several times',
       isRepeatable: true,
     },
     { name: 'no-notify', value: null, summary: 'mail nobody; notices are still logged' },
@@ -53,15 +60,15 @@ export const updateOrganizationCommand: Command = {
     'tollgate orgs update acme --notify billing@example.com --notify ops@example.com',
     'tollgate orgs update acme --no-notify',
   ],
-  run: async (invocation, surroundings) => {
+  run: async (invocation, context) => {
     const addresses = invocation.all('notify')
     if (addresses.length > 0 === invocation.flag('no-notify')) {
       throw new UsageFailure('give --notify ADDRESS, once or several times, or --no-notify')
     }
-    return await withDatabase(invocation, surroundings, async (database) => {
+    return await withDatabase(invocation, context, async (database) => {
       const organization = orThrow(await setNotifyAddresses(database, invocation.argument, addresses))
       const { name, notifyAddresses } = organization
-      const told = notifyAddresses.length === 0 ? 'go to nobody by mail' : `go to ${notifyAddresses.join(', ')}`
+      const told = notifyAddresses.length === 0 ? 'are not mailed' : `go to ${notifyAddresses.join(', ')}`
       return { json: toJson(organization), text: `Notices of "${name}" ${told}.\n` }
     })
   },
@@ -70,22 +77,27 @@ export const updateOrganizationCommand: Command = {
 /** `tollgate orgs list` */
 export const listOrganizationsCommand: Command = {
   words: ['orgs', 'list'],
-  summary: 'List the organizations, oldest first',
+  summary: 'List the organizations, oldest first; deleted ones with the balance that is left',
   options: [DATA_DIR_OPTION],
   examples: ['tollgate orgs list'],
-  run: (invocation, surroundings) =>
-    withDatabase(invocation, surroundings, async (database) => {
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database) => {
       const organizations = await listOrganizations(database)
+      const balances = await readBalances(
+        database,
+        organizations.map(({ id }) => id),
+      )
+      const balanceOf = ({ id }: Organization) => printUsd(balances.get(id) ?? 0n)
       return {
-        json: organizations.map(toJson),
+        json: organizations.map((each) => ({ ...toJson(each), balance_usd: balanceOf(each) })),
         text: table(
-          ['NAME', 'ID', 'STANDING', 'MADE', 'NOTICES TO'],
-          organizations.map(({ name, id, standing, createdAtMs, notifyAddresses }) => [
-            name,
-            id,
-            standing,
-            toTimestamp(createdAtMs),
-            notifyAddresses.join(', '),
+          ['NAME', 'ID', 'STANDING', 'NOTICES TO'],
+          organizations.map((each) => [
+            // That of a deleted one is made of its id.
+            each.deletedAtMs === null ? each.name : '-',
+            each.id,
+            each.deletedAtMs === null ? each.standing : `deleted, $${balanceOf(each)}`,
+            each.notifyAddresses.join(', ') || '-',
           ]),
           'There are no organizations yet: make one with "tollgate orgs create NAME".',
         ),
@@ -94,6 +106,14 @@ export const listOrganizationsCommand: Command = {
 }
 
 function toJson(organization: Organization) {
-  const { id, name, standing, createdAtMs, notifyAddresses } = organization
-  return { id, name, standing, created_at: toTimestamp(createdAtMs), notify: notifyAddresses }
+  const { id, name, standing, createdAtMs, notifyAddresses, deletedAtMs } = organization
+  const deletedAt = deletedAtMs === null ? null : toTimestamp(deletedAtMs)
+  return {
+    id,
+    name,
+    standing,
+    created_at: toTimestamp(createdAtMs),
+    deleted_at: deletedAt,
+    notify: notifyAddresses,
+  }
 }

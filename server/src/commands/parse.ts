@@ -12,6 +12,9 @@ export type Parsed =
 /** A command line longer than this is no one's typing. */
 const ARGUMENTS_MAX = 1_000
 
+/** Commands that were the operator's once. */
+const OF_CUSTOMERS = new Set(['video', 'webhooks', 'listen'])
+
 type Tokens = NonNullable<ReturnType<typeof parseArgs>['tokens']>
 
 /** Reads the arguments after the program's name. Pure. */
@@ -44,6 +47,11 @@ function unknownCommand(commands: readonly Command[], words: readonly string[], 
     const next = commands.filter((each) => startsWith(each.words, words)).map((each) => each.words[words.length])
     return { kind: 'mistake', problem: `"${words.join(' ')}" needs one of: ${next.join(', ')}`, topic: words }
   }
+  const [first = ''] = words
+  if (OF_CUSTOMERS.has(first)) {
+    const problem = `"${first}" is a command of the customer's command line; cli/README.md tells how to install it`
+    return { kind: 'mistake', problem, topic: [] }
+  }
   const known = words.length > 1 && commands.some((each) => each.words[0] === words[0])
   const group = known ? words.slice(0, 1) : []
   const typed = words.slice(0, group.length + 1).join(' ')
@@ -67,7 +75,7 @@ function readInvocation(command: Command, argv: readonly string[]): Parsed {
     values.set(token.name, [...given, token.value ?? true])
   }
   const [argument, ...surplus] = positionals.slice(command.words.length)
-  if (command.argument !== undefined && argument === undefined) {
+  if (command.argument !== undefined && command.argument.isOptional !== true && argument === undefined) {
     return mistake(`${command.argument.name} is missing: ${command.argument.summary}`)
   }
   const unexpected = command.argument === undefined ? argument : surplus[0]

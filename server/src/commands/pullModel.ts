@@ -1,37 +1,40 @@
 import { discoveredId } from '../catalog/discovered.ts'
+import { barLine, createBar } from '../lib/progressBar.ts'
 import { CONFIG_OPTION, type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
+import type { PulledModel } from './context.ts'
 import { flagsOf } from './environment.ts'
-import { barLine, createBar } from './progress.ts'
-import type { PulledModel } from './surroundings.ts'
 
 /** Owner, repository, folders if any, file. */
 const SOURCE = /^hf:[\w.-]+\/[\w.-]+\/(?:[\w.-]+\/)*([\w.-]+)\.gguf$/i
 
-/** `tollgate models pull hf:OWNER/REPO/FILE.gguf` */
+/** `tollgate models pull [hf:OWNER/REPO/FILE.gguf]` */
 export const pullModelCommand: Command = {
   words: ['models', 'pull'],
-  summary: 'Fetch a GGUF file into the data directory and check it',
-  argument: { name: 'SOURCE', summary: 'a file on Hugging Face: hf:OWNER/REPO/FILE.gguf' },
+  summary: 'Install the engine for GGUF files, and fetch and check a file',
+  argument: {
+    name: 'SOURCE',
+    summary: 'a file on Hugging Face: hf:OWNER/REPO/FILE.gguf; without it only the engine is installed',
+    isOptional: true,
+  },
   options: [DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate models pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q4_k_m.gguf'],
-  run: async (invocation, surroundings) => {
-    const source = invocation.argument
-    const [, name] = SOURCE.exec(source) ?? []
-    if (name === undefined || source.includes('..')) {
-      throw new UsageFailure(`"${source}" is not a model file: use hf:OWNER/REPO/FILE.gguf`)
-    }
+  run: async (invocation, context) => {
+    const source = invocation.argument === '' ? null : invocation.argument
+    const name = source === null ? '' : nameOf(source)
     const flags = flagsOf(invocation)
-    const dataDirectory = surroundings.dataDirectory(flags)
-    const progress = surroundings.stderrIsTerminal && !invocation.json ? createBar(surroundings) : undefined
-    const pulled = await surroundings
+    const dataDirectory = context.dataDirectory(flags)
+    const progress = context.stderrIsTerminal && !invocation.json ? createBar(context) : undefined
+    const pulled = await context
       .pullModel({
         dataDirectory,
         source,
+        onInstalling: () => context.stderr('Installing the engine for GGUF files (0.7 GB, once) ...\n'),
         onProgress: (received, total) => progress?.draw(shareOf(received, total), amountsOf(received, total)),
       })
       .finally(() => progress?.end())
+    if (pulled === null) return { json: { installed: true }, text: 'The engine for GGUF files is installed.\n' }
     // A settings file that is broken, or refers to credentials which this shell lacks, is a settings file all the same.
-    const loaded = await surroundings.loadConfig(flags)
+    const loaded = await context.loadConfig(flags)
     const hasFile = !loaded.ok || loaded.config.source !== null
     const lines = hasFile ? settingsLines(name, pulled.file) : null
     return {
@@ -39,6 +42,13 @@ export const pullModelCommand: Command = {
       text: `${pulled.file}\nSHA-256 ${pulled.sha256}\n${describe(lines)}`,
     }
   },
+}
+
+/** The name of a file, without folders and `.gguf`. */
+function nameOf(source: string): string {
+  const [, name] = SOURCE.exec(source) ?? []
+  if (name !== undefined && !source.includes('..')) return name
+  throw new UsageFailure(`"${source}" is not a model file: use hf:OWNER/REPO/FILE.gguf`)
 }
 
 function describe(lines: string | null): string {
@@ -49,10 +59,10 @@ function describe(lines: string | null): string {
 /** What to add to the settings file. JSON's strings are YAML's. */
 function settingsLines(name: string, file: PulledModel['file']): string {
   const id = discoveredId(name) ?? discoveredId('model')
-  const upstream = id?.slice(id.indexOf('/') + 1) ?? ''
+  const provider = id?.slice(id.indexOf('/') + 1) ?? ''
   return [
-    'upstreams:',
-    `  ${JSON.stringify(upstream)}:`,
+    'providers:',
+    `  ${JSON.stringify(provider)}:`,
     '    dialect: gguf',
     `    file: ${JSON.stringify(file)}`,
     'models:',
@@ -63,7 +73,7 @@ function settingsLines(name: string, file: PulledModel['file']): string {
     '      input_per_1m_tokens_cents: 10',
     '      output_per_1m_tokens_cents: 30',
     '    targets:',
-    `      - { upstream: ${JSON.stringify(upstream)}, model: ${JSON.stringify(name)} }`,
+    `      - { provider: ${JSON.stringify(provider)}, model: ${JSON.stringify(name)} }`,
     '',
   ].join('\n')
 }

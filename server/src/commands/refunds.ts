@@ -1,15 +1,16 @@
-import { isUuid } from '../kernel/ids.ts'
-import { MICROCENTS_PER_CENT } from '../kernel/money.ts'
-import { type RefundResult, refundCharge } from '../money/refund.ts'
+import { type RefundResult, refundCharge } from '../billing/charges/refund.ts'
+import { isUuid, uuidOfHex } from '../lib/ids.ts'
+import { MICROCENTS_PER_CENT } from '../lib/money.ts'
+import { printUsd } from '../lib/usd.ts'
+import { centsOption } from './cents.ts'
 import { type Command, CommandFailure, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
-import { printUsd } from './usd.ts'
 
 /** `tollgate refunds create --charge ID [--cents N] [--note TEXT]` */
 export const createRefundCommand: Command = {
   words: ['refunds', 'create'],
-  summary: 'Give the money of one charge back, whole or in part, once',
+  summary: 'Refund one charge, whole or in part, once',
   options: [
     { name: 'charge', value: 'ID', summary: "the charge, or the answer's id (chatcmpl-…)", required: true },
     { name: 'cents', value: 'N', summary: 'whole US cents', preset: 'all of it, exactly' },
@@ -20,7 +21,7 @@ export const createRefundCommand: Command = {
     'tollgate refunds create --charge chatcmpl-01993f8e5c7b7e0b8a35c1f2d3e4a5b6',
     'tollgate refunds create --charge 01993f8e-5c7b-7e0b-8a35-c1f2d3e4a5b6 --cents 25 --note "ticket 812"',
   ],
-  run: async (invocation, surroundings) => {
+  run: async (invocation, context) => {
     const typed = invocation.required('charge')
     const chargeId = chargeIdOf(typed)
     if (chargeId === null) {
@@ -28,10 +29,10 @@ export const createRefundCommand: Command = {
         `--charge "${typed}" is not the id of a charge: use the id of the answer, or the charge's UUID`,
       )
     }
-    const amountMicrocents = amountOf(invocation.text('cents'))
+    const amountMicrocents = amountOf(centsOption(invocation))
     const note = noteOf(invocation)
-    return await withDatabase(invocation, surroundings, async (database) => {
-      const { clock, randomBytes } = surroundings
+    return await withDatabase(invocation, context, async (database) => {
+      const { clock, randomBytes } = context
       const result = await refundCharge(database, randomBytes, { chargeId, amountMicrocents, note, atMs: clock.now() })
       if (result.kind !== 'refunded') throw new CommandFailure(explain(result, chargeId))
       const amountUsd = printUsd(result.amountMicrocents)
@@ -55,24 +56,20 @@ function chargeIdOf(typed: string): string | null {
     .replace(/^[a-z]+-(?=[0-9a-f]{32}$)/, '')
     .replaceAll('-', '')
     .toLowerCase()
-  const id = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+  const id = uuidOfHex(hex)
   return isUuid(id) ? id : null
 }
 
-function amountOf(typed: string | undefined): bigint | null {
-  if (typed === undefined) return null
-  if (!/^[1-9][0-9]{0,11}$/.test(typed)) {
-    throw new UsageFailure(`--cents "${typed}" is not an amount: use whole cents above 0, such as 25`)
-  }
-  return BigInt(typed) * MICROCENTS_PER_CENT
+function amountOf(cents: number | null): bigint | null {
+  return cents === null ? null : BigInt(cents) * MICROCENTS_PER_CENT
 }
 
 function explain(result: Exclude<RefundResult, { kind: 'refunded' }>, chargeId: string): string {
   switch (result.kind) {
     case 'unknown':
-      return `there is no charge ${chargeId}: check the id; where retention has dropped its day, use "tollgate adjustments create"`
+      return `there is no charge ${chargeId}: check the id; if retention has dropped its day, use "tollgate adjustments create"`
     case 'nothing':
-      return `the charge ${chargeId} came to nothing: there is nothing to refund`
+      return `the charge ${chargeId} cost nothing: there is nothing to refund`
     case 'repeated':
       return `the charge ${chargeId} was refunded before: use "tollgate adjustments create" to give more`
     case 'too_much':

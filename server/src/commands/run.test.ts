@@ -1,17 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { randomBytes } from 'node:crypto'
 import { TurnedClock } from '../../test/clock.ts'
+import { runCommand } from '../../test/commandContext.ts'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
+import { readFigures } from '../billing/admission/accounts/figures.ts'
+import { readBalance } from '../billing/admission/balance/balance.ts'
 import { loadSettings } from '../catalog/load.ts'
-import { loadConfig } from '../config.ts'
-import { openClient } from '../io/postgres/client.ts'
-import { DAY_MS } from '../kernel/time.ts'
-import { isWellFormedKey } from '../keys/key.ts'
-import { readFigures } from '../money/accounts/figures.ts'
-import { readBalance } from '../money/balance.ts'
-import { findOrganizationByName } from '../organizations/find.ts'
-import { run } from './run.ts'
-import type { DatabaseRequest, ModelPull, ServeOptions, Surroundings } from './surroundings.ts'
+import { isWellFormedKey } from '../identity/keys/key.ts'
+import { findOrganizationByName } from '../identity/organizations/find.ts'
+import { openClient } from '../infra/postgres/client.ts'
+import { DAY_MS } from '../lib/time.ts'
+import type { DatabaseRequest, ModelPull, ServeOptions } from './context.ts'
 
 const START_MS = Date.UTC(2030, 0, 1)
 
@@ -36,49 +34,42 @@ beforeEach(() => {
 
 /** Runs a command line with the test's database, and gives what it printed. */
 async function tollgate(...argv: string[]) {
-  let stdout = ''
-  let stderr = ''
-  const surroundings: Surroundings = {
-    clock,
-    randomBytes: (length) => randomBytes(length),
-    stdout: (text) => {
-      stdout += text
+  const ran = await runCommand(
+    argv,
+    { database: fresh.database, clock },
+    {
+      stdoutIsTerminal: true,
+      stderrIsTerminal: argv.includes('terminal'),
+      openDatabase: async (request) => {
+        opened.push(request)
+        if (failure !== undefined) throw failure
+        return {
+          database: fresh.database,
+          migrated: ['20261122-0000-baseline.sql'],
+          release: async () => {
+            released += 1
+          },
+        }
+      },
+      pullModel: async (pull: ModelPull) => {
+        if (pull.source === null) {
+          pull.onInstalling()
+          return null
+        }
+        pull.onProgress(1_000_000, 2_000_000)
+        return { file: '/data/models/tiny-Q4.gguf', sizeBytes: 2_000_000, sha256: 'ab'.repeat(32) }
+      },
+      installClusterClient: async ({ onInstalling }) => {
+        onInstalling()
+        return true
+      },
+      serve: async (options) => {
+        served.push(options)
+        return 7
+      },
     },
-    stderr: (text) => {
-      stderr += text
-    },
-    stderrIsTerminal: argv.includes('terminal'),
-    openDatabase: async (request) => {
-      opened.push(request)
-      if (failure !== undefined) throw failure
-      return {
-        database: fresh.database,
-        migrated: ['0001-spine.sql'],
-        release: async () => {
-          released += 1
-        },
-      }
-    },
-    loadConfig: (flags) => loadConfig(flags, {}, import.meta.dirname),
-    dataDirectory: () => '/data',
-    fetch: () => Promise.reject(new Error('nothing is fetched here')),
-    saveFile: () => Promise.reject(new Error('nothing is saved here')),
-    checkFile: () => Promise.reject(new Error('nothing is saved here')),
-    onInterrupt: () => () => {},
-    server: () => {
-      throw new Error('no server is talked to here')
-    },
-    pullModel: async (pull: ModelPull) => {
-      pull.onProgress(1_000_000, 2_000_000)
-      return { file: '/data/models/tiny-Q4.gguf', sizeBytes: 2_000_000, sha256: 'ab'.repeat(32) }
-    },
-    serve: async (options) => {
-      served.push(options)
-      return 7
-    },
-  }
-  const exitCode = await run(argv, surroundings)
-  return { exitCode, stdout, stderr, json: () => JSON.parse(stdout) as Record<string, unknown> }
+  )
+  return { ...ran, json: () => JSON.parse(ran.stdout) as Record<string, unknown> }
 }
 
 async function organization(name: string): Promise<string> {
@@ -153,11 +144,11 @@ describe('a life of operating', () => {
       '--json',
     )
     expect(set.json()).toMatchObject({ name: 'told', notify: ['a@example.com', 'b@example.com'] })
-    expect((await tollgate('orgs', 'list')).stdout).toMatch(/told .* a@example\.com, b@example\.com\n/)
+    expect((await tollgate('orgs', 'list')).stdout).toMatch(/told .* a@example\.com,\n +b@example\.com\n/)
     const again = await tollgate('orgs', 'update', 'told', '--notify', 'c@example.com')
     expect(again.stdout).toBe('Notices of "told" go to c@example.com.\n')
     const cleared = await tollgate('orgs', 'update', 'told', '--no-notify')
-    expect(cleared.stdout).toBe('Notices of "told" go to nobody by mail.\n')
+    expect(cleared.stdout).toBe('Notices of "told" are not mailed.\n')
     const wrong = [
       await tollgate('orgs', 'update', 'told'),
       await tollgate('orgs', 'update', 'told', '--no-notify', '--notify', 'a@example.com'),
@@ -171,7 +162,7 @@ describe('a life of operating', () => {
       await tollgate('orgs', 'update', 'nobody', '--no-notify'),
     ]
     expect(wrong.map(({ exitCode }) => exitCode)).toEqual([2, 2, 1, 1, 1])
-    expect(wrong.map(({ stderr }) => stderr).join('')).toContain('is no mail address')
+    expect(wrong.map(({ stderr }) => stderr).join('')).toContain('is not a mail address')
   })
 
   test('a key is made, shown once, listed without itself, and revoked', async () => {
@@ -192,6 +183,7 @@ describe('a life of operating', () => {
       id,
       key,
       org: 'keyed',
+      name: null,
       scopes: 'billing:read',
       admin: false,
       created_at: '2030-01-01T00:00:00.000Z',
@@ -203,8 +195,8 @@ describe('a life of operating', () => {
     expect(shown.stdout).toMatch(/"keyed": full_access, admin, never expires\.\n.*\n\nsvc_live_[0-9A-Za-z]{24}\n$/)
 
     const listed = await tollgate('keys', 'list', '--org', 'keyed')
-    expect(listed.stdout).toMatch(/^ID +ORG +STATE +SCOPES +ADMIN +MADE +EXPIRES\n/)
-    expect(listed.stdout).toContain(`${id}  keyed  active  billing:read  -  `)
+    expect(listed.stdout).toMatch(/^ID +ORG +NAME +STATE +SCOPES\n/)
+    expect(listed.stdout).toMatch(new RegExp(`${id}  keyed  -     to 2030-01-01 +billing:read\n`))
     expect(listed.stdout).not.toContain('svc_live_')
 
     expect((await tollgate('keys', 'revoke', id)).stdout).toBe(`Revoked the key ${id}.\n`)
@@ -218,7 +210,9 @@ describe('a life of operating', () => {
   test('serve and migrate hand over', async () => {
     expect(await tollgate('serve', '--port', '0', '--json')).toMatchObject({ exitCode: 7, stdout: '', stderr: '' })
     expect(served).toMatchObject([{ json: true, config: { port: 0, host: '127.0.0.1', adminPort: 9464 } }])
-    expect((await tollgate('migrate')).stdout).toBe('Applied 0001-spine.sql.\nThe database schema is up to date.\n')
+    expect((await tollgate('migrate')).stdout).toBe(
+      'Applied 20261122-0000-baseline.sql.\nThe database schema is up to date.\n',
+    )
     expect(opened.at(-1)).toMatchObject({ patient: true })
   })
 
@@ -247,12 +241,20 @@ describe('mistakes', () => {
     [2, ['credits', 'grant', '--org', 'x', '--usd', '1e3'], '--usd "1e3" is not an amount'],
     [2, ['models', 'pull', 'qwen'], '"qwen" is not a model file: use hf:OWNER/REPO/FILE.gguf'],
     [2, ['models', 'pull', 'hf:a/../b.gguf'], 'is not a model file'],
-    [2, ['serve', '--port', '70000'], "--port: '70000' is no port"],
+    [2, ['serve', '--port', '70000'], "--port: '70000' is not a port"],
     [1, ['config', 'check', '--config', 'run.ts'], 'run.ts:1:'],
-    [1, ['keys', 'create', '--org', 'nobody', '--scope', 'read_only'], 'There is no organization named "nobody".'],
-    [1, ['credits', 'grant', '--org', 'nobody', '--usd', '5'], 'There is no organization named "nobody".'],
-    [1, ['keys', 'list', '--org', 'nobody'], 'There is no organization named "nobody".'],
-    [1, ['keys', 'revoke', 'nonsense'], 'There is no key with the id "nonsense".'],
+    [
+      1,
+      ['keys', 'create', '--org', 'nobody', '--scope', 'read_only'],
+      'There is no organization named "nobody": check the name.',
+    ],
+    [
+      1,
+      ['credits', 'grant', '--org', 'nobody', '--usd', '5'],
+      'There is no organization named "nobody": check the name.',
+    ],
+    [1, ['keys', 'list', '--org', 'nobody'], 'There is no organization named "nobody": check the name.'],
+    [1, ['keys', 'revoke', 'nonsense'], 'There is no key with the id "nonsense": check the id.'],
     [1, ['orgs', 'create', ' '], 'The name " " can\'t be used'],
   ])('exit code %p, nothing on stdout, one sentence a line on stderr: %p', async (exitCode, argv, sentence) => {
     const plain = await tollgate(...argv)
@@ -300,7 +302,7 @@ describe('mistakes', () => {
     await organization('once')
     expect(await tollgate('orgs', 'create', 'once')).toMatchObject({
       exitCode: 1,
-      stderr: 'tollgate: There already is an organization named "once".\n',
+      stderr: 'tollgate: There is already an organization named "once".\n',
     })
   })
 })
@@ -316,9 +318,15 @@ describe('a pulled model', () => {
     expect(stderr).toBe('')
   })
 
+  test('without a file, the engine alone is installed', async () => {
+    const { exitCode, stdout, stderr } = await tollgate('models', 'pull')
+    expect([exitCode, stdout]).toEqual([0, 'The engine for GGUF files is installed.\n'])
+    expect(stderr).toBe('Installing the engine for GGUF files (0.7 GB, once) ...\n')
+  })
+
   test('where there is a settings file, the lines to add are good settings', async () => {
     const { stdout } = await tollgate(...PULL, '--config', 'run.ts')
-    const lines = stdout.slice(stdout.indexOf('upstreams:'))
+    const lines = stdout.slice(stdout.indexOf('providers:'))
     const loaded = loadSettings(lines, {
       environment: {},
       directory: '/',
@@ -326,4 +334,10 @@ describe('a pulled model', () => {
     })
     expect(loaded).toMatchObject({ ok: true, settings: { models: [{ id: 'svc/tiny-q4', status: 'active' }] } })
   })
+})
+
+test('the client of Kubernetes is installed for instances', async () => {
+  const { exitCode, stdout, stderr } = await tollgate('instances', 'install')
+  expect([exitCode, stdout]).toEqual([0, 'The client of Kubernetes is installed.\n'])
+  expect(stderr).toBe('Installing the client of Kubernetes (70 MB, once) ...\n')
 })

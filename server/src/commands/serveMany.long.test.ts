@@ -102,21 +102,21 @@ test('a GGUF file is refused in one sentence, since each process would load it',
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-gguf-'))
   const file = join(folder, 'some.gguf')
   await writeFile(file, 'not read')
-  const settings = `upstreams: { mine: { dialect: gguf, file: ${file} } }`
+  const settings = `providers: { mine: { dialect: gguf, file: ${file} } }`
   const started = startServer({ settings, environment: several(2) })
-  await expect(started).rejects.toThrow(/GGUF files are run by one process/)
+  await expect(started).rejects.toThrow(/GGUF files need --processes 1/)
   await rm(folder, { recursive: true })
 }, 60_000)
 
-test('each has the credentials of upstreams; a GGUF file that is added while they run is refused, and what was served stays', async () => {
-  const settings = (more: string) => `upstreams:
+test('each has the credentials of providers; a GGUF file that is added while they run is refused, and what was served stays', async () => {
+  const settings = (more: string) => `providers:
   box: { dialect: sandbox }
   far: { dialect: openai, base_url: "http://127.0.0.1:9/v1", api_key_env: FAR_KEY }
 ${more}models:
   - id: svc/sandbox
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: box }]
+    targets: [{ provider: box }]
 `
   const environment = { ...several(2), FAR_KEY: 'a-key' }
   await server.stop()
@@ -132,10 +132,10 @@ ${more}models:
       withFile
         .errors()
         .split('\n')
-        .filter((line) => line.includes('run by one process'))
+        .filter((line) => line.includes('GGUF files need --processes 1'))
     while (refusals().length < 2) await new Promise((resolve) => setTimeout(resolve, 50))
     for (const line of refusals()) {
-      expect(line).toContain('the changed settings are refused, and what was offered before stays')
+      expect(line).toContain('the changed settings file has mistakes; the settings in force stay')
       expect(line).toContain('tollgate.yaml:4:')
     }
     server = withFile
@@ -148,7 +148,7 @@ ${more}models:
     // As at start.
     await writeFile(file, settings(`  own: { dialect: gguf, file: ${gguf} }\n`))
     const again = startServer({ dataDir: withFile.dataDir, settings: await readFile(file, 'utf8'), environment })
-    await expect(again).rejects.toThrow('run by one process')
+    await expect(again).rejects.toThrow('GGUF files need --processes 1')
   } finally {
     await withFile.remove()
   }

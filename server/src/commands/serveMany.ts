@@ -6,22 +6,22 @@
 import type { ChildProcess } from 'node:child_process'
 import { join } from 'node:path'
 import type { Discovered } from '../catalog/discovered.ts'
-import { ENGINES_REFUSED } from '../catalog/upstream.ts'
-import { type Config, MEMBER_VARIABLE, type Member } from '../config.ts'
-import { startOwnProcess } from '../io/ownProcess.ts'
-import type { Log } from '../kernel/log.ts'
-import { type Clock, SECOND_MS, sleep } from '../kernel/time.ts'
+import { ENGINES_REFUSED } from '../catalog/provider.ts'
+import { type Config, MEMBER_VARIABLE, type Member } from '../config/config.ts'
+import { startOwnProcess } from '../infra/ownProcess.ts'
+import type { Log } from '../lib/log.ts'
+import { type Clock, SECOND_MS, sleep } from '../lib/time.ts'
 import { CommandFailure } from './command.ts'
 import { openPort } from './openPort.ts'
-import type { Started } from './startUp.ts'
+import type { ServeContext } from './startUp.ts'
 
 /** A process that dies is started again after this long, doubled for each start in a row that came to nothing. */
 const RESTART_FIRST_MS = SECOND_MS
 const RESTARTS_MAX = 6
 
 /** Runs N gateways until they are asked to stop, and lets them end what they have open. */
-export async function serveMany(started: Started): Promise<void> {
-  const { config, clock, stdout, opened, discovered, log, signals, stopping } = started
+export async function serveMany(started: ServeContext): Promise<void> {
+  const { config, clock, stdout, stdoutIsTerminal, opened, discovered, log, signals, stopping } = started
   refuseEngines(discovered)
   const members: Gateway[] = []
   try {
@@ -31,7 +31,7 @@ export async function serveMany(started: Started): Promise<void> {
         startMember(
           started,
           { index, port, url: opened.url },
-          { isFirst, sharedDirectory: started.config.dataDirectory, discovered },
+          { isFirst, stdoutIsTerminal, sharedDirectory: started.config.dataDirectory, discovered },
         )
       members.push(new Gateway(start, index, clock, log, (reason) => stopping.fail(reason)))
     }
@@ -69,7 +69,7 @@ async function findPort({ host, port }: Config): Promise<number> {
 }
 
 function startMember(
-  { config, json }: Started,
+  { config, json }: ServeContext,
   place: { readonly index: number; readonly port: number; readonly url: string },
   member: Member,
 ): ChildProcess {

@@ -1,15 +1,15 @@
 /** One gateway in this process. */
 
-import { type App, createApp } from '../app.ts'
-import { refusalResponse } from '../edge/envelopes.ts'
-import { makeFirstKey } from '../firstStart.ts'
-import type { HttpServer } from '../io/httpServer.ts'
-import { refusal } from '../kernel/errors.ts'
-import { toHex } from '../kernel/ids.ts'
-import { banner } from './banner.ts'
+import { type App, createApp } from '../app/app.ts'
+import { refusalResponse } from '../http/envelopes.ts'
+import type { HttpServer } from '../infra/httpServer.ts'
+import { refusal } from '../lib/errors.ts'
+import { toHex } from '../lib/ids.ts'
+import { addressOf, banner } from './banner.ts'
 import { drain } from './drain.ts'
+import { openFirstKey, openSetUpLink } from './firstKey.ts'
 import { openPort } from './openPort.ts'
-import type { Started } from './startUp.ts'
+import type { ServeContext } from './startUp.ts'
 
 /**
  * The HTTP server's own limit is off: its 413 has no envelope and no request id, and ours comes before the body is read,
@@ -21,7 +21,7 @@ const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
 const ADMIN_BODY_BYTES = 64 * 1024
 
 /** Runs one gateway until it is asked to stop, and lets what is open end. */
-export async function serveOne(started: Started): Promise<void> {
+export async function serveOne(started: ServeContext): Promise<void> {
   const { config, json, clock, randomBytes, stdout, opened, discovered, log, signals, stopping } = started
   let app: App | null = null
   const servers: HttpServer[] = []
@@ -39,9 +39,11 @@ export async function serveOne(started: Started): Promise<void> {
     })
     const [open, admin] = openPorts(app, started)
     servers.push(open, admin)
+    app.listensAt(addressOf(open.host, open.port))
     // Once nothing is in the way any more: a key that was made and never shown would be lost.
-    const isFirst = config.member === null || config.member.isFirst
-    const key = isFirst ? await makeFirstKey(opened.database, clock, randomBytes) : null
+    const firstKey = await openFirstKey(started)
+    const url = addressOf(open.host, open.port)
+    const setUpLink = await openSetUpLink(started, config.settings.fixed.publicUrl ?? url)
     const running = app
     signals.onReload(() => void running.catalog.reload())
     if (config.member !== null) signals.onOrphaned(stopping.now)
@@ -50,7 +52,8 @@ export async function serveOne(started: Started): Promise<void> {
         host: open.host,
         port: open.port,
         adminPort: admin.port,
-        key,
+        firstKey,
+        setUpLink,
         models: app.catalog.current().models,
         discovery: config.settings.fixed.discovery,
         foundModels: discovered.length > 0,
@@ -70,10 +73,10 @@ export async function serveOne(started: Started): Promise<void> {
   }
 }
 
-function openPorts(app: App, { config, log, randomBytes }: Started): [HttpServer, HttpServer] {
+function openPorts(app: App, { config, log, randomBytes }: ServeContext): [HttpServer, HttpServer] {
   const onError = (error: unknown) => {
     log.error({ err: error }, 'a request failed outside its handler')
-    const refused = refusal('internal_error', 'Something failed here, unexpectedly.')
+    const refused = refusal('internal_error', 'The request failed because of a fault in this server.')
     return refusalResponse(refused, 'A', toHex(randomBytes(16)))
   }
   const open = openPort('--port', {

@@ -1,20 +1,31 @@
 /** What serving begins and ends with, by one process or several: the log, the database, what is found on the machine. */
 
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Discovered } from '../catalog/discovered.ts'
-import { createLog } from '../io/log.ts'
-import { migrate } from '../io/postgres/migrate.ts'
-import { type OpenedDatabase, openDatabase } from '../io/postgres/open.ts'
-import type { Log } from '../kernel/log.ts'
+import type { Settings } from '../catalog/settings.ts'
+import type { Config } from '../config/config.ts'
+import { createLog } from '../infra/log.ts'
+import { runsAsRoot } from '../infra/ownProcess.ts'
+import { migrate } from '../infra/postgres/migrate.ts'
+import { type OpenedDatabase, openDatabase } from '../infra/postgres/open.ts'
+import { isSuperuser } from '../infra/postgres/superuser.ts'
+import type { Log } from '../lib/log.ts'
+import type { Clock } from '../lib/time.ts'
+import { ENGINE_MISSING, isEngineInstalled } from '../providers/gguf/install.ts'
+import { CommandFailure } from './command.ts'
+import type { CommandContext, ServeOptions } from './context.ts'
 import { findModels } from './findModels.ts'
 import { type Signals, stopRequests } from './signals.ts'
-import type { ServeOptions, Surroundings } from './surroundings.ts'
 import { MIGRATIONS_FOLDER } from './system.ts'
 
 const DONE = 0
 const FAILED = 1
 
 /** What one gateway and several start from. */
-export interface Started extends ServeOptions, Pick<Surroundings, 'clock' | 'randomBytes' | 'stdout'> {
+export interface ServeContext
+  extends ServeOptions,
+    Pick<CommandContext, 'clock' | 'randomBytes' | 'stdout' | 'stdoutIsTerminal'> {
   /** Its schema is current. */
   readonly opened: OpenedDatabase
   /** Models that were found on this machine. */
@@ -27,14 +38,15 @@ export interface Started extends ServeOptions, Pick<Surroundings, 'clock' | 'ran
 /** Starts, lets `run` serve until it is stopped, and stops; gives the exit code. */
 export async function startUp(
   options: ServeOptions,
-  machine: Pick<Surroundings, 'clock' | 'randomBytes' | 'stdout' | 'stderr'>,
+  machine: Pick<CommandContext, 'clock' | 'randomBytes' | 'stdout' | 'stdoutIsTerminal' | 'stderr'>,
   signals: Signals,
-  run: (started: Started) => Promise<void>,
+  run: (started: ServeContext) => Promise<void>,
 ): Promise<number> {
   const { config } = options
   const { clock, stderr } = machine
   const log = createLog(config.settings.fixed.logLevel, { write: stderr })
   const stopping = stopRequests(signals)
+  if (!(await isEngineInstalled())) refuseEngines(config.settings)
   const opened = await openDatabase({
     dataDir: config.dataDirectory,
     databaseUrl: config.databaseUrl?.reveal() ?? null,
@@ -45,11 +57,39 @@ export async function startUp(
   })
   try {
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    const discovered = config.member?.discovered ?? (await findModels(options, clock, log))
+    if (config.member === null) await warnOfPower(opened, needsRoot(config), log)
+    const discovered = config.member?.discovered ?? (await lookForModels(config, clock, log))
     await run({ ...options, ...machine, opened, discovered, log, signals, stopping })
     return (await stopping.first) === null ? DONE : FAILED
   } finally {
     await opened.release()
     log.info({}, 'stopped')
   }
+}
+
+/** A server that can't run a model of its settings does not start: it would refuse every call to that model. */
+export function refuseEngines({ providers }: Pick<Settings, 'providers'>): void {
+  const provider = providers.find(({ dialect }) => dialect === 'gguf')
+  if (provider !== undefined) throw new CommandFailure(`provider "${provider.name}": ${ENGINE_MISSING}`)
+}
+
+/** Apps on this host have users of their own, which root alone can give them. */
+function needsRoot({ settings }: Config): boolean {
+  return settings.fixed.instances?.driver.kind === 'process'
+}
+
+/** Says, in a line each, which rights the server has and does not need. */
+async function warnOfPower(opened: OpenedDatabase, isRootNeeded: boolean, log: Log): Promise<void> {
+  if (runsAsRoot() && !isRootNeeded)
+    log.warn({}, 'Tollgate runs as root and does not need to: start it as a user of its own')
+  if (!opened.embedded && (await isSuperuser(opened.database))) {
+    const advice = 'use one that only owns its database (docs/operating.md, "A PostgreSQL of your own")'
+    log.warn({}, `the role in DATABASE_URL is a superuser, which Tollgate does not need: ${advice}`)
+  }
+}
+
+async function lookForModels(config: Config, clock: Clock, log: Log): Promise<readonly Discovered[]> {
+  // For people who put GGUF files there.
+  if (config.settings.fixed.discovery) await mkdir(join(config.dataDirectory, 'models'), { recursive: true })
+  return await findModels(config, clock, log)
 }

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TurnedClock } from '../../test/clock.ts'
+import { runCommand } from '../../test/commandContext.ts'
 import { type House, openHouse } from '../../test/moneyHouse.ts'
-import { loadConfig } from '../config.ts'
-import { run } from './run.ts'
+import { loadConfig } from '../config/config.ts'
+import { DAY_MS, HOUR_MS, toTimestamp } from '../lib/time.ts'
 
 const NOW_MS = Date.UTC(2030, 0, 1)
 const clock = new TurnedClock(NOW_MS)
@@ -20,6 +20,7 @@ let folder: string
 beforeAll(async () => {
   house = await openHouse(clock)
   await house.organization(0n)
+  await house.organization(0n)
   folder = await mkdtemp(join(tmpdir(), 'subscriptions-'))
   await writeFile(join(folder, 'tollgate.yaml'), PLANS)
   await writeFile(join(folder, 'bare.yaml'), 'owned_by: acme\n')
@@ -29,34 +30,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-/** Runs a command line with the test's database, and gives what it printed. */
-async function tollgate(...argv: string[]) {
-  const printed = { stdout: '', stderr: '' }
-  const exitCode = await run(['subscriptions', ...argv], {
-    clock,
-    randomBytes: (length) => randomBytes(length),
-    stdout: (text) => {
-      printed.stdout += text
+const tollgate = (...argv: string[]) =>
+  runCommand(
+    ['subscriptions', ...argv],
+    { database: house.database, clock },
+    {
+      stdoutIsTerminal: true,
+      loadConfig: (flags) => loadConfig(flags, {}, folder),
     },
-    stderr: (text) => {
-      printed.stderr += text
-    },
-    stderrIsTerminal: false,
-    openDatabase: async () => ({ database: house.database, migrated: [], release: async () => {} }),
-    loadConfig: (flags) => loadConfig(flags, {}, folder),
-    dataDirectory: () => '/data',
-    pullModel: () => Promise.reject(new Error('nothing is pulled here')),
-    fetch: () => Promise.reject(new Error('nothing is fetched here')),
-    saveFile: () => Promise.reject(new Error('nothing is saved here')),
-    checkFile: () => Promise.reject(new Error('nothing is saved here')),
-    onInterrupt: () => () => {},
-    server: () => {
-      throw new Error('no server is talked to here')
-    },
-    serve: async () => 0,
-  })
-  return { exitCode, ...printed }
-}
+  )
 
 const ORG = ['--org', 'organization 1']
 const GOOD = ['set', ...ORG, '--plan', 'starter', '--status', 'active', '--until', '30d']
@@ -108,6 +90,28 @@ test('a subscription is set, changed within its period, and set anew after it', 
   })
 })
 
+test('in the grace it covers calls, and says until when; renewed then, its period begins anew', async () => {
+  const other = ['--org', 'organization 2']
+  const set = (...more: string[]) => tollgate('set', ...other, '--plan', 'starter', '--status', 'active', ...more)
+  const startMs = clock.now()
+  await set('--until', '1d')
+  await clock.turn(DAY_MS + HOUR_MS / 2)
+  const shown = await tollgate('show', ...other)
+  const endsAt = toTimestamp(startMs + DAY_MS + HOUR_MS)
+  expect(shown.stdout).toContain(`Its period has ended. Until it is renewed it covers calls to ${endsAt}.`)
+  expect(JSON.parse((await tollgate('show', ...other, '--json')).stdout)).toMatchObject({ entitled: true })
+  const before = ['--from', toTimestamp(startMs), '--until', toTimestamp(startMs + DAY_MS)]
+  await set(...before, '--cancel-at-period-end')
+  expect((await tollgate('show', ...other)).stdout).toContain('It covers no calls now.')
+  await set(...before)
+  const renewed = await set('--until', '30d', '--json')
+  expect(JSON.parse(renewed.stdout)).toMatchObject({ period_start: toTimestamp(clock.now()) })
+  expect((await tollgate('show', ...other)).stdout).toContain('It covers calls now.')
+  await set(...before)
+  await clock.turn(HOUR_MS / 2)
+  expect((await tollgate('show', ...other)).stdout).toContain('It covers no calls now.')
+})
+
 test.each([
   [['set', ...ORG, '--plan', 'startr', '--status', 'active', '--until', '30d'], 1, 'use starter, team'],
   [['set', ...ORG, '--plan', 'starter', '--status', 'aktiv', '--until', '30d'], 2, 'use one of active, trialing'],
@@ -120,4 +124,16 @@ test.each([
   const refused = await tollgate(...argv)
   expect([refused.exitCode, refused.stdout]).toEqual([exitCode, ''])
   expect(refused.stderr).toContain(says)
+})
+
+test('an organization with a live subscription at a payment provider is left to that', async () => {
+  await house.database.query(
+    `insert into payment_subscriptions (provider, subscription, organization_id, status, price, period_start, period_end, created_at)
+     select 'stripe', 'sub_1', id, 'active', 'price_1', $1, $1, $1 from organizations where name = 'organization 2'`,
+    [new Date(NOW_MS)],
+  )
+  const words = ['set', '--org', 'organization 2', '--plan', 'starter', '--status', 'active', '--until', '30d']
+  expect(await tollgate(...words)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('payment provider') })
+  await house.database.query("update payment_subscriptions set status = 'canceled'")
+  expect(await tollgate(...words)).toMatchObject({ exitCode: 0 })
 })

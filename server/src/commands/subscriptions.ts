@@ -1,12 +1,20 @@
+import { entitledPlan } from '../billing/plans/gate.ts'
+import { readPlanState } from '../billing/plans/readPlan.ts'
+import { setSubscription } from '../billing/plans/setSubscription.ts'
+import {
+  endsAt,
+  hasEnded,
+  planOfSubscription,
+  SUBSCRIPTION_STATUSES,
+  type Subscription,
+} from '../billing/plans/subscription.ts'
 import type { Plan } from '../catalog/plan.ts'
-import type { Database } from '../io/postgres/database.ts'
-import { parseInstant } from '../kernel/instant.ts'
-import { toTimestamp } from '../kernel/time.ts'
-import { entitledPlan } from '../money/plan/gate.ts'
-import { readPlanState } from '../money/plan/readPlan.ts'
-import { setSubscription } from '../money/plan/setSubscription.ts'
-import { SUBSCRIPTION_STATUSES, type Subscription } from '../money/plan/subscription.ts'
-import { findOrganizationByName } from '../organizations/find.ts'
+import { findAnyOrganization, findOrganizationByName } from '../identity/organizations/find.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { parseInstant } from '../lib/instant.ts'
+import { toTimestamp } from '../lib/time.ts'
+import { printUsd } from '../lib/usd.ts'
+import { hasLiveSubscription } from '../payments/subscriptions/find.ts'
 import {
   CONFIG_OPTION,
   type Command,
@@ -16,14 +24,13 @@ import {
   UsageFailure,
 } from './command.ts'
 import { configOf, orThrow, withDatabase } from './environment.ts'
-import { printUsd } from './usd.ts'
 
 /** `tollgate subscriptions set --org NAME --plan KEY --status STATUS --until WHEN` */
 export const setSubscriptionCommand: Command = {
   words: ['subscriptions', 'set'],
   summary: 'Subscribe an organization to a plan, or change its subscription',
   options: [
-    { name: 'org', value: 'NAME', summary: 'whose calls the plan covers', required: true },
+    { name: 'org', value: 'NAME', summary: 'the organization whose calls the plan covers', required: true },
     { name: 'plan', value: 'KEY', summary: 'a plan of the settings file', required: true },
     {
       name: 'status',
@@ -37,8 +44,8 @@ export const setSubscriptionCommand: Command = {
       summary: 'end of the period: a time from now (30d) or an ISO date',
       required: true,
     },
-    { name: 'from', value: 'WHEN', summary: 'its begin, an ISO date', preset: 'that of the period under way, or now' },
-    { name: 'cancel-at-period-end', value: null, summary: 'show that it will not be renewed' },
+    { name: 'from', value: 'WHEN', summary: 'its start, an ISO date', preset: 'that of the current period, or now' },
+    { name: 'cancel-at-period-end', value: null, summary: 'it will not be renewed, and has no grace after its end' },
     DATA_DIR_OPTION,
     CONFIG_OPTION,
   ],
@@ -46,25 +53,26 @@ export const setSubscriptionCommand: Command = {
     'tollgate subscriptions set --org acme --plan starter --status active --until 30d',
     'tollgate subscriptions set --org acme --plan starter --status past_due --until 2031-08-01',
   ],
-  run: async (invocation, surroundings) => {
-    const nowMs = surroundings.clock.now()
+  run: async (invocation, context) => {
+    const nowMs = context.clock.now()
     const status = invocation.required('status')
     if (!SUBSCRIPTION_STATUSES.some((known) => known === status)) {
       throw new UsageFailure(`--status "${status}" is not known: use one of ${SUBSCRIPTION_STATUSES.join(', ')}`)
     }
     const periodEndMs = instantOf(invocation, 'until', nowMs) ?? nowMs
     const fromMs = instantOf(invocation, 'from', nowMs)
-    const { plans } = (await configOf(invocation, surroundings)).settings
+    const { plans } = (await configOf(invocation, context)).settings
     const planKey = invocation.required('plan')
     refuseUnknownPlan(plans, planKey)
-    return await withDatabase(invocation, surroundings, async (database) => {
+    return await withDatabase(invocation, context, async (database) => {
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
+      await refuseOfProvider(database, organization)
       const { subscription: before } = await readPlanState(database, organization.id, nowMs)
-      const isUnderWay = before !== null && nowMs >= before.periodStartMs && nowMs < before.periodEndMs
+      const isUnderWay = before !== null && nowMs >= before.periodStartMs && !hasEnded(before, nowMs)
       const periodStartMs = fromMs ?? (isUnderWay ? before.periodStartMs : nowMs)
       if (periodEndMs <= periodStartMs) {
         throw new UsageFailure(
-          `--until must be after the period's begin, ${toTimestamp(periodStartMs)}; set that with --from`,
+          `--until must be after the period's start, ${toTimestamp(periodStartMs)}; set that with --from`,
         )
       }
       const cancelAtPeriodEnd = invocation.flag('cancel-at-period-end')
@@ -78,17 +86,25 @@ export const setSubscriptionCommand: Command = {
   },
 }
 
+/** A subscription at a payment provider follows that alone: what is set here would be gone within the hour. */
+async function refuseOfProvider(database: Database, { id, name }: { id: string; name: string }): Promise<void> {
+  if (!(await hasLiveSubscription(database, id))) return
+  throw new CommandFailure(
+    `"${name}" has a subscription at the payment provider, which decides: change or cancel it there`,
+  )
+}
+
 /** `tollgate subscriptions show --org NAME` */
 export const showSubscriptionCommand: Command = {
   words: ['subscriptions', 'show'],
   summary: "Show an organization's subscription, and what is used of its plan",
   options: [{ name: 'org', value: 'NAME', summary: 'whose', required: true }, DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate subscriptions show --org acme'],
-  run: async (invocation, surroundings) => {
-    const { plans } = (await configOf(invocation, surroundings)).settings
-    return await withDatabase(invocation, surroundings, async (database) => {
-      const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
-      return await show(database, plans, organization, surroundings.clock.now())
+  run: async (invocation, context) => {
+    const { plans } = (await configOf(invocation, context)).settings
+    return await withDatabase(invocation, context, async (database) => {
+      const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
+      return await show(database, plans, organization, context.clock.now())
     })
   },
 }
@@ -103,17 +119,18 @@ async function show(
   if (subscription === null) {
     return { json: { org: name, status: 'none', entitled: false }, text: `"${name}" was never subscribed.\n` }
   }
-  const { planKey, status } = subscription
-  const plan = plans.find(({ key }) => key === planKey)
-  const entitled = entitledPlan(plans, subscription, nowMs) !== null
+  const plan = planOfSubscription(plans, subscription)
+  const planKey = plan?.key ?? subscription.planKey
+  const { status } = subscription
+  const entitling = entitledPlan(plans, subscription, nowMs)
   const quota = plan?.quota
   const of = (used: bigint, most: number | undefined) => `${used}${most === undefined ? '' : ` of ${most}`}`
   const backstop =
     quota === undefined || quota.backstopMicrocents === 0n ? '' : ` of $${printUsd(quota.backstopMicrocents)}`
   return {
     json: {
-      ...toJson(name, subscription),
-      entitled,
+      ...toJson(name, { ...subscription, planKey }),
+      entitled: entitling !== null,
       input_tokens: String(usage.inputTokens),
       output_tokens: String(usage.outputTokens),
       weekly_tokens: String(usage.weeklyTokens),
@@ -121,7 +138,7 @@ async function show(
     },
     text: [
       `"${name}": plan ${planKey}${plan === undefined ? ', which is not in the settings file,' : ''} ${status}, ${periodOf(subscription)}.`,
-      entitled ? 'It covers calls now.' : 'It covers no calls now.',
+      coverOf(subscription, entitling, nowMs),
       `Input tokens: ${of(usage.inputTokens, quota?.inputTokens)}`,
       `Output tokens: ${of(usage.outputTokens, quota?.outputTokens)}`,
       `Tokens of the last 7 days: ${of(usage.weeklyTokens, quota?.weeklyTokens)}`,
@@ -129,6 +146,13 @@ async function show(
       '',
     ].join('\n'),
   }
+}
+
+function coverOf(subscription: Subscription, entitling: Plan | null, nowMs: number): string {
+  if (entitling === null) return 'It covers no calls now.'
+  if (!hasEnded(subscription, nowMs)) return 'It covers calls now.'
+  const untilMs = endsAt(subscription, entitling.graceMs)
+  return `Its period has ended. Until it is renewed it covers calls to ${toTimestamp(untilMs)}.`
 }
 
 function instantOf(invocation: Invocation, option: string, nowMs: number): number | null {

@@ -1,48 +1,47 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ConfigFlags, loadConfig, locateData, locateServer } from '../config.ts'
-import { systemClock } from '../io/clock.ts'
-import { systemFetch } from '../io/fetch.ts'
-import { migrate } from '../io/postgres/migrate.ts'
-import { openDatabase } from '../io/postgres/open.ts'
-import { systemRandom } from '../io/random.ts'
-import { checkFile, saveFile } from '../io/saveFile.ts'
-import { HOUR_MS } from '../kernel/time.ts'
+import { type ConfigFlags, loadConfig, locateData } from '../config/config.ts'
+import { systemClock } from '../infra/clock.ts'
+import { migrate } from '../infra/postgres/migrate.ts'
+import { openDatabase } from '../infra/postgres/open.ts'
+import { systemRandom } from '../infra/random.ts'
+import { HOUR_MS } from '../lib/time.ts'
 import { CommandFailure } from './command.ts'
-import type { CommandDatabase, DatabaseRequest, Surroundings } from './surroundings.ts'
+import type { CommandContext, CommandDatabase, DatabaseRequest } from './context.ts'
+import { findModels } from './findModels.ts'
 
 export const MIGRATIONS_FOLDER = join(import.meta.dirname, '../../migrations')
 /** For `tollgate migrate`: long enough to rewrite a large table, and still an end. */
 const PATIENT_STATEMENT_TIMEOUT_MS = 12 * HOUR_MS
 
-/** The machine itself, with the two parts that commands only hand over to. */
-export function systemSurroundings(parts: Pick<Surroundings, 'pullModel' | 'serve'>): Surroundings {
+interface SystemParts extends Pick<CommandContext, 'pullModel' | 'installClusterClient' | 'serve'> {
+  /** Called when writing to stdout fails. */
+  readonly onOutputLost: (error: Error) => void
+}
+
+/** The machine itself, with the parts that commands only hand over to. */
+export function systemContext({ onOutputLost, ...parts }: SystemParts): CommandContext {
   return {
     ...parts,
     clock: systemClock,
     randomBytes: systemRandom(),
-    stdout: (text) => void process.stdout.write(text),
+    stdout: (text) => void process.stdout.write(text, (error) => (error ? onOutputLost(error) : undefined)),
+    print: (text) =>
+      new Promise((resolve, reject) => process.stdout.write(text, (error) => (error ? reject(error) : resolve()))),
+    stdoutIsTerminal: process.stdout.isTTY === true,
     stderr: (text) => void process.stderr.write(text),
     stderrIsTerminal: process.stderr.isTTY === true,
     loadConfig: (flags) => loadConfig(flags),
     dataDirectory: (flags) => located(flags).dataDirectory,
     openDatabase: openForCommand,
-    server: (url) => {
-      const read = locateServer(url)
-      if (!read.ok) throw new CommandFailure(...read.problems)
-      return read.server
-    },
-    fetch: systemFetch,
-    saveFile,
-    checkFile,
-    onInterrupt: (callback) => {
-      process.once('SIGINT', callback)
-      return () => process.off('SIGINT', callback)
-    },
+    findModels: (config) =>
+      findModels(config, systemClock, { warn: (_, message) => void process.stderr.write(`tollgate: ${message}\n`) }),
   }
 }
 
 async function openForCommand({ flags, patient, log }: DatabaseRequest): Promise<CommandDatabase> {
   const { dataDirectory, databaseUrl } = located(flags)
+  if (databaseUrl === null && !existsSync(join(dataDirectory, 'postgres'))) throw noDataDirectory(dataDirectory)
   const opened = await openDatabase({
     dataDir: dataDirectory,
     databaseUrl: databaseUrl?.reveal() ?? null,
@@ -58,6 +57,14 @@ async function openForCommand({ flags, patient, log }: DatabaseRequest): Promise
     await opened.release()
     throw error
   }
+}
+
+/** A command in the wrong folder must not make a database there, and answer as if all were gone. */
+export function noDataDirectory(dataDirectory: string): CommandFailure {
+  const missing = existsSync(dataDirectory)
+    ? `there is no database in ${dataDirectory}: set DATABASE_URL if your server has it, or name its data directory`
+    : `there is no data directory ${dataDirectory}: name the one of your server`
+  return new CommandFailure(`${missing} with --data-dir or TOLLGATE_DATA_DIR; the first "tollgate serve" makes it`)
 }
 
 function located(flags: ConfigFlags) {

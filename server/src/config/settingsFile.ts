@@ -4,10 +4,8 @@ import { dirname } from 'node:path'
 import { type LoadedSettings, loadSettings } from '../catalog/load.ts'
 import type { Settings } from '../catalog/settings.ts'
 import type { SettingsSource } from '../catalog/watch.ts'
-import { findProgram } from '../io/program.ts'
-
-/** Variables by name, as `process.env` has them. */
-export type Environment = Readonly<Record<string, string | undefined>>
+import { findProgram } from '../infra/program.ts'
+import type { Environment } from '../lib/environment.ts'
 
 /** Puts what the environment sets over what the file says. */
 export type Overrides = (settings: Settings) => Settings

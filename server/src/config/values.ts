@@ -1,9 +1,9 @@
 /** The values of flags and variables, each held against its rules. What is wrong is told to `reject`, a line for the operator. */
 
 import { isIP } from 'node:net'
-import { parseNetwork } from '../kernel/networks.ts'
-import { Secret } from '../kernel/secret.ts'
-import type { Environment } from './settingsFile.ts'
+import type { Environment } from '../lib/environment.ts'
+import { parseNetwork } from '../lib/networks.ts'
+import { Secret } from '../lib/secret.ts'
 
 /** Told each problem; the configuration is not used then, so whatever is returned beside it does not matter. */
 export type Reject = (problem: string) => void
@@ -34,7 +34,7 @@ export function pick(
 export function readPort({ value, from }: Given, reject: Reject): number {
   const port = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
   if (port <= 65_535) return port
-  reject(`${from}: '${value}' is no port: give a number from 1 to 65535, or 0 for any free port`)
+  reject(`${from}: '${value}' is not a port: use a number from 1 to 65535, or 0 for any free port`)
   return 0
 }
 
@@ -45,9 +45,7 @@ const PROCESSES_MAX = 64
 export function readProcesses({ value, from }: Given, reject: Reject): number {
   const processes = /^\d{1,3}$/.test(value) ? Number(value) : 0
   if (processes >= 1 && processes <= PROCESSES_MAX) return processes
-  reject(
-    `${from}: '${value}' is no number of processes: give one from 1 to ${PROCESSES_MAX}, such as that of the cores`,
-  )
+  reject(`${from}: '${value}' is not a number of processes: use 1 to ${PROCESSES_MAX}, such as one for each core`)
   return 1
 }
 
@@ -58,7 +56,7 @@ export function readHost({ value, from }: Given, reject: Reject): string {
   // All digits and dots that are no address (127.0.0, 1.2.3.4.5) are a slip, not a name.
   const isName = HOST_NAME.test(value) && !/^[\d.]+$/.test(value)
   if (isIP(value) !== 0 || isName) return value
-  reject(`${from}: '${value}' is no address: give one such as 127.0.0.1, 0.0.0.0 or ::1, without port and brackets`)
+  reject(`${from}: '${value}' is not an address: use one such as 127.0.0.1, 0.0.0.0 or ::1, without port and brackets`)
   return DEFAULT_HOST
 }
 
@@ -67,20 +65,59 @@ export function readDatabaseUrl(environment: Environment, reject: Reject): Secre
   const text = environment['DATABASE_URL']
   if (text === undefined || text === '') return null
   // It may hold a password, so it is never quoted.
-  if (URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol)) return new Secret(text)
-  reject(
-    'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database; unset it for the embedded server',
-  )
-  return null
+  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
+    reject(
+      'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database?sslmode=verify-full; ' +
+        'unset it for the embedded server',
+    )
+    return null
+  }
+  const url = new URL(text)
+  const modes = url.searchParams.getAll('sslmode')
+  const isKnown = modes.length === 1 && SSL_MODES.some((mode) => mode === modes[0])
+  if (modes.length > 0 && !isKnown)
+    reject(`DATABASE_URL: sslmode must be given once, as one of ${SSL_MODES.join(', ')}`)
+  if (modes.length === 0 && !isOnThisMachine(url, environment)) reject(`DATABASE_URL: ${SSL_MODE_MISSING}`)
+  return new Secret(text)
 }
 
-/** 64 hex digits; null: a generated key. */
+const SSL_MODES = ['verify-full', 'verify-ca', 'require', 'prefer', 'allow', 'disable'] as const
+
+/** Without a mode nothing is encrypted, and a password on its way is one for whoever listens. */
+const SSL_MODE_MISSING =
+  'is on another host, and does not say whether the connection is encrypted: append ?sslmode=verify-full ' +
+  "(&sslmode=… after other parameters); or sslmode=require, if the server's certificate can't be checked; " +
+  'or sslmode=disable, if nobody can listen on the network in between'
+
+/** Whether the way to the database stays within this machine: a loopback address, or the folder of a socket. */
+function isOnThisMachine(url: URL, environment: Environment): boolean {
+  const hosts = [...url.searchParams.getAll('host'), ...url.searchParams.getAll('hostaddr')]
+  const named = hosts.length > 0 ? hosts : [url.hostname || environment['PGHOST'] || 'localhost']
+  return named.every((host) => {
+    const name = decodeURIComponentOrSame(host)
+      .replace(/^\[(.*)\]$/, '$1')
+      .toLowerCase()
+    if (name === 'localhost' || name === '::1' || name.startsWith('/')) return true
+    return isIP(name) === 4 && name.startsWith('127.')
+  })
+}
+
+/** The host of a socket's folder is written `%2Ftmp`. */
+function decodeURIComponentOrSame(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** 64 hex digits, or several such keys separated by commas, while they rotate; null: a generated key. */
 export function readDataKey(environment: Environment, reject: Reject): Secret | null {
   const text = environment['TOLLGATE_DATA_KEY']
   if (text === undefined || text === '') return null
-  if (/^[0-9a-f]{64}$/i.test(text)) return new Secret(text)
+  if (/^[0-9a-f]{64}(\s*,\s*[0-9a-f]{64}){0,7}$/i.test(text)) return new Secret(text)
   reject(
-    "TOLLGATE_DATA_KEY: must be 64 hex digits, such as 'openssl rand -hex 32' prints; unset it for a generated key",
+    "TOLLGATE_DATA_KEY: must be 64 hex digits, such as 'openssl rand -hex 32' prints, or OLD,NEW while keys rotate; unset it for a generated key",
   )
   return null
 }

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { RoutedCall, type Step } from '../../test/routedCall.ts'
-import { UpstreamFailure } from '../upstream/spec.ts'
+import { ProviderFailure } from '../providers/dialect/spec.ts'
 
 let routed: RoutedCall
 beforeEach(() => {
@@ -10,8 +10,8 @@ beforeEach(() => {
 test.each([['before the headers'], ['after the headers']])(
   'a target that stalls %s is cancelled at the first-byte deadline, and the next is asked',
   async (when) => {
-    const a = routed.upstream('a', when === 'before the headers' ? ['silence', 'headers'] : ['headers', 'silence'])
-    const text = routed.text(a, routed.upstream('b', ['b']))
+    const a = routed.provider('a', when === 'before the headers' ? ['silence', 'headers'] : ['headers', 'silence'])
+    const text = routed.text(a, routed.provider('b', ['b']))
     await routed.clock.turn(9_999)
     expect(a.cancelled()).toBe(false)
     await routed.clock.turn(1)
@@ -23,14 +23,14 @@ test.each([['before the headers'], ['after the headers']])(
 )
 
 test('a target is told how long a connection may take, and one that has none is passed over', async () => {
-  const a = routed.upstream('a', [new UpstreamFailure('unavailable', 'no connection', { mayFailOver: true })])
-  expect(await routed.text(a, routed.upstream('b', ['b']))).toBe('b')
+  const a = routed.provider('a', [new ProviderFailure('unavailable', 'no connection', { mayFailOver: true })])
+  expect(await routed.text(a, routed.provider('b', ['b']))).toBe('b')
   expect(a.connectMs()).toBe(1_000)
   expect(routed.attempts).toEqual(['a unavailable 0', 'b answered 0'])
 })
 
 test('silence between two events ends the answer, and its length is not held against a slow reader', async () => {
-  const a = routed.upstream('a', ['x', 4_999, 'y', 5_001, 'z'])
+  const a = routed.provider('a', ['x', 4_999, 'y', 5_001, 'z'])
   const { events } = await routed.open(a)
   expect((await events.next()).value).toEqual({ kind: 'text', text: 'x' })
   await routed.clock.turn(20_000)
@@ -46,13 +46,13 @@ test('silence between two events ends the answer, and its length is not held aga
 })
 
 test('an answer without end is cut at the whole deadline, also while nobody reads', async () => {
-  const a = routed.upstream('a', new Array(1_000).fill(['x', 1_000]).flat())
+  const a = routed.provider('a', new Array(1_000).fill(['x', 1_000]).flat())
   const text = routed.text(a)
   await routed.clock.turn(60_000)
   expect(await text).toMatch(/^x{59,60}timeout!$/)
   expect(a.cancelled()).toBe(true)
 
-  const b = routed.upstream('b', ['x', 'y'])
+  const b = routed.provider('b', ['x', 'y'])
   const { events } = await routed.open(b)
   await routed.clock.turn(60_000)
   expect(b.cancelled()).toBe(true)
@@ -60,21 +60,21 @@ test('an answer without end is cut at the whole deadline, also while nobody read
 })
 
 test('the whole deadline bounds all attempts together', async () => {
-  const stalled = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => routed.upstream(name, ['silence']))
+  const stalled = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => routed.provider(name, ['silence']))
   const text = routed.text(...stalled)
   await routed.clock.turn(60_000)
   expect(await text).toBe('timeout!')
-  expect(stalled.filter((upstream) => upstream.calls.length > 0)).toHaveLength(6)
+  expect(stalled.filter((provider) => provider.calls.length > 0)).toHaveLength(6)
 })
 
 test.each([
   ['before the headers', ['silence', 'headers']],
   ['before the first event', ['headers', 'silence']],
 ] as [string, Step[]][])(
-  'a client that leaves %s cancels the upstream, and nobody else is asked',
+  'a client that leaves %s cancels the provider, and nobody else is asked',
   async (_when, steps) => {
-    const a = routed.upstream('a', steps)
-    const b = routed.upstream('b', ['b'])
+    const a = routed.provider('a', steps)
+    const b = routed.provider('b', ['b'])
     const text = routed.text(a, b)
     await routed.clock.turn(10)
     routed.client.abort('left')
@@ -87,8 +87,8 @@ test.each([
   },
 )
 
-test('a client that leaves in mid-answer cancels the upstream at once', async () => {
-  const a = routed.upstream('a', ['x', 'silence'])
+test('a client that leaves in mid-answer cancels the provider at once', async () => {
+  const a = routed.provider('a', ['x', 'silence'])
   const text = routed.text(a)
   await routed.clock.turn(10)
   routed.client.abort('left')
@@ -96,15 +96,15 @@ test('a client that leaves in mid-answer cancels the upstream at once', async ()
   expect(a.cancelled()).toBe(true)
 })
 
-test('a client that has left already reaches no upstream', async () => {
+test('a client that has left already reaches no provider', async () => {
   routed.client.abort('left')
-  const a = routed.upstream('a', ['x'])
+  const a = routed.provider('a', ['x'])
   expect(await routed.text(a)).toBe('left')
   expect(a.calls).toHaveLength(0)
 })
 
 test('cancel ends the events, also those waited for; after the end it changes nothing', async () => {
-  const a = routed.upstream('a', ['x', 'silence'])
+  const a = routed.provider('a', ['x', 'silence'])
   const opened = await routed.open(a)
   await opened.events.next()
   const waiting = opened.events.next()
@@ -116,8 +116,8 @@ test('cancel ends the events, also those waited for; after the end it changes no
   expect(routed.attempts).toEqual(['a cancelled 0'])
 })
 
-test('leaving the events early cancels the upstream', async () => {
-  const a = routed.upstream('a', ['x', 'y'])
+test('leaving the events early cancels the provider', async () => {
+  const a = routed.provider('a', ['x', 'y'])
   for await (const _event of (await routed.open(a)).events) break
   expect(a.cancelled()).toBe(true)
 })
@@ -129,6 +129,45 @@ test('an answer of many events sets one timer', async () => {
     timers += 1
     return after(delayMs, callback)
   }
-  expect(await routed.text(routed.upstream('a', new Array(200).fill('x')))).toHaveLength(200)
+  expect(await routed.text(routed.provider('a', new Array(200).fill('x')))).toHaveLength(200)
   expect(timers).toBe(1)
+})
+
+/** A provider whose first event is here; the next ones are waited for without promises, and never come. */
+function silentAfter(text: string) {
+  const events = {
+    given: false,
+    next: () => {
+      if (events.given) return new Promise<never>(() => {})
+      events.given = true
+      return Promise.resolve({ done: false as const, value: { kind: 'text' as const, text } })
+    },
+    ready: () => undefined,
+    whenReady: () => true,
+  }
+  const answer = { [Symbol.asyncIterator]: () => events }
+  return { name: 'a', chat: () => Promise.resolve(answer) }
+}
+
+test.each([
+  ['the silence deadline', () => routed.clock.turn(5_000), 'timeout'],
+  ['a hang-up', () => Promise.resolve(routed.client.abort(new Error('gone'))), 'gone'],
+])('who waits without a promise is called by %s, and reads why', async (_name, end, why) => {
+  const { events } = await routed.open(silentAfter('x'))
+  expect(events.ready?.()).toEqual({ kind: 'text', text: 'x' })
+  // A slow reader is not the provider's silence.
+  await routed.clock.turn(20_000)
+  let called = 0
+  const count = () => {
+    called += 1
+  }
+  const wait = () => events.whenReady?.(count)
+  expect(wait()).toBe(true)
+  await routed.clock.turn(4_999)
+  expect(called).toBe(0)
+  await end()
+  expect([called, events.ready?.(), wait()]).toEqual([1, undefined, false])
+  const error = await events.next().catch((thrown) => thrown)
+  expect(error.kind ?? error.message).toBe(why)
+  expect(routed.clock.pending).toBe(0)
 })

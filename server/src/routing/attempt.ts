@@ -1,54 +1,50 @@
-import type { Deadlines } from '../catalog/upstream.ts'
-import type { Clock } from '../kernel/time.ts'
-import { Watchdog } from '../kernel/watchdog.ts'
+import type { Deadlines } from '../catalog/provider.ts'
+import { type CallSignal, OwnSignal } from '../lib/callSignal.ts'
+import type { Clock } from '../lib/time.ts'
+import { Watchdog } from '../lib/watchdog.ts'
 import {
   type ChatCall,
   type ChatEvent,
   type ChatEvents,
-  type Upstream,
-  UpstreamFailure,
-  type UpstreamFailureKind,
-} from '../upstream/spec.ts'
+  ProviderFailure,
+  type ProviderFailureKind,
+  type ProviderTarget,
+} from '../providers/dialect/spec.ts'
 import { asFailure } from './failure.ts'
 
-/** Where a call may go: a server, and the model's name there. */
-export interface ChatTarget {
-  readonly upstream: Upstream
-  readonly model: string
-  /** Its share beside the others; 1 unless given. */
-  readonly weight?: number
-  /** Asked only after all that are none. */
-  readonly backup?: true
-}
-
 /** How an attempt ended; `cancelled` is our own doing: the client left, or we had enough. */
-export type AttemptOutcome = 'answered' | 'cancelled' | UpstreamFailureKind
+export type AttemptOutcome = 'answered' | 'cancelled' | ProviderFailureKind
 
 export interface AttemptOptions {
   /** The caller's: its abort ends the attempt at once, with the signal's reason. */
-  readonly signal: AbortSignal
+  readonly signal: CallSignal
   readonly deadlines: Deadlines
   /** When the whole call must be over, on the clock's monotonic scale. */
   readonly wholeDueMs: number
   readonly clock: Clock
+  /** Told when the whole request was written to the target, perhaps more than once. */
+  readonly onWritten: () => void
   /** Told once, when its answer has begun. */
   readonly onBegan: () => void
   /** Told once, when the attempt is over. */
-  readonly onOver: (outcome: AttemptOutcome, failure: UpstreamFailure | null, elapsedMs: number) => void
+  readonly onOver: (outcome: AttemptOutcome, failure: ProviderFailure | null, elapsedMs: number) => void
 }
 
 type Next = IteratorResult<ChatEvent, unknown>
 const END: Next = { done: true, value: undefined }
 
+const CANCELLED = new DOMException('The answer is not wanted any more.', 'AbortError')
+
 /**
  * One call to one target under its deadlines: first `begin`, then the events. One promise is waited for at a time; a
- * deadline or an abort rejects it at once, whether or not the upstream heeds its signal.
+ * deadline or an abort rejects it at once, whether or not the provider heeds its signal.
  */
-export class Attempt implements ChatEvents {
-  private readonly target: ChatTarget
+export class TargetAttempt implements ChatEvents {
+  private readonly target: ProviderTarget
   private readonly call: Omit<ChatCall, 'model'>
   private readonly options: AttemptOptions
-  private readonly controller = new AbortController()
+  /** Ends the provider's work. */
+  private readonly ending = new OwnSignal()
   private readonly watchdog: Watchdog
   private readonly startedMs: number
   private phase: 'waiting' | 'answering' | 'over' = 'waiting'
@@ -56,9 +52,11 @@ export class Attempt implements ChatEvents {
   private first: Next | null = null
   /** Why it is over, where that is to be thrown; the reason of an abort may be anything. */
   private thrown: { readonly reason: unknown } | null = null
+  /** Who waits for the next event without a promise. */
+  private waiting: (() => void) | null = null
   private pending: { resolve(result: Next): void; reject(reason: unknown): void } | null = null
 
-  constructor(target: ChatTarget, call: Omit<ChatCall, 'model'>, options: AttemptOptions) {
+  constructor(target: ProviderTarget, call: Omit<ChatCall, 'model'>, options: AttemptOptions) {
     this.target = target
     this.call = call
     this.options = options
@@ -73,7 +71,7 @@ export class Attempt implements ChatEvents {
     // Looked at as early as any later deadline may be, so that one timer serves the whole answer.
     this.dueIn(Math.min(firstByteMs, silenceMs), this.startedMs)
     const first = await this.guard(this.start())
-    if (first.done === true) throw this.fail(new UpstreamFailure('faulty', 'the answer is empty'))
+    if (first.done === true) throw this.fail(new ProviderFailure('faulty', 'the answer is empty'))
     this.phase = 'answering'
     this.first = first
     this.options.onBegan()
@@ -91,7 +89,7 @@ export class Attempt implements ChatEvents {
       return Promise.resolve(first)
     }
     if (this.inner === null || this.phase === 'over') return Promise.resolve(END)
-    // Silence counts only while somebody waits: a slow reader is not the upstream's fault.
+    // Silence counts only while somebody waits: a slow reader is not the provider's fault.
     this.dueIn(this.options.deadlines.silenceMs, this.options.clock.monotonicMs())
     return this.guard(this.inner.next())
   }
@@ -104,24 +102,34 @@ export class Attempt implements ChatEvents {
     return first.done === true ? undefined : first.value
   }
 
+  whenReady(callback: () => void): boolean {
+    if (this.phase !== 'answering' || this.first !== null) return false
+    if (this.inner?.whenReady?.(this.onArrival) !== true) return false
+    this.waiting = callback
+    this.dueIn(this.options.deadlines.silenceMs, this.options.clock.monotonicMs())
+    return true
+  }
+
   return(): Promise<Next> {
     this.cancel()
     return Promise.resolve(END)
   }
 
-  /** Stops the upstream's work, if it is still at it. The events are at their end then. */
+  /** Stops the provider's work, if it is still at it. The events are at their end then. */
   cancel(): void {
     if (!this.over('cancelled', null)) return
-    this.controller.abort()
+    this.ending.abort(CANCELLED)
     this.pending?.resolve(END)
+    this.wake()
   }
 
   private async start(): Promise<Next> {
-    const { upstream, model } = this.target
-    const answer = await upstream.chat(
+    const { provider, model } = this.target
+    const answer = await provider.chat(
       { ...this.call, model },
-      this.controller.signal,
+      this.ending,
       this.options.deadlines.connectMs,
+      this.options.onWritten,
     )
     this.inner = answer[Symbol.asyncIterator]()
     return this.inner.next()
@@ -143,6 +151,18 @@ export class Attempt implements ChatEvents {
     pending?.resolve(result)
   }
 
+  private readonly onArrival = (): void => {
+    if (this.phase === 'over') return
+    this.watchdog.due(this.options.wholeDueMs)
+    this.wake()
+  }
+
+  private wake(): void {
+    const { waiting } = this
+    this.waiting = null
+    waiting?.()
+  }
+
   private readonly onFailed = (error: unknown): void => {
     // Once it is over this is the echo of our own abort, and the promise is settled.
     if (this.phase !== 'over') this.fail(asFailure(error))
@@ -160,12 +180,12 @@ export class Attempt implements ChatEvents {
     if (nowMs >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
     else if (this.phase !== 'answering' && isEarly) this.dueIn(deadlines.firstByteMs, this.startedMs)
     else if (this.phase !== 'answering') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)
-    else if (this.pending !== null) this.expire(`silent for ${deadlines.silenceMs} ms`, false)
+    else if (this.pending !== null || this.waiting !== null) this.expire(`silent for ${deadlines.silenceMs} ms`, false)
     else this.watchdog.due(wholeDueMs)
   }
 
   private expire(detail: string, mayFailOver: boolean): void {
-    this.fail(new UpstreamFailure('timeout', detail, { mayFailOver }))
+    this.fail(new ProviderFailure('timeout', detail, { mayFailOver }))
   }
 
   private readonly onAbort = (): void => {
@@ -174,19 +194,20 @@ export class Attempt implements ChatEvents {
   }
 
   /** Ends the attempt with a failure and returns it; whoever waits is rejected with it. */
-  private fail(failure: UpstreamFailure): UpstreamFailure {
+  private fail(failure: ProviderFailure): ProviderFailure {
     if (this.over(failure.kind, failure)) this.stopWith(failure)
     return failure
   }
 
   private stopWith(reason: unknown): void {
     this.thrown = { reason }
-    this.controller.abort(reason)
+    this.ending.abort(reason)
     this.pending?.reject(reason)
+    this.wake()
   }
 
   /** Marks the end, once; false when it was over before. */
-  private over(outcome: AttemptOutcome, failure: UpstreamFailure | null): boolean {
+  private over(outcome: AttemptOutcome, failure: ProviderFailure | null): boolean {
     if (this.phase === 'over') return false
     this.phase = 'over'
     this.watchdog.stop()

@@ -1,4 +1,4 @@
-import { MINUTE_MS, SECOND_MS } from '../kernel/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 
 /** The first pause; each trial that fails doubles it. Short: a server that was started again is soon of use. */
 const PAUSE_FIRST_MS = 5 * SECOND_MS

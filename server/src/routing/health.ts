@@ -1,6 +1,6 @@
-import type { Clock } from '../kernel/time.ts'
-import type { Upstream } from '../upstream/spec.ts'
-import type { AttemptOutcome, ChatTarget } from './attempt.ts'
+import type { Clock } from '../lib/time.ts'
+import type { Provider, ProviderTarget } from '../providers/dialect/spec.ts'
+import type { AttemptOutcome } from './attempt.ts'
 import { Breaker } from './breaker.ts'
 
 /** What this process knows of one target. */
@@ -18,11 +18,11 @@ export interface Asking {
   ended(outcome: AttemptOutcome): void
 }
 
-/** The health of every target that was asked in this process, for as long as its upstream's settings stay the same. */
+/** The health of every target that was asked in this process, for as long as its provider's settings stay the same. */
 export class Health {
   private readonly clock: Clock
   private readonly breakerFailures: number
-  private readonly known = new WeakMap<Upstream, Map<string, { open: number; readonly breaker: Breaker }>>()
+  private readonly known = new WeakMap<Provider, Map<string, { open: number; readonly breaker: Breaker }>>()
 
   /** After `breakerFailures` in a row a target is asked behind the others for a while. */
   constructor(clock: Clock, breakerFailures: number) {
@@ -30,13 +30,13 @@ export class Health {
     this.breakerFailures = breakerFailures
   }
 
-  of({ upstream, model }: Pick<ChatTarget, 'upstream' | 'model'>): TargetHealth {
-    return this.find(upstream, model)
+  of({ provider, model }: Pick<ProviderTarget, 'provider' | 'model'>): TargetHealth {
+    return this.find(provider, model)
   }
 
   /** Counts a call to a target. */
-  ask({ upstream, model }: ChatTarget): Asking {
-    const health = this.find(upstream, model)
+  ask({ provider, model }: ProviderTarget): Asking {
+    const health = this.find(provider, model)
     const { breaker } = health
     health.open += 1
     const isTrial = breaker.asked(this.clock.monotonicMs())
@@ -52,11 +52,11 @@ export class Health {
     }
   }
 
-  private find(upstream: Upstream, model: string) {
-    let models = this.known.get(upstream)
+  private find(provider: Provider, model: string) {
+    let models = this.known.get(provider)
     if (models === undefined) {
       models = new Map()
-      this.known.set(upstream, models)
+      this.known.set(provider, models)
     }
     let health = models.get(model)
     if (health === undefined) {

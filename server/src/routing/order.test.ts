@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { TargetChoice } from '../catalog/model.ts'
-import type { ChatTarget } from './attempt.ts'
+import type { ProviderTarget } from '../providers/dialect/spec.ts'
 import { orderOf } from './order.ts'
 
 interface Row {
@@ -13,14 +13,14 @@ interface Row {
 
 /** The positions of the targets in the order in which they are asked. */
 function order(choice: TargetChoice, rows: readonly Row[], random = () => 0.5): string {
-  const targets = rows.map(({ weight = 1, backup }, position): ChatTarget => {
-    const upstream = { name: `${position}`, chat: () => Promise.reject(new Error('not asked here')) }
-    return { upstream, model: `${position}`, weight, ...(backup === true ? { backup } : {}) }
+  const targets = rows.map(({ weight = 1, backup }, position): ProviderTarget => {
+    const provider = { name: `${position}`, chat: () => Promise.reject(new Error('not asked here')) }
+    return { provider, model: `${position}`, weight, ...(backup === true ? { backup } : {}) }
   })
-  const of = ({ model }: ChatTarget) => rows[Number(model)]
+  const of = ({ model }: ProviderTarget) => rows[Number(model)]
   const look = {
-    open: (target: ChatTarget) => of(target)?.open ?? 0,
-    waitMs: (target: ChatTarget) => of(target)?.waitMs ?? 0,
+    open: (target: ProviderTarget) => of(target)?.open ?? 0,
+    waitMs: (target: ProviderTarget) => of(target)?.waitMs ?? 0,
     random,
   }
   return orderOf(targets, choice, look)

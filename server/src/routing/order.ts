@@ -1,12 +1,12 @@
 import type { TargetChoice } from '../catalog/model.ts'
-import type { ChatTarget } from './attempt.ts'
+import type { ProviderTarget } from '../providers/dialect/spec.ts'
 
 /** What the order of targets depends on. */
 export interface Look {
   /** Calls that a target has open. */
-  open(target: ChatTarget): number
+  open(target: ProviderTarget): number
   /** Milliseconds for which it should be left alone; 0: none. */
-  waitMs(target: ChatTarget): number
+  waitMs(target: ProviderTarget): number
   /** From 0 up to, and without, 1. */
   random(): number
 }
@@ -16,7 +16,11 @@ export interface Look {
  * and within that as `choice` says. A target whose breaker is open is still better than none, so none is left out; the one
  * whose pause ends first comes first.
  */
-export function orderOf(targets: readonly ChatTarget[], choice: TargetChoice, look: Look): readonly ChatTarget[] {
+export function orderOf(
+  targets: readonly ProviderTarget[],
+  choice: TargetChoice,
+  look: Look,
+): readonly ProviderTarget[] {
   if (targets.length < 2) return targets
   const ranked = targets.map((target, position) => ({
     target,
@@ -31,12 +35,12 @@ export function orderOf(targets: readonly ChatTarget[], choice: TargetChoice, lo
   return ranked.map(({ target }) => target)
 }
 
-function rankOf(target: ChatTarget, position: number, choice: TargetChoice, look: Look): number {
+function rankOf(target: ProviderTarget, position: number, choice: TargetChoice, look: Look): number {
   if (choice === 'in_order') return position
   return choice === 'least_busy' ? look.open(target) / (target.weight ?? 1) : 0
 }
 
 /** Sorting by these draws gives each target the first place as often as its share of the weights (Efraimidis, Spirakis). */
-function drawOf(target: ChatTarget, look: Look): number {
+function drawOf(target: ProviderTarget, look: Look): number {
   return -Math.log(1 - look.random()) / (target.weight ?? 1)
 }

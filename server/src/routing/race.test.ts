@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { RoutedCall, type Step } from '../../test/routedCall.ts'
 import { DEFAULT_ROUTING } from '../catalog/model.ts'
-import { UpstreamFailure } from '../upstream/spec.ts'
+import { ProviderFailure } from '../providers/dialect/spec.ts'
 
 let routed: RoutedCall
 beforeEach(() => {
@@ -11,15 +11,15 @@ beforeEach(() => {
 
 /** Not reached, or answered that it can't take the call now. */
 const away = (retryAfterSeconds: number | null = null) =>
-  new UpstreamFailure('unavailable', 'scripted', { mayFailOver: true, retryAfterSeconds, mayAskAgain: true })
+  new ProviderFailure('unavailable', 'scripted', { mayFailOver: true, retryAfterSeconds, mayAskAgain: true })
 /** Bytes were sent, and the connection ended. */
-const unknown = () => new UpstreamFailure('unavailable', 'scripted', { mayFailOver: true })
+const unknown = () => new ProviderFailure('unavailable', 'scripted', { mayFailOver: true })
 const plain = DEFAULT_ROUTING.serverless
 
 describe('retries', () => {
   test('all targets that are known not to work on the call are asked again after a while', async () => {
-    routed.plan = { ...plain, retries: 2 }
-    const [a, b] = [routed.upstream('a', [away(), away(), 'a']), routed.upstream('b', [unknown()])]
+    routed.routing = { ...plain, retries: 2 }
+    const [a, b] = [routed.provider('a', [away(), away(), 'a']), routed.provider('b', [unknown()])]
     const text = routed.text(a, b)
     await routed.clock.turn(0)
     expect([a.calls.length, b.calls.length]).toEqual([1, 1])
@@ -34,21 +34,21 @@ describe('retries', () => {
     expect(routed.clock.pending).toBe(0)
   })
 
-  test('as often as the plan says, no sooner than the upstream asked for, and never beyond the whole deadline', async () => {
-    routed.plan = { ...plain, retries: 1 }
-    const a = routed.upstream('a', [away(7), away(), 'a'])
+  test('as often as the tier says, no sooner than the provider asked for, and never beyond the whole deadline', async () => {
+    routed.routing = { ...plain, retries: 1 }
+    const a = routed.provider('a', [away(7), away(), 'a'])
     const text = routed.text(a)
     await routed.clock.turn(6_999)
     expect(a.calls).toHaveLength(1)
     await routed.clock.turn(1)
     expect(await text).toBe('unavailable!')
     expect(a.calls).toHaveLength(2)
-    expect(await routed.text(routed.upstream('b', [away(60), 'b']))).toBe('unavailable!')
+    expect(await routed.text(routed.provider('b', [away(60), 'b']))).toBe('unavailable!')
   })
 
   test('who asked for a long wait does not hold up the others', async () => {
-    routed.plan = { ...plain, retries: 1 }
-    const [a, b] = [routed.upstream('a', [away(60), 'a']), routed.upstream('b', [away(), 'b'])]
+    routed.routing = { ...plain, retries: 1 }
+    const [a, b] = [routed.provider('a', [away(60), 'a']), routed.provider('b', [away(), 'b'])]
     const text = routed.text(a, b)
     await routed.clock.turn(188)
     expect(await text).toBe('b')
@@ -56,8 +56,8 @@ describe('retries', () => {
   })
 
   test('a client that leaves meanwhile is let go at once', async () => {
-    routed.plan = { ...plain, retries: 1 }
-    const a = routed.upstream('a', [away(), 'a'])
+    routed.routing = { ...plain, retries: 1 }
+    const a = routed.provider('a', [away(), 'a'])
     const text = routed.text(a)
     await routed.clock.turn(10)
     routed.client.abort('left')
@@ -68,18 +68,18 @@ describe('retries', () => {
 
 describe('cold start', () => {
   beforeEach(() => {
-    routed.plan = DEFAULT_ROUTING.economy
+    routed.routing = DEFAULT_ROUTING.economy
   })
 
   test('a call waits for a server that is being started', async () => {
     const steps: Step[] = [...Array.from({ length: 8 }, () => away()), 'warm']
-    const text = routed.text(routed.upstream('a', steps))
+    const text = routed.text(routed.provider('a', steps))
     await routed.clock.turn(30_000)
     expect(await text).toBe('warm')
   })
 
   test('for a minute at most; then 503, with the time to come back', async () => {
-    const a = routed.upstream(
+    const a = routed.provider(
       'a',
       Array.from({ length: 100 }, () => away()),
     )
@@ -91,20 +91,20 @@ describe('cold start', () => {
   })
 
   test('not for one that was sent the call and did not answer', async () => {
-    expect(await routed.text(routed.upstream('a', [unknown(), 'a']))).toBe('unavailable!')
+    expect(await routed.text(routed.provider('a', [unknown(), 'a']))).toBe('unavailable!')
   })
 })
 
 describe('hedging', () => {
   beforeEach(() => {
-    routed.plan = { ...plain, hedgeAfterMs: 500 }
+    routed.routing = { ...plain, hedgeAfterMs: 500 }
   })
 
   test('a second target is asked beside one that is silent; the first to answer is taken, the other cancelled', async () => {
     const [a, b, c] = [
-      routed.upstream('a', [2_000, 'a']),
-      routed.upstream('b', [100, 'b']),
-      routed.upstream('c', ['c']),
+      routed.provider('a', [2_000, 'a']),
+      routed.provider('b', [100, 'b']),
+      routed.provider('c', ['c']),
     ]
     const text = routed.text(a, b, c)
     await routed.clock.turn(499)
@@ -116,7 +116,7 @@ describe('hedging', () => {
   })
 
   test('the first one may still be quicker', async () => {
-    const [a, b] = [routed.upstream('a', [600, 'a']), routed.upstream('b', [2_000, 'b'])]
+    const [a, b] = [routed.provider('a', [600, 'a']), routed.provider('b', [2_000, 'b'])]
     const text = routed.text(a, b)
     await routed.clock.turn(5_000)
     expect(await text).toBe('a')
@@ -124,19 +124,19 @@ describe('hedging', () => {
   })
 
   test('one that fails leaves the call to the other', async () => {
-    const [a, b] = [routed.upstream('a', [600, unknown()]), routed.upstream('b', [2_000, 'b'])]
+    const [a, b] = [routed.provider('a', [600, unknown()]), routed.provider('b', [2_000, 'b'])]
     const text = routed.text(a, b)
     await routed.clock.turn(5_000)
     expect(await text).toBe('b')
   })
 
   test('not without being asked for, and not for who answers in time', async () => {
-    const b = routed.upstream('b', ['b'])
-    const text = routed.text(routed.upstream('a', [499, 'a']), b)
+    const b = routed.provider('b', ['b'])
+    const text = routed.text(routed.provider('a', [499, 'a']), b)
     await routed.clock.turn(1_000)
     expect(await text).toBe('a')
-    routed.plan = plain
-    const slow = routed.text(routed.upstream('slow', [5_000, 'a']), b)
+    routed.routing = plain
+    const slow = routed.text(routed.provider('slow', [5_000, 'a']), b)
     await routed.clock.turn(6_000)
     expect(await slow).toBe('a')
     expect(b.calls).toHaveLength(0)
@@ -144,14 +144,14 @@ describe('hedging', () => {
 })
 
 test('who failed five times in a row is asked after the others, until its pause is over', async () => {
-  const a = routed.upstream('a', [...Array.from({ length: 5 }, () => unknown()), 'well'])
-  for (let calls = 0; calls < 5; calls += 1) expect(await routed.text(a, routed.upstream('b', ['b']))).toBe('b')
+  const a = routed.provider('a', [...Array.from({ length: 5 }, () => unknown()), 'well'])
+  for (let calls = 0; calls < 5; calls += 1) expect(await routed.text(a, routed.provider('b', ['b']))).toBe('b')
   expect(a.calls).toHaveLength(5)
-  expect(await routed.text(a, routed.upstream('b', ['b']))).toBe('b')
+  expect(await routed.text(a, routed.provider('b', ['b']))).toBe('b')
   expect(a.calls).toHaveLength(5)
   await routed.clock.turn(5_000)
-  expect(await routed.text(a, routed.upstream('b', ['b']))).toBe('well')
-  expect(routed.health.of({ upstream: a, model: 'a-model' }).breaker.state).toBe('closed')
+  expect(await routed.text(a, routed.provider('b', ['b']))).toBe('well')
+  expect(routed.health.of({ provider: a, model: 'a-model' }).breaker.state).toBe('closed')
 })
 
 test('whatever targets do: one answer at most, nobody left at work, nobody asked again who may be, all in time', async () => {
@@ -159,7 +159,7 @@ test('whatever targets do: one answer at most, nobody left at work, nobody asked
     () => away(),
     () => away(2),
     unknown,
-    () => new UpstreamFailure('faulty', 'scripted'),
+    () => new ProviderFailure('faulty', 'scripted'),
     () => new TypeError('a bug'),
   )
   const step = fc.oneof(
@@ -175,26 +175,34 @@ test('whatever targets do: one answer at most, nobody left at work, nobody asked
   const scripts = fc.array(fc.array(step, { maxLength: 8 }), { minLength: 1, maxLength: 4 })
   const leaving = fc.constantFrom(null, 0, 250, 5_000)
   await fc.assert(
-    fc.asyncProperty(plans, scripts, leaving, fc.double({ min: 0, max: 0.99 }), async (plan, each, leavesMs, draw) => {
-      const call = new RoutedCall()
-      call.plan = plan
-      call.random = () => draw
-      const targets = each.map((script, position) => call.upstream(`${position}`, script))
-      const asked = call.text(...targets)
-      if (leavesMs !== null) call.clock.after(leavesMs, () => call.client.abort('left'))
-      await call.clock.turn(120_000)
-      const text = await Promise.race([asked, Promise.resolve('nothing')])
-      expect(text).not.toBe('nothing')
-      for (const target of targets) {
-        expect(call.health.of({ upstream: target, model: `${target.name}-model` }).open).toBe(0)
-        const outcomes = call.attempts.filter((line) => line.startsWith(`${target.name} `) && !line.endsWith('hedges'))
-        expect(outcomes).toHaveLength(target.calls.length)
-        // Timed out, cancelled, answered, faulty: nothing may follow these.
-        const last = outcomes.findIndex((line) => !line.includes('unavailable'))
-        expect(last === -1 || last === outcomes.length - 1).toBe(true)
-      }
-      expect(call.attempts.filter((line) => line.includes(' answered ')).length).toBeLessThanOrEqual(1)
-    }),
+    fc.asyncProperty(
+      plans,
+      scripts,
+      leaving,
+      fc.double({ min: 0, max: 0.99 }),
+      async (routing, each, leavesMs, draw) => {
+        const call = new RoutedCall()
+        call.routing = routing
+        call.random = () => draw
+        const targets = each.map((script, position) => call.provider(`${position}`, script))
+        const asked = call.text(...targets)
+        if (leavesMs !== null) call.clock.after(leavesMs, () => call.client.abort('left'))
+        await call.clock.turn(120_000)
+        const text = await Promise.race([asked, Promise.resolve('nothing')])
+        expect(text).not.toBe('nothing')
+        for (const target of targets) {
+          expect(call.health.of({ provider: target, model: `${target.name}-model` }).open).toBe(0)
+          const outcomes = call.attempts.filter(
+            (line) => line.startsWith(`${target.name} `) && !line.endsWith('hedges'),
+          )
+          expect(outcomes).toHaveLength(target.calls.length)
+          // Timed out, cancelled, answered, faulty: nothing may follow these.
+          const last = outcomes.findIndex((line) => !line.includes('unavailable'))
+          expect(last === -1 || last === outcomes.length - 1).toBe(true)
+        }
+        expect(call.attempts.filter((line) => line.includes(' answered ')).length).toBeLessThanOrEqual(1)
+      },
+    ),
     { numRuns: 300 },
   )
 })

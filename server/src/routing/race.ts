@@ -1,44 +1,69 @@
 import type { TierRouting } from '../catalog/model.ts'
-import type { Deadlines } from '../catalog/upstream.ts'
-import type { Clock } from '../kernel/time.ts'
-import { type ChatCall, type ChatEvent, type ChatEvents, UpstreamFailure } from '../upstream/spec.ts'
-import { Attempt, type AttemptOutcome, type ChatTarget } from './attempt.ts'
+import type { Deadlines } from '../catalog/provider.ts'
+import type { CallSignal } from '../lib/callSignal.ts'
+import type { Clock } from '../lib/time.ts'
+import {
+  type ChatCall,
+  type ChatEvent,
+  type ChatEvents,
+  ProviderFailure,
+  type ProviderTarget,
+} from '../providers/dialect/spec.ts'
+import { type AttemptOutcome, TargetAttempt } from './attempt.ts'
 import type { Health } from './health.ts'
 import { type ReportOptions, report } from './report.ts'
-import type { AskAgain, Round } from './rounds.ts'
+import { type AskAgain, inRounds, type Round, type RoundsOptions } from './rounds.ts'
 
 export interface RaceOptions extends ReportOptions {
-  /** The client's: its abort cancels the upstream at once. */
-  readonly signal: AbortSignal
+  /** The client's: its abort cancels the provider at once. */
+  readonly signal: CallSignal
   readonly deadlines: Deadlines
-  readonly plan: TierRouting
+  readonly routing: TierRouting
   readonly health: Health
   readonly clock: Clock
+  /** Kept up to date: the targets that were sent the whole request and have not refused it. */
+  readonly atWork?: ProviderTarget[] | undefined
 }
 
 /** A call whose answer has begun. */
 export interface OpenedChat {
   /** The one that answers. */
-  readonly target: ChatTarget
+  readonly target: ProviderTarget
   /**
-   * The answer, under the silence and whole deadlines. Throws UpstreamFailure when it breaks off, or the signal's reason
-   * after an abort. One `next()` at a time. Leaving it early (`return`, as `break` does) cancels the upstream.
+   * The answer, under the silence and whole deadlines. Throws ProviderFailure when it breaks off, or the signal's reason
+   * after an abort. One `next()` at a time. Leaving it early (`return`, as `break` does) cancels the provider.
    */
   readonly events: ChatEvents & AsyncIterable<ChatEvent>
-  /** Cancels the upstream, if it is still at work; the events end. Harmless at any time. */
+  /** Cancels the provider, if it is still at work; the events end. Harmless at any time. */
   cancel(): void
 }
 
-/** What became of an attempt's beginning; null: it is time to hedge. */
-type Began = { readonly attempt: Attempt; readonly target: ChatTarget; readonly error: unknown } | null
+export type RouteOptions = RaceOptions & RoundsOptions
 
 /**
- * Targets that are asked one after the other, and, where the plan hedges, a second one beside the first. At most one of them
+ * Sends a chat call to the targets, in the order of the tier's routing, until one begins to answer: its first event is here. Only a
+ * failure that says so (`mayFailOver`) lets another target be asked, and only one that says `mayAskAgain` the same one once
+ * more. Throws the last target's ProviderFailure, or the signal's reason after an abort.
+ */
+export function openChat(
+  targets: readonly ProviderTarget[],
+  call: Omit<ChatCall, 'model'>,
+  options: RouteOptions,
+): Promise<OpenedChat> {
+  const { deadlines, clock } = options
+  return inRounds(targets, new Race(call, options, clock.monotonicMs() + deadlines.wholeMs), options)
+}
+
+/** What became of an attempt's beginning; null: it is time to hedge. */
+type Began = { readonly attempt: TargetAttempt; readonly target: ProviderTarget; readonly error: unknown } | null
+
+/**
+ * Targets that are asked one after the other, and, where the tier's routing hedges, a second one beside the first. At most one of them
  * is ever listened to: whoever begins to answer first. The others are cancelled then, and nothing of theirs is charged.
  */
-export class Race implements Round<OpenedChat> {
+class Race implements Round<OpenedChat> {
   readonly wholeDueMs: number
-  lastFailure: UpstreamFailure | null = null
+  lastFailure: ProviderFailure | null = null
   mayBeAskedAgain: AskAgain[] = []
   private readonly call: Omit<ChatCall, 'model'>
   private readonly options: RaceOptions
@@ -50,13 +75,13 @@ export class Race implements Round<OpenedChat> {
   }
 
   /** Resolves with the answer that begins first. */
-  run(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
+  run(targets: readonly ProviderTarget[]): Promise<OpenedChat | null> {
     this.mayBeAskedAgain = []
-    const hedges = this.options.plan.hedgeAfterMs !== null && targets.length > 1
+    const hedges = this.options.routing.hedgeAfterMs !== null && targets.length > 1
     return hedges ? this.hedged(targets) : this.inTurn(targets)
   }
 
-  private async inTurn(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
+  private async inTurn(targets: readonly ProviderTarget[]): Promise<OpenedChat | null> {
     for (const target of targets) {
       this.options.signal.throwIfAborted()
       const attempt = this.attempt(target)
@@ -70,10 +95,10 @@ export class Race implements Round<OpenedChat> {
     return null
   }
 
-  private async hedged(targets: readonly ChatTarget[]): Promise<OpenedChat | null> {
-    const { signal, plan, clock } = this.options
+  private async hedged(targets: readonly ProviderTarget[]): Promise<OpenedChat | null> {
+    const { signal, routing, clock } = this.options
     const waiting = [...targets]
-    const running = new Map<Attempt, Promise<Began>>()
+    const running = new Map<TargetAttempt, Promise<Began>>()
     let canHedge = true
     let cancelHedge = () => {}
     const next = () => {
@@ -89,7 +114,7 @@ export class Race implements Round<OpenedChat> {
         if (canHedge && waiting.length > 0) {
           hedging.push(
             new Promise((resolve) => {
-              cancelHedge = clock.after(plan.hedgeAfterMs ?? 0, () => resolve(null))
+              cancelHedge = clock.after(routing.hedgeAfterMs ?? 0, () => resolve(null))
             }),
           )
         }
@@ -97,7 +122,7 @@ export class Race implements Round<OpenedChat> {
         cancelHedge()
         if (began === null) {
           canHedge = false
-          this.options.metrics?.hedged(waiting[0]?.upstream.name ?? '')
+          this.options.metrics?.hedged(waiting[0]?.provider.name ?? '')
           next()
           continue
         }
@@ -114,24 +139,30 @@ export class Race implements Round<OpenedChat> {
   }
 
   /** Throws what ends the call: the client's abort, and a failure after which nobody else is to be asked. */
-  private note(target: ChatTarget, error: unknown): void {
-    if (this.options.signal.aborted || !(error instanceof UpstreamFailure) || !error.mayFailOver) throw error
+  private note(target: ProviderTarget, error: unknown): void {
+    if (this.options.signal.aborted || !(error instanceof ProviderFailure) || !error.mayFailOver) throw error
     this.lastFailure = error
     if (error.mayAskAgain) this.mayBeAskedAgain.push({ target, retryAfterSeconds: error.retryAfterSeconds ?? 0 })
   }
 
-  private attempt(target: ChatTarget): Attempt {
-    const { signal, deadlines, clock, health } = this.options
+  private attempt(target: ProviderTarget): TargetAttempt {
+    const { signal, deadlines, clock, health, atWork } = this.options
     const asking = health.ask(target)
-    const onOver = (outcome: AttemptOutcome, failure: UpstreamFailure | null, elapsedMs: number) => {
+    const onOver = (outcome: AttemptOutcome, failure: ProviderFailure | null, elapsedMs: number) => {
       asking.ended(outcome)
+      // A target that is late may still be at work; every other failure says that it is not.
+      if (failure !== null && failure.kind !== 'timeout') leaveOut(target, atWork)
       report(this.options, target, outcome, failure, elapsedMs)
     }
-    const onBegan = asking.began
-    return new Attempt(target, this.call, { signal, deadlines, wholeDueMs: this.wholeDueMs, clock, onOver, onBegan })
+    const onWritten = () => {
+      if (atWork?.includes(target) === false) atWork.push(target)
+    }
+    const { wholeDueMs } = this
+    const options = { signal, deadlines, wholeDueMs, clock, onWritten, onBegan: asking.began, onOver }
+    return new TargetAttempt(target, this.call, options)
   }
 
-  private async begin(attempt: Attempt, target: ChatTarget): Promise<Began> {
+  private async begin(attempt: TargetAttempt, target: ProviderTarget): Promise<Began> {
     try {
       await attempt.begin()
       return { attempt, target, error: null }
@@ -141,6 +172,11 @@ export class Race implements Round<OpenedChat> {
   }
 }
 
-function opened(attempt: Attempt, target: ChatTarget): OpenedChat {
+function opened(attempt: TargetAttempt, target: ProviderTarget): OpenedChat {
   return { target, events: attempt, cancel: () => attempt.cancel() }
+}
+
+function leaveOut(target: ProviderTarget, targets: ProviderTarget[] | undefined): void {
+  const index = targets?.indexOf(target) ?? -1
+  if (index >= 0) targets?.splice(index, 1)
 }

@@ -1,15 +1,15 @@
-import { type Refusal, refusal } from '../kernel/errors.ts'
-import type { UpstreamFailure } from '../upstream/spec.ts'
+import { type Refusal, refusal } from '../lib/errors.ts'
+import type { ProviderFailure } from '../providers/dialect/spec.ts'
 
-/** How soon to ask again where the upstream named no time: long enough not to add to its load, short for a person. */
+/** How soon to ask again where the provider named no time: long enough not to add to its load, short for a person. */
 const DEFAULT_RETRY_AFTER_SECONDS = 1
 
-/** What a client is told of a failure (C7). Our words only: an upstream's may hold prompts, keys, or its own address. */
-export function toRefusal(failure: UpstreamFailure): Refusal {
+/** What a client is told of a failure (C7). Our words only: a provider's may hold prompts, keys, or its own address. */
+export function toRefusal(failure: ProviderFailure): Refusal {
   const explained = failure.publicMessage
   switch (failure.kind) {
     case 'unavailable':
-      return refusal('upstream_unavailable', explained ?? 'The model cannot be reached now. Try again in a moment.', {
+      return refusal('upstream_unavailable', explained ?? "The model can't be reached now. Try again in a moment.", {
         retryAfterSeconds: failure.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS,
       })
     case 'timeout':
@@ -19,17 +19,18 @@ export function toRefusal(failure: UpstreamFailure): Refusal {
     case 'misconfigured':
       return refusal(
         'upstream_error',
-        explained ?? 'The model server did not accept this gateway. The operator has been told; try again later.',
+        explained ??
+          "The model server did not accept this gateway. The reason is in the operator's log. Try again later.",
       )
     case 'rejected':
       return refusal(
         'invalid_request',
-        explained ?? 'The model does not take this request. Check roles and order of the messages, and the parameters.',
+        explained ?? 'The model does not accept this request. Check its messages, their roles and its parameters.',
       )
     case 'too_large':
       return refusal(
         'upstream_response_too_large',
-        explained ?? 'The answer would have more bytes than one request may get. Ask for less.',
+        explained ?? 'The answer would be larger than one answer may be. Ask for less.',
       )
     case 'context_length':
       return refusal(

@@ -1,39 +1,39 @@
 /** What operators hear of attempts at targets. */
 
-import type { Log } from '../kernel/log.ts'
-import type { UpstreamFailure } from '../upstream/spec.ts'
-import type { AttemptOutcome, ChatTarget } from './attempt.ts'
+import type { Log } from '../lib/log.ts'
+import type { ProviderFailure, ProviderTarget } from '../providers/dialect/spec.ts'
+import type { AttemptOutcome } from './attempt.ts'
 
 export interface RoutingMetrics {
-  /** One attempt at one upstream is over. */
-  attempt(upstream: string, outcome: AttemptOutcome, elapsedMs: number): void
+  /** One attempt at one provider is over. */
+  attempt(provider: string, outcome: AttemptOutcome, elapsedMs: number): void
   /** A target is asked beside one that has been silent for long. */
-  hedged(upstream: string): void
+  hedged(provider: string): void
 }
 
 export interface ReportOptions {
   readonly log: Log
   readonly metrics?: RoutingMetrics | undefined
   /** Told of each attempt at a target when it is over. */
-  readonly onAttempt?: ((target: ChatTarget, outcome: AttemptOutcome, elapsedMs: number) => void) | undefined
+  readonly onAttempt?: ((target: ProviderTarget, outcome: AttemptOutcome, elapsedMs: number) => void) | undefined
 }
 
 /** Tells metrics, the trace and the log how an attempt at a target ended. */
 export function report(
   { log, metrics, onAttempt }: ReportOptions,
-  target: ChatTarget,
+  target: ProviderTarget,
   outcome: AttemptOutcome,
-  failure: UpstreamFailure | null,
+  failure: ProviderFailure | null,
   elapsedMs: number,
 ): void {
-  metrics?.attempt(target.upstream.name, outcome, elapsedMs)
+  metrics?.attempt(target.provider.name, outcome, elapsedMs)
   onAttempt?.(target, outcome, elapsedMs)
   if (failure === null) return
-  const fields = { upstream: target.upstream.name, model: target.model, kind: failure.kind, detail: failure.message }
+  const fields = { provider: target.provider.name, model: target.model, kind: failure.kind, detail: failure.message }
   if (failure.kind === 'misconfigured') {
-    log.error(fields, 'an upstream refuses this gateway: check its base URL, its credential, and the model name')
+    log.error(fields, 'a provider refuses this gateway: check its base URL, its credential, and the model name')
   } else if (failure.kind === 'rejected' || failure.kind === 'context_length') {
     // The client's own mistakes, as many as it likes: no business of the operator's.
-    log.debug(fields, 'an upstream did not take a request')
-  } else log.warn(fields, 'a call to an upstream failed')
+    log.debug(fields, 'a provider did not take a request')
+  } else log.warn(fields, 'a call to a provider failed')
 }

@@ -1,14 +1,14 @@
 import type { TierRouting } from '../catalog/model.ts'
-import { type Clock, SECOND_MS } from '../kernel/time.ts'
-import { UpstreamFailure } from '../upstream/spec.ts'
-import type { ChatTarget } from './attempt.ts'
+import type { CallSignal } from '../lib/callSignal.ts'
+import { type Clock, SECOND_MS } from '../lib/time.ts'
+import { ProviderFailure, type ProviderTarget } from '../providers/dialect/spec.ts'
 import { backoffMs } from './backoff.ts'
 import type { Health } from './health.ts'
 import { orderOf } from './order.ts'
 
 /** A target that is known not to be at work on the call, and the seconds that it asked us to wait. */
 export interface AskAgain {
-  readonly target: ChatTarget
+  readonly target: ProviderTarget
   readonly retryAfterSeconds: number
 }
 
@@ -17,19 +17,19 @@ export interface Round<T> {
   /** When the call must be over, on the clock's monotonic scale. */
   readonly wholeDueMs: number
   /** Of the last target that was asked. */
-  readonly lastFailure: UpstreamFailure | null
+  readonly lastFailure: ProviderFailure | null
   /** Of the last round. */
   readonly mayBeAskedAgain: readonly AskAgain[]
   /**
    * Null when all targets failed in a way that allows for others. Throws what ends the call: a failure after which nobody
    * else is to be asked, or the signal's reason after an abort.
    */
-  run(targets: readonly ChatTarget[]): Promise<T | null>
+  run(targets: readonly ProviderTarget[]): Promise<T | null>
 }
 
 export interface RoundsOptions {
-  readonly signal: AbortSignal
-  readonly plan: TierRouting
+  readonly signal: CallSignal
+  readonly routing: TierRouting
   readonly health: Health
   readonly clock: Clock
   /** From 0 up to, and without, 1. */
@@ -37,57 +37,57 @@ export interface RoundsOptions {
 }
 
 /**
- * Asks the targets in the order of the plan, and those that may be asked again after a pause, where the plan says so. Throws
- * the last target's UpstreamFailure when no round brings an answer, or what a round throws.
+ * Asks the targets in the order of the tier's routing, and those that may be asked again after a pause, where it says so. Throws
+ * the last target's ProviderFailure when no round brings an answer, or what a round throws.
  */
 export async function inRounds<T>(
-  targets: readonly ChatTarget[],
+  targets: readonly ProviderTarget[],
   round: Round<T>,
-  { signal, plan, health, clock, random }: RoundsOptions,
+  { signal, routing, health, clock, random }: RoundsOptions,
 ): Promise<T> {
   // As long as a target may be starting, at most.
-  const patientUntilMs = Math.min(clock.monotonicMs() + plan.coldStartMs, round.wholeDueMs)
+  const patientUntilMs = Math.min(clock.monotonicMs() + routing.coldStartMs, round.wholeDueMs)
   const nowMs = () => clock.monotonicMs()
   const look = {
-    open: (target: ChatTarget) => health.of(target).open,
-    waitMs: (target: ChatTarget) => health.of(target).breaker.waitMs(nowMs()),
+    open: (target: ProviderTarget) => health.of(target).open,
+    waitMs: (target: ProviderTarget) => health.of(target).breaker.waitMs(nowMs()),
     random,
   }
-  let left = orderOf(eachOnce(targets), plan.choice, look)
+  let left = orderOf(eachOnce(targets), routing.choice, look)
   for (let number = 1; ; number += 1) {
     const answer = await round.run(left)
     if (answer !== null) return answer
-    const failure = round.lastFailure ?? new UpstreamFailure('unavailable', 'the model has no targets')
+    const failure = round.lastFailure ?? new ProviderFailure('unavailable', 'the model has no targets')
     const again = round.mayBeAskedAgain
     const waitMs = backoffMs(number, Math.min(...again.map(({ retryAfterSeconds }) => retryAfterSeconds)), random())
-    // Who asked for more than that is left alone for the rest of the call.
+    // A target whose Retry-After is longer than this wait is not asked again in this call.
     const rested = again.filter(({ retryAfterSeconds }) => retryAfterSeconds * SECOND_MS <= waitMs)
     left = orderOf(
       rested.map(({ target }) => target),
-      plan.choice,
+      routing.choice,
       look,
     )
-    const isInTime = nowMs() + waitMs < (number <= plan.retries ? round.wholeDueMs : patientUntilMs)
-    if (left.length === 0 || !isInTime) throw plan.coldStartMs > 0 ? stillStarting(failure) : failure
+    const isInTime = nowMs() + waitMs < (number <= routing.retries ? round.wholeDueMs : patientUntilMs)
+    if (left.length === 0 || !isInTime) throw routing.coldStartMs > 0 ? stillStarting(failure) : failure
     await pause(clock, waitMs, signal)
   }
 }
 
 /** Each target once, where it stands first. */
-function eachOnce(targets: readonly ChatTarget[]): readonly ChatTarget[] {
+function eachOnce(targets: readonly ProviderTarget[]): readonly ProviderTarget[] {
   return targets.filter((_, index) => !wasAsked(targets, index))
 }
 
 /** A server that takes longer to start than a call may wait is there by the time that the client should come back. */
 const COLD_START_RETRY_AFTER_SECONDS = 30
 
-function stillStarting(failure: UpstreamFailure): UpstreamFailure {
+function stillStarting(failure: ProviderFailure): ProviderFailure {
   if (failure.kind !== 'unavailable' || failure.retryAfterSeconds !== null) return failure
-  return new UpstreamFailure('unavailable', failure.message, { retryAfterSeconds: COLD_START_RETRY_AFTER_SECONDS })
+  return new ProviderFailure('unavailable', failure.message, { retryAfterSeconds: COLD_START_RETRY_AFTER_SECONDS })
 }
 
 /** Rejects with the signal's reason when it is aborted meanwhile. */
-function pause(clock: Clock, waitMs: number, signal: AbortSignal): Promise<void> {
+function pause(clock: Clock, waitMs: number, signal: CallSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const onAbort = () => {
       cancel()
@@ -98,15 +98,15 @@ function pause(clock: Clock, waitMs: number, signal: AbortSignal): Promise<void>
       resolve()
     })
     if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort, { once: true })
+    else signal.addEventListener('abort', onAbort)
   })
 }
 
 /** Whether the target at `index` stands in the list before it, too. */
-function wasAsked(targets: readonly ChatTarget[], index: number): boolean {
+function wasAsked(targets: readonly ProviderTarget[], index: number): boolean {
   const target = targets[index]
   for (let earlier = 0; earlier < index; earlier += 1) {
-    if (targets[earlier]?.upstream === target?.upstream && targets[earlier]?.model === target?.model) return true
+    if (targets[earlier]?.provider === target?.provider && targets[earlier]?.model === target?.model) return true
   }
   return false
 }

@@ -1,11 +1,14 @@
-import type { Deadlines } from '../catalog/upstream.ts'
-import { NoRoom, UpstreamFailure } from '../upstream/spec.ts'
-import type { AttemptOutcome, ChatTarget } from './attempt.ts'
+import type { Deadlines } from '../catalog/provider.ts'
+import { NoMemoryLeft, ProviderFailure, type ProviderTarget } from '../providers/dialect/spec.ts'
+import { askUntil } from './askUntil.ts'
+import type { AttemptOutcome } from './attempt.ts'
 import { asFailure } from './failure.ts'
+import type { CommittingAttempt, HangUp } from './hangUp.ts'
 import { type ReportOptions, report } from './report.ts'
 import { type AskAgain, inRounds, type Round, type RoundsOptions } from './rounds.ts'
 
-export interface WholeOptions extends RoundsOptions, ReportOptions {
+export interface WholeOptions extends Omit<RoundsOptions, 'signal'>, ReportOptions {
+  readonly hangUp: HangUp
   readonly deadlines: Deadlines
   /** For one attempt at one target; the deadline of the whole call stands above it. */
   readonly attemptMs: number
@@ -13,31 +16,33 @@ export interface WholeOptions extends RoundsOptions, ReportOptions {
   readonly isRepeatable: boolean
 }
 
-/** Sends the call to one target; rejects as the methods of `Upstream` do. */
-type Ask<T> = (target: ChatTarget, signal: AbortSignal, connectMs: number) => Promise<T>
+/** Sends the call to one target; rejects, and tells `onWritten`, as the methods of `Provider` do. */
+type Ask<T> = (target: ProviderTarget, signal: AbortSignal, connectMs: number, onWritten: () => void) => Promise<T>
 
 interface WholeAnswer<T> {
-  readonly target: ChatTarget
+  readonly target: ProviderTarget
   readonly answer: T
 }
 
 /**
  * Asks the targets until one gives its whole answer, by the rules of `openChat` but for hedging: there is no first token to
- * wait for. A deadline or an abort ends the wait at once, whether or not the upstream heeds its signal.
+ * wait for. A deadline, and a hang-up that ends the call, ends the wait at once, whether or not the provider heeds its signal.
+ * After such a hang-up it throws the reason of the signal of `hangUp`.
  */
 export function askWhole<T>(
-  targets: readonly ChatTarget[],
+  targets: readonly ProviderTarget[],
   ask: Ask<T>,
   options: WholeOptions,
 ): Promise<WholeAnswer<T>> {
-  const { clock, deadlines } = options
-  return inRounds(targets, new Turns(ask, options, clock.monotonicMs() + deadlines.wholeMs), options)
+  const { clock, deadlines, hangUp } = options
+  const turns = new Turns(ask, options, clock.monotonicMs() + deadlines.wholeMs)
+  return inRounds(targets, turns, { ...options, signal: hangUp.signal })
 }
 
 /** One target after the other. */
 class Turns<T> implements Round<WholeAnswer<T>> {
   readonly wholeDueMs: number
-  lastFailure: UpstreamFailure | null = null
+  lastFailure: ProviderFailure | null = null
   mayBeAskedAgain: AskAgain[] = []
   private readonly ask: Ask<T>
   private readonly options: WholeOptions
@@ -48,10 +53,10 @@ class Turns<T> implements Round<WholeAnswer<T>> {
     this.wholeDueMs = wholeDueMs
   }
 
-  async run(targets: readonly ChatTarget[]): Promise<WholeAnswer<T> | null> {
+  async run(targets: readonly ProviderTarget[]): Promise<WholeAnswer<T> | null> {
     this.mayBeAskedAgain = []
     for (const target of targets) {
-      this.options.signal.throwIfAborted()
+      this.options.hangUp.signal.throwIfAborted()
       const answer = await this.turn(target)
       if (answer !== null) return { target, answer }
     }
@@ -59,16 +64,18 @@ class Turns<T> implements Round<WholeAnswer<T>> {
   }
 
   /** Null when the target failed in a way that allows for others. */
-  private async turn(target: ChatTarget): Promise<T | null> {
-    const { signal, clock, health } = this.options
+  private async turn(target: ProviderTarget): Promise<T | null> {
+    const { hangUp, clock, health } = this.options
+    const { signal } = hangUp
+    const bound = hangUp.attempt()
     const startedMs = clock.monotonicMs()
     const asking = health.ask(target)
-    const over = (outcome: AttemptOutcome, failure: UpstreamFailure | null) => {
+    const over = (outcome: AttemptOutcome, failure: ProviderFailure | null) => {
       asking.ended(outcome)
       report(this.options, target, outcome, failure, clock.monotonicMs() - startedMs)
     }
     try {
-      const answer = await this.attempt(target)
+      const answer = await this.attempt(target, bound)
       asking.began()
       over('answered', null)
       return answer
@@ -77,7 +84,7 @@ class Turns<T> implements Round<WholeAnswer<T>> {
         over('cancelled', null)
         throw signal.reason
       }
-      if (error instanceof NoRoom) {
+      if (error instanceof NoMemoryLeft) {
         over('cancelled', null)
         throw error
       }
@@ -85,6 +92,7 @@ class Turns<T> implements Round<WholeAnswer<T>> {
       over(failure.kind, failure)
       if (!failure.mayFailOver) throw failure
       this.lastFailure = failure
+      if (failure.kind !== 'timeout') bound.failed()
       if (failure.mayAskAgain) {
         this.mayBeAskedAgain.push({ target, retryAfterSeconds: failure.retryAfterSeconds ?? 0 })
       }
@@ -92,32 +100,16 @@ class Turns<T> implements Round<WholeAnswer<T>> {
     }
   }
 
-  private attempt(target: ChatTarget): Promise<T> {
-    const { signal, deadlines, clock, attemptMs, isRepeatable } = this.options
-    const controller = new AbortController()
+  private attempt(target: ProviderTarget, { written }: CommittingAttempt): Promise<T> {
+    const { hangUp, deadlines, clock, attemptMs, isRepeatable } = this.options
     const leftMs = this.wholeDueMs - clock.monotonicMs()
-    return new Promise<T>((resolve, reject) => {
-      const giveUp = (reason: unknown) => {
-        done()
-        controller.abort(reason)
-        reject(reason)
-      }
-      const onAbort = () => giveUp(signal.reason)
-      const cancelTimer = clock.after(Math.max(Math.min(attemptMs, leftMs), 0), () => {
-        const isLast = leftMs <= attemptMs
-        const limitMs = isLast ? deadlines.wholeMs : attemptMs
-        giveUp(
-          new UpstreamFailure('timeout', `no whole answer within ${limitMs} ms`, {
-            mayFailOver: isRepeatable && !isLast,
-          }),
-        )
+    const isLast = leftMs <= attemptMs
+    const late = () =>
+      new ProviderFailure('timeout', `no whole answer within ${isLast ? deadlines.wholeMs : attemptMs} ms`, {
+        mayFailOver: isRepeatable && !isLast,
       })
-      signal.addEventListener('abort', onAbort, { once: true })
-      const done = () => {
-        cancelTimer()
-        signal.removeEventListener('abort', onAbort)
-      }
-      this.ask(target, controller.signal, deadlines.connectMs).finally(done).then(resolve, reject)
-    })
+    return askUntil({ clock, signal: hangUp.signal, limitMs: Math.min(attemptMs, leftMs), late }, (signal) =>
+      this.ask(target, signal, deadlines.connectMs, written),
+    )
   }
 }

@@ -1,24 +1,25 @@
-import { SECOND_MS } from '../kernel/time.ts'
+import { doubledMs } from '../lib/backoff.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import { asFailure } from '../routing/failure.ts'
-import { findJob, LOOK_MS, within, workOf } from './asking.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import { askWithin, findJob, LOOK_MS, workOf } from './asking.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import type { Video } from './job/video.ts'
 import { forgetArtifact, noteLooked } from './store.ts'
-import type { Video } from './video.ts'
 
-/** So often an upstream is told that a job is wanted no more; a minute apart at the end. */
+/** So often a provider is told that a job is wanted no more; a minute apart at the end. */
 const TELLS_MOST = 10
 const TELL_LATEST_MS = 60 * SECOND_MS
 
-/** Ends the upstream's work on a job that is over. */
-export async function tellUpstream(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
+/** Ends the provider's work on a job that is over. */
+export async function tellProvider(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
   const { database, clock, log } = dependencies
   const { submission, misses } = video
   try {
     const work = workOf(dependencies, submission)
     if (work !== null && submission !== null) {
-      const job = video.upstreamJob ?? (await findJob(dependencies, work, submission, signal))
+      const job = video.providerJob ?? (await findJob(dependencies, work, submission, signal))
       const { connectMs } = dependencies.catalog().deadlines
-      if (job !== null) await within(dependencies, LOOK_MS, signal, (inner) => work.cancel(job, inner, connectMs))
+      if (job !== null) await askWithin(dependencies, LOOK_MS, signal, (inner) => work.cancel(job, inner, connectMs))
     }
     await noteLooked(database, video, { progress: null, missed: false, dueAtMs: null })
   } catch (error) {
@@ -26,10 +27,10 @@ export async function tellUpstream(dependencies: VideoDependencies, video: Video
     const isLast = misses + 1 >= TELLS_MOST
     const detail = asFailure(error).message
     log.warn(
-      { video: video.id, upstream: submission?.upstream, detail, isLast },
-      'an upstream could not be told to stop',
+      { video: video.id, provider: submission?.provider, detail, isLast },
+      'a provider could not be told to stop',
     )
-    const waitMs = Math.min(SECOND_MS * 2 ** misses, TELL_LATEST_MS)
+    const waitMs = doubledMs(SECOND_MS, TELL_LATEST_MS, misses)
     await noteLooked(database, video, { progress: null, missed: true, dueAtMs: isLast ? null : clock.now() + waitMs })
   }
 }

@@ -1,65 +1,56 @@
-import type { Served } from '../catalog/model.ts'
+import { readFigures } from '../billing/admission/accounts/figures.ts'
+import { readBalance } from '../billing/admission/balance/balance.ts'
+import { insufficientFor, unreadableFor } from '../billing/admission/gateRefusals.ts'
+import { placeHold } from '../billing/admission/holds/hold.ts'
+import { MoneyWait } from '../billing/admission/moneyWait.ts'
+import { priceVideo } from '../billing/charges/pricing.ts'
+import { SUPERSEDED } from '../billing/charges/superseded.ts'
+import type { ResolvedModel } from '../catalog/model.ts'
 import { videoPriceOf } from '../catalog/price.ts'
-import { Refused, refusal } from '../kernel/errors.ts'
-import { uuidV7 } from '../kernel/ids.ts'
-import { ok, type Result, refused } from '../kernel/result.ts'
-import { SECOND_MS, sleep } from '../kernel/time.ts'
-import { readFigures } from '../money/accounts/figures.ts'
-import { WAITING_LIMIT } from '../money/admit.ts'
-import { readBalance } from '../money/balance.ts'
-import { setAside } from '../money/holds/hold.ts'
-import { priceVideo } from '../money/pricing.ts'
-import type { PaidCaller } from '../paid/caller.ts'
-import { SUPERSEDED } from '../paid/refusals.ts'
-import { tracedOf } from '../paid/trace.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import type { Participant } from '../infra/postgres/database.ts'
+import { type Refusal, Refused, refusal } from '../lib/errors.ts'
+import { uuidV7 } from '../lib/ids.ts'
+import { ok, type Result, refused } from '../lib/result.ts'
+import { HOUR_MS } from '../lib/time.ts'
+import { refuseAfterCancellations } from './cancellations.ts'
+import { fullQueue, refuseWhenFull } from './fullQueue.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import { acceptedVideo, LAPSE_MS, type NewVideo, type Video } from './job/video.ts'
 import { enterQueue } from './queue/pace.ts'
 import type { VideoRequest } from './request.ts'
-import { insertVideo, type NewVideo } from './store.ts'
-import { LAPSE_MS, type Video } from './video.ts'
+import { dropUnpaid, insertVideo } from './store.ts'
 
-/** How long a job waits for calls to give money back before its 402, and how often it asks. */
-const WAIT_MS = 2 * SECOND_MS
-const POLL_MS = 50
+const INSUFFICIENT = insufficientFor('balance', 'this video', 'Fewer seconds cost less.')
 
-const SHORT = refusal(
-  'insufficient_balance',
-  'The credit balance does not cover this video. Add credit, or ask for fewer seconds.',
-)
+const UNAVAILABLE = unreadableFor('videos')
 
-const UNAVAILABLE = refusal(
-  'upstream_unavailable',
-  'The service cannot take videos at this moment. Nothing was done or charged; try again shortly.',
-  { retryAfterSeconds: 1 },
-)
+/** As every request with a key of an organization that is deleted. */
+const KEY_ENDED = refusal('invalid_api_key', 'The API key is malformed, unknown, expired or revoked: use another one.')
 
 const OF_A_JOB = { operation: 'generate_content', isStreamed: false, maxTokens: null, temperature: null } as const
 
-/** What is kept is kept with the job, by its transaction. */
-export type VideoCaller = PaidCaller<Video>
+/** The organization and the API key that a job is created for. */
+export interface VideoCaller {
+  readonly organizationId: string
+  readonly keyId: string
+  /** The client's header of that name, where calls are traced. */
+  readonly traceparent: string | null
+}
 
 type CreateDependencies = Pick<
   VideoDependencies,
-  'database' | 'clock' | 'random' | 'log' | 'money' | 'metrics' | 'telemetry'
+  'database' | 'clock' | 'random' | 'log' | 'money' | 'metrics' | 'telemetry' | 'cancellationsPerHour' | 'queuedMost'
 >
 
-/**
- * Accepts a job: its row, the money for all of its seconds and the kept answer in one transaction. What processes hold
- * idle of the balance is called back first, for up to two seconds; then it is refused. Throws `Refused` where another process
- * has taken the Idempotency-Key over, and where the balance can't be read (P3).
- */
-export async function createVideo(
-  dependencies: CreateDependencies,
-  caller: VideoCaller,
-  served: Served,
+/** Returns a job as it would be accepted now, at the price of this instant. */
+export function newVideo(
+  { clock, random }: Pick<VideoDependencies, 'clock' | 'random'>,
+  { organizationId, keyId }: VideoCaller,
+  { model, tier }: ResolvedModel,
   request: VideoRequest,
-): Promise<Result<Video>> {
-  const { clock, random, metrics, telemetry } = dependencies
-  const { organizationId, keyId, keep } = caller
-  const { model, tier } = served
-  const price = videoPriceOf(tier.price)
+): NewVideo {
   const createdAtMs = clock.now()
-  const job: NewVideo = {
+  return {
     ...request,
     id: uuidV7(createdAtMs, random),
     organizationId,
@@ -68,18 +59,42 @@ export async function createVideo(
     model: model.id,
     tier: tier.name,
     priceHash: tier.priceHash,
-    secondMicrocents: price.perSecondMicrocents,
+    secondMicrocents: videoPriceOf(tier.price).perSecondMicrocents,
     lapsesAtMs: createdAtMs + LAPSE_MS,
   }
+}
+
+/**
+ * Accepts a job: its row, the money for all of its seconds and `participants`, which keep its answer, in one transaction.
+ * Refused where the organization has cancelled too many in progress lately or has too many waiting, before anything is
+ * asked about money. Where the balance is short, reclaims idle shares and tries again for 2 s; then refuses. Throws
+ * `Refused` where another process has taken the Idempotency-Key over, and where a gate can't be read (P3).
+ */
+export async function createVideo(
+  dependencies: CreateDependencies,
+  { organizationId, keyId, traceparent }: VideoCaller,
+  job: NewVideo,
+  participants: readonly Participant[] = [],
+): Promise<Result<Video>> {
+  const { metrics, telemetry } = dependencies
+  const { model, tier } = job
   const traced = { id: job.id, seconds: job.seconds }
-  const trace = telemetry?.begin({ ...tracedOf(caller, served), ...OF_A_JOB, job: traced })
+  const who = { model, tier, organizationId, keyId, traceparent }
+  const trace = telemetry?.begin({ ...who, ...OF_A_JOB, job: traced })
   let error: string | null = 'internal_error'
   try {
-    const created = await createOrWait(dependencies, job, priceVideo(price, request.seconds), keep)
-    if (created.ok) metrics?.videoCreated(model.id)
-    else metrics?.refusedForMoney(created.refusal.code)
-    error = created.ok ? null : created.refusal.code
-    return created
+    const tooMany = await refuseTooMany(dependencies, organizationId).catch((thrown: unknown) => {
+      throw unreadable(dependencies, thrown)
+    })
+    if (tooMany !== null) {
+      error = tooMany.code
+      return refused(tooMany)
+    }
+    const short = await createOrWait(dependencies, job, participants)
+    if (short === null) metrics?.videoCreated(model)
+    else metrics?.refusedForMoney(short.code)
+    error = short?.code ?? null
+    return short === null ? ok(acceptedVideo(job)) : refused(short)
   } catch (thrown) {
     if (thrown instanceof Refused) error = thrown.refusal.code
     throw thrown
@@ -88,60 +103,71 @@ export async function createVideo(
   }
 }
 
+/** Returns the refusal of an organization that has reached a limit on its jobs; null where it has not. */
+async function refuseTooMany(dependencies: CreateDependencies, organizationId: string): Promise<Refusal | null> {
+  return (
+    (await refuseAfterCancellations(dependencies, organizationId)) ??
+    (await refuseWhenFull(dependencies, organizationId))
+  )
+}
+
+/** Returns null once the job is accepted, or why it is not. */
 async function createOrWait(
   dependencies: CreateDependencies,
   job: NewVideo,
-  heldMicrocents: bigint,
-  keep: VideoCaller['keep'],
-): Promise<Result<Video>> {
-  const { clock, money, metrics } = dependencies
-  const startedMs = clock.monotonicMs()
+  participants: readonly Participant[],
+): Promise<Refusal | null> {
+  const { money, metrics } = dependencies
+  const price = { kind: 'video_second', perSecondMicrocents: job.secondMicrocents, perVideoMicrocents: null } as const
+  const heldMicrocents = priceVideo(price, job.seconds)
+  const wait = new MoneyWait(money)
   for (let tries = 1; ; tries += 1) {
-    const video = await tryCreate(dependencies, job, heldMicrocents, keep)
-    const elapsedMs = clock.monotonicMs() - startedMs
-    if (video !== null && tries > 1) metrics?.waitedForMoney(elapsedMs)
-    if (video !== null) return ok(video)
-    const isWorthIt = elapsedMs < WAIT_MS && money.waitingCalls < WAITING_LIMIT
-    if (!isWorthIt || !(await mayComeBack(dependencies, job.organizationId, heldMicrocents))) {
-      metrics?.waitedForMoney(elapsedMs)
-      return refused(SHORT)
+    const isCreated = await tryCreate(dependencies, job, heldMicrocents, participants)
+    if (isCreated && tries > 1) metrics?.waitedForMoney(wait.elapsedMs)
+    if (isCreated) return null
+    if (wait.mayNotWait || !(await mayComeBack(dependencies, job.organizationId, heldMicrocents))) {
+      metrics?.waitedForMoney(wait.elapsedMs)
+      return INSUFFICIENT
     }
-    money.waitingCalls += 1
-    await sleep(clock, POLL_MS)
-    money.waitingCalls -= 1
+    await wait.forAccount()
   }
 }
 
-/** Null: there is not enough at this moment. */
+/** Returns false when there is not enough at this moment. */
 async function tryCreate(
   dependencies: CreateDependencies,
   job: NewVideo,
   heldMicrocents: bigint,
-  keep: VideoCaller['keep'],
-): Promise<Video | null> {
+  participants: readonly Participant[],
+): Promise<boolean> {
+  const { database, clock, queuedMost } = dependencies
   let isRead = false
-  const creating = dependencies.database.transaction(async (tx) => {
+  const creating = database.transaction(async (tx) => {
     const { id, organizationId } = job
-    const isSetAside = await setAside(tx, { id, organizationId, microcents: heldMicrocents })
+    const isSetAside = await placeHold(tx, { id, organizationId, microcents: heldMicrocents })
     isRead = true
-    if (!isSetAside) return null
+    if (!isSetAside) return false
     await enterQueue(tx, job.model)
-    const video = await insertVideo(tx, job)
-    for (const ride of (await keep?.(video)) ?? []) {
-      // The job is the other's to make, who has the key now: nothing of this one stays.
-      if (!(await ride(tx))) throw new Refused(SUPERSEDED)
+    // The account is locked since the hold was placed: what others of the organization inserted is counted.
+    const inserted = await insertVideo(tx, job, queuedMost)
+    if (inserted === 'deleted') throw new Refused(KEY_ENDED)
+    if (inserted === 'full') throw new Refused(fullQueue(queuedMost))
+    await dropUnpaid(tx, organizationId, clock.now() - HOUR_MS)
+    for (const takePart of participants) {
+      // Another process took the key over. Roll back.
+      if (!(await takePart(tx))) throw new Refused(SUPERSEDED)
     }
-    return video
-  })
+    return true
+  }, job.organizationId)
   return creating.catch((error: unknown) => {
     throw isRead ? error : unreadable(dependencies, error)
   })
 }
 
-/** For a balance that can't be read: nothing is served unchecked. Counts it. */
+/** For a gate that can't be read: nothing is served unchecked. Counts it. */
 function unreadable({ money, log }: CreateDependencies, error: unknown): Refused {
   money.onUnreadable?.()
-  log.warn({ err: error }, 'the balance could not be read, and a video was refused')
+  log.warn({ err: error }, 'a gate could not be read, and a video was refused')
   return new Refused(UNAVAILABLE)
 }
 
@@ -158,8 +184,8 @@ async function mayComeBack(
   // Opens the account of an organization that never had one.
   if (figures === null) return (await readBalance(database, organizationId)) >= neededMicrocents
   if (figures.balanceMicrocents - figures.heldMicrocents < neededMicrocents) return false
-  const wallet = money.wallet(organizationId)
-  money.recall(wallet)
-  await money.writer.refill(wallet, 0n, { kind: 'recall' }).catch(() => {})
+  const share = money.share(organizationId)
+  money.reclaim(share)
+  await money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
   return true
 }

@@ -1,13 +1,13 @@
-import { MINUTE_MS } from '../kernel/time.ts'
+import { MINUTE_MS } from '../lib/time.ts'
+import { ProviderFailure } from '../providers/dialect/spec.ts'
 import { asFailure } from '../routing/failure.ts'
-import { UpstreamFailure } from '../upstream/spec.ts'
-import { LOOK_MS, runningOf, within, workOf } from './asking.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import { askWithin, LOOK_MS, runningOf, workOf } from './asking.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import { artifactName, type Video } from './job/video.ts'
 import { beginStep } from './step.ts'
 import { complete } from './transitions.ts'
-import { artifactName, type Video } from './video.ts'
 
-/** The largest file that is taken on. Minutes of video at a high rate; more is an upstream that does not end. */
+/** The largest file that is taken on. Minutes of video at a high rate; more is a provider that does not end. */
 const BYTES_MOST = 4 * 1024 ** 3
 
 /** A file may take as long to come as the job may to be made, and this long in any case: one that drips comes to no end. */
@@ -57,8 +57,8 @@ async function stage(
 ): Promise<{ readonly bytes: number } | Exclude<Fetched, 'over'>> {
   const { artifacts, log, catalog, clock } = dependencies
   const work = workOf(dependencies, video.submission)
-  const { upstreamJob } = video
-  if (work === null || upstreamJob === null) return 'not kept'
+  const { providerJob } = video
+  if (work === null || providerJob === null) return 'not kept'
   const { connectMs } = catalog().deadlines
   const watch: Watch = { failure: null, isTooLarge: false }
   const ended = beginStep(dependencies, video, 'fetch')
@@ -67,17 +67,17 @@ async function stage(
   signal.addEventListener('abort', stop, { once: true })
   const limitMs = Math.max(runningOf(dependencies, video.model).deadlineMs, FETCH_LEAST_MS)
   const cancelTimer = clock.after(limitMs, () =>
-    ending.abort(new UpstreamFailure('timeout', `the file has not come within ${limitMs} ms`)),
+    ending.abort(new ProviderFailure('timeout', `the file has not come within ${limitMs} ms`)),
   )
   try {
-    const download = () => work.download(upstreamJob, ending.signal, connectMs)
-    const pieces = await within(dependencies, LOOK_MS, ending.signal, download)
+    const download = () => work.download(providerJob, ending.signal, connectMs)
+    const pieces = await askWithin(dependencies, LOOK_MS, ending.signal, download)
     const watching = watched(dependencies, pieces, watch, work.filesTakeMs ?? 0, ending.signal)
     const staged = await artifacts.write(name, watching, BYTES_MOST)
     ended('answered')
     return staged
   } catch (error) {
-    const failure = watch.failure ?? (error instanceof UpstreamFailure ? error : null)
+    const failure = watch.failure ?? (error instanceof ProviderFailure ? error : null)
     if (signal.aborted) {
       ended('cancelled')
       throw error
@@ -93,20 +93,20 @@ async function stage(
   } finally {
     cancelTimer()
     signal.removeEventListener('abort', stop)
-    // Where the store of the files has had enough, the upstream has to stop too.
+    // Where the store of the files has had enough, the provider has to stop too.
     ending.abort()
   }
 }
 
 interface Watch {
-  /** Of the upstream, while the file came. */
-  failure: UpstreamFailure | null
+  /** Of the provider, while the file came. */
+  failure: ProviderFailure | null
   isTooLarge: boolean
 }
 
 /**
  * Passes pieces on under the deadline of silence, which for the first is longer by the time that making the file takes, and
- * tells what the upstream does wrong from what the store does.
+ * tells what the provider does wrong from what the store does.
  */
 async function* watched(
   dependencies: VideoDependencies,
@@ -121,7 +121,7 @@ async function* watched(
   try {
     for (;;) {
       const limitMs = bytes === 0 ? silenceMs + makingMs : silenceMs
-      const next = await within(dependencies, limitMs, signal, () => iterator.next()).catch((error: unknown) => {
+      const next = await askWithin(dependencies, limitMs, signal, () => iterator.next()).catch((error: unknown) => {
         watch.failure = asFailure(error)
         throw error
       })
@@ -131,7 +131,7 @@ async function* watched(
       yield next.value
     }
   } finally {
-    // Not waited for: an upstream that is silent may be so here too.
+    // Not waited for: a provider that is silent may be so here too.
     iterator.return?.().catch(() => {})
   }
 }

@@ -2,8 +2,8 @@
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { testVideo } from '../../test/scriptedVideos.ts'
-import { openTroubledVideos, ownUpstream } from '../../test/troubledVideos.ts'
-import { SECOND_MS, toTimestamp } from '../kernel/time.ts'
+import { openTroubledVideos, ownProvider } from '../../test/troubledVideos.ts'
+import { SECOND_MS, toTimestamp } from '../lib/time.ts'
 
 const CENT = 1_000_000n
 
@@ -13,7 +13,7 @@ afterAll(() => house.close())
 describe('a file', () => {
   test('that is a page of some proxy once is asked for again', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     let sent = 0
     work.sending = () => {
       sent += 1
@@ -28,7 +28,7 @@ describe('a file', () => {
 
   test('that drips and never ends does not keep its job for ever', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     work.download = async () =>
       (async function* () {
         for (;;) {
@@ -42,9 +42,9 @@ describe('a file', () => {
     })
   }, 30_000)
 
-  test('that its upstream has to make first may take its time', async () => {
+  test('that its provider has to make first may take its time', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, client, means } = ownUpstream()
+    const { work, client, means } = ownProvider()
     const slow = {
       ...work,
       filesTakeMs: 600 * SECOND_MS,
@@ -56,15 +56,18 @@ describe('a file', () => {
     }
     const own = { ...client, video: slow }
     const video = await house.create(organization)
-    await running({ ...means, targets: () => [{ upstream: own, model: 'film' }], upstream: () => own }, async () => {
-      expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
-    })
+    await running(
+      { ...means, providers: { targetsOf: () => [{ provider: own, model: 'film' }] }, provider: () => own },
+      async () => {
+        expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+      },
+    )
   })
 })
 
 test('who fetches a file when its time is over gets all of it: it is removed a while later', async () => {
   const organization = await house.organization(100n * CENT)
-  const { means } = ownUpstream()
+  const { means } = ownProvider()
   const video = await house.create(organization)
   await running(means, async (wake) => {
     const { artifact } = await until(video, 'completed')

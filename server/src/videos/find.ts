@@ -1,7 +1,7 @@
-import type { Queryable } from '../io/postgres/database.ts'
-import { isUuid } from '../kernel/ids.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
+import { isUuid } from '../lib/ids.ts'
+import type { Video } from './job/video.ts'
 import { findVideo } from './store.ts'
-import type { Video } from './video.ts'
 
 /** An organization's own job by what stands in a path; null: there is none, or it is another's. */
 export function findOwn(db: Queryable, organizationId: string, id: string | undefined): Promise<Video | null> {

@@ -1,29 +1,31 @@
 import type { z } from 'zod'
 import { lookUpForCall } from '../catalog/model.ts'
-import { isForm } from '../edge/form.ts'
-import type { Attempt, Prepare } from '../edge/onceForKey.ts'
-import type { OpenRequests } from '../edge/openRequests.ts'
-import type { Call, Handle } from '../edge/pipeline.ts'
-import { validate } from '../edge/validate.ts'
-import { HEADER_BRAND } from '../kernel/brand.ts'
-import { refusal } from '../kernel/errors.ts'
-import { ok, type Result, refused } from '../kernel/result.ts'
-import { createVideo } from './create.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import { isForm } from '../http/form.ts'
+import type { Attempt } from '../http/idempotency/attempts.ts'
+import { jsonAnswer, keptJson } from '../http/jsonAnswer.ts'
+import { callerOf, type Prepare } from '../http/onceForKey.ts'
+import type { Answer, Handle, RouteRequest } from '../http/pipeline.ts'
+import { validate } from '../http/validate.ts'
+import { HEADER_BRAND } from '../lib/brand.ts'
+import { refusal } from '../lib/errors.ts'
+import { LIMIT_DEFAULT } from '../lib/listLimit.ts'
+import { listPage } from '../lib/listPage.ts'
+import { ok, type Result, refused } from '../lib/result.ts'
+import { createVideo, newVideo, type VideoCaller } from './create.ts'
 import { findOwn } from './find.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import { acceptedVideo, type NewVideo, NO_SUCH_VIDEO } from './job/video.ts'
+import { videoToWire } from './job/wire.ts'
 import { type Outlook, outlookFor } from './queue/outlook.ts'
 import { resolveVideo } from './request.ts'
 import type { VideoRunner } from './run.ts'
-import { LIMIT_DEFAULT, videoCreateRequest, type videoList, videosQuery } from './schemas.ts'
+import { videoCreateRequest, type videoList, videosQuery } from './schemas.ts'
 import { listVideos } from './store.ts'
 import { cancel } from './transitions.ts'
-import { NO_SUCH_VIDEO, type Video } from './video.ts'
-import { videoToWire } from './wire.ts'
 
 /** What the endpoints need: the domain, and the runner that is to be woken. */
 export type VideoEndpoints = VideoDependencies & Pick<VideoRunner, 'wake'>
 
-const JSON_TYPE = 'application/json'
 const ACCEPTED = 202
 
 /** A job's place among those of its organization and model, while it waits. */
@@ -32,41 +34,27 @@ export const POSITION_HEADER = `${HEADER_BRAND}-Queue-Position`
 export const ESTIMATE_HEADER = `${HEADER_BRAND}-Estimated-Seconds`
 
 /** POST /videos. */
-export function createVideos(endpoints: VideoEndpoints, openRequests: OpenRequests): Prepare {
+export function createVideos(endpoints: VideoEndpoints): Prepare {
   return (call) => {
     const fields = fieldsOf(call)
     if (!fields.ok) return fields
     const valid = validate(videoCreateRequest, fields.value, 'validation_failed')
     if (!valid.ok) return valid
     const { model, prompt, seconds, size } = valid.value
-    return ok(async (attempt) => {
+    return ok((attempt) => {
       const found = lookUpForCall(endpoints.catalog(), model, 'video')
       if (!found.ok) return found.refusal
       const given = { prompt, seconds: seconds == null ? null : Number(seconds), size: size ?? null }
       const request = resolveVideo(found.value.model, given)
       if (!request.ok) return request.refusal
-      const taking = openRequests.take(call.key.id)
-      const place = taking instanceof Promise ? await taking : taking
-      if (typeof place !== 'function') return place
-      try {
-        const { organizationId, id: keyId } = call.key
-        const write = (video: Video) => JSON.stringify(videoToWire(video, endpoints.clock.now()))
-        const keep = attempt === null ? {} : { keep: keeperOf(attempt, write) }
-        const traceparent = endpoints.telemetry ? call.request.headers.get('traceparent') : null
-        const caller = { organizationId, keyId, traceparent, ...keep }
-        const created = await createVideo(endpoints, caller, found.value, request.value)
-        if (!created.ok) return created.refusal
-        endpoints.wake()
-        return new Response(write(created.value), { status: ACCEPTED, headers: { 'Content-Type': JSON_TYPE } })
-      } finally {
-        place()
-      }
+      const caller = callerOf(call, attempt, endpoints.telemetry !== undefined)
+      return accept(endpoints, caller, newVideo(endpoints, caller, found.value, request.value), attempt)
     })
   }
 }
 
 /** The fields of a form as JSON would have them; each may stand there once. */
-function fieldsOf({ request, body }: Call): Result<unknown> {
+function fieldsOf({ request, body }: RouteRequest): Result<unknown> {
   if (!isForm(request.headers.get('Content-Type'))) return ok(body)
   const fields: Record<string, string> = {}
   for (const { name, value } of body as readonly { readonly name: string; readonly value: string }[]) {
@@ -80,48 +68,59 @@ function fieldsOf({ request, body }: Call): Result<unknown> {
   return ok(fields)
 }
 
-function keeperOf(attempt: Attempt, write: (video: Video) => string) {
-  return (video: Video) =>
-    attempt.keep({
-      status: ACCEPTED,
-      contentType: JSON_TYPE,
-      operationId: null,
-      body: new TextEncoder().encode(write(video)),
-    })
+/** Writes the answer, accepts the job together with the answer to be kept, and only then lets the answer leave. */
+async function accept(
+  endpoints: VideoEndpoints,
+  caller: VideoCaller,
+  job: NewVideo,
+  attempt: Attempt | null,
+): Promise<Answer> {
+  const body = videoToWire(acceptedVideo(job), endpoints.clock.now())
+  let isAccepted = false
+  try {
+    const participants = await attempt?.keep(keptJson(body, ACCEPTED))
+    const created = await createVideo(endpoints, caller, job, participants)
+    if (!created.ok) return created.refusal
+    isAccepted = true
+  } finally {
+    if (!isAccepted) attempt?.discard()
+  }
+  endpoints.wake()
+  return jsonAnswer(body, ACCEPTED)
 }
 
 /** GET /videos. */
 export function showVideos({ database, clock }: VideoEndpoints): Handle {
   return async (call) => {
-    const { organizationId } = call.key
+    const { organizationId } = call.principal
     const valid = validate(videosQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!valid.ok) return valid.refusal
     const { limit = LIMIT_DEFAULT, after, order = 'desc' } = valid.value
-    const last = after === undefined ? null : await findOwn(database, organizationId, after)
-    if (after !== undefined && last === null) {
+    const before = after === undefined ? null : await findOwn(database, organizationId, after)
+    if (after !== undefined && before === null) {
       return refusal('validation_failed', "'after' must be the id of one of your videos.", { param: 'after' })
     }
-    const page = { after: last, isDescending: order === 'desc', limit: limit + 1 }
+    const page = { after: before, isDescending: order === 'desc', limit: limit + 1 }
     const found = await listVideos(database, organizationId, page)
     const nowMs = clock.now()
-    const data = found.slice(0, limit).map((video) => videoToWire(video, nowMs))
+    const { data, last } = listPage(found, limit, (video) => videoToWire(video, nowMs))
     const body: z.infer<typeof videoList> = {
       object: 'list',
       data: [...data],
       first_id: data[0]?.id ?? null,
       last_id: data.at(-1)?.id ?? null,
-      has_more: found.length > limit,
+      has_more: last !== null,
     }
-    return json(body)
+    return jsonAnswer(body)
   }
 }
 
 /** GET /videos/{id}. */
 export function showVideo(endpoints: VideoEndpoints): Handle {
   return async (call) => {
-    const video = await findOwn(endpoints.database, call.key.organizationId, call.parameters[0])
+    const video = await findOwn(endpoints.database, call.principal.organizationId, call.parameters[0])
     if (video === null) return NO_SUCH_VIDEO
-    return json(videoToWire(video, endpoints.clock.now()), outlookToWire(await outlookFor(endpoints, video)))
+    return jsonAnswer(videoToWire(video, endpoints.clock.now()), 200, outlookToWire(await outlookFor(endpoints, video)))
   }
 }
 
@@ -137,16 +136,12 @@ function outlookToWire(outlook: Outlook | null): Record<string, string> {
 export function cancelVideo(endpoints: VideoEndpoints): Prepare {
   return (call) =>
     ok(async () => {
-      const { organizationId } = call.key
+      const { organizationId } = call.principal
       const video = await findOwn(endpoints.database, organizationId, call.parameters[0])
       if (video === null) return NO_SUCH_VIDEO
       const cancelled = await cancel(endpoints, video.id, organizationId)
       if (cancelled !== null) endpoints.wake()
       const now = cancelled ?? (await findOwn(endpoints.database, organizationId, video.id))
-      return json(videoToWire(now ?? video, endpoints.clock.now()))
+      return jsonAnswer(videoToWire(now ?? video, endpoints.clock.now()))
     })
-}
-
-function json(body: object, headers: Readonly<Record<string, string>> = {}): Response {
-  return new Response(JSON.stringify(body), { headers: { 'Content-Type': JSON_TYPE, ...headers } })
 }

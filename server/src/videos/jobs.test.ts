@@ -1,16 +1,16 @@
-/** Jobs from end to end over the domain: the scripted upstream, a real database, real transactions. */
+/** Jobs from end to end over the domain: the scripted provider, a real database, real transactions. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { FastClock } from '../../test/moneyHouse.ts'
 import { type Taking, testVideo } from '../../test/scriptedVideos.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
-import { systemRandom } from '../io/random.ts'
-import { readFigures } from '../money/accounts/figures.ts'
-import { adjustBalance } from '../money/adjust.ts'
-import type { VideoState } from '../upstream/spec.ts'
+import { readFigures } from '../billing/admission/accounts/figures.ts'
+import { adjustBalance } from '../billing/ledger/adjust.ts'
+import { systemRandom } from '../infra/random.ts'
+import type { VideoState } from '../providers/dialect/spec.ts'
+import type { Video, VideoStatus } from './job/video.ts'
 import type { VideoRunner } from './run.ts'
 import { runVideos } from './run.ts'
-import type { Video, VideoStatus } from './video.ts'
 
 const CENT = 1_000_000n
 const clock = new FastClock(Date.UTC(2031, 4, 17, 13, 30), 100)
@@ -48,7 +48,7 @@ const held = async (organizationId: string) => {
 describe('a job', () => {
   test('is made, measured, charged in whole cents and told, all once', async () => {
     const organization = await house.organization(100n * CENT)
-    house.upstream.sending = () => testVideo(3.4)
+    house.provider.sending = () => testVideo(3.4)
     const created = await house.create(organization, 4)
     expect(created).toMatchObject({ status: 'queued', seconds: 4, progress: 0, prompt: 'a cat on a mat' })
     expect(await held(organization)).toEqual({ held: 30n * CENT, holds: 1n })
@@ -71,7 +71,7 @@ describe('a job', () => {
       note: 'a test',
       atMs: clock.now(),
     })
-    house.upstream.sending = () => testVideo(4)
+    house.provider.sending = () => testVideo(4)
     await until(created, 'completed')
     const figures = await readFigures(house.database, organization, clock.now())
     expect(figures).toMatchObject({
@@ -85,11 +85,11 @@ describe('a job', () => {
 
   test('that nobody takes waits for its turn, and has it as soon as somebody does', async () => {
     const organization = await house.organization(100n * CENT)
-    const asked = house.upstream.asked
-    house.upstream.taking = (): Taking => (house.upstream.asked < asked + 4 ? 'busy' : 'taken')
+    const asked = house.provider.asked
+    house.provider.taking = (): Taking => (house.provider.asked < asked + 4 ? 'busy' : 'taken')
     const created = await house.create(organization, 4)
     await until(created, 'completed')
-    expect(house.upstream.asked).toBe(asked + 4)
+    expect(house.provider.asked).toBe(asked + 4)
   })
 
   test.each([
@@ -98,13 +98,13 @@ describe('a job', () => {
     ['lost', 'upstream_timeout'],
   ] as const)('whose sending is %s has failed, and is not sent again', async (taking, error) => {
     const organization = await house.organization(100n * CENT)
-    const asked = house.upstream.asked
-    house.upstream.taking = () => taking
+    const asked = house.provider.asked
+    house.provider.taking = () => taking
     const created = await house.create(organization, 4)
     const failed = await until(created, 'failed')
-    house.upstream.taking = () => 'taken'
+    house.provider.taking = () => 'taken'
     expect(failed).toMatchObject({ error, prompt: null, costMicrocents: null })
-    expect(house.upstream.asked).toBe(asked + 1)
+    expect(house.provider.asked).toBe(asked + 1)
     expect(await held(organization)).toEqual({ held: 0n, holds: 0n })
     expect(await house.events(created.id)).toEqual(['video.failed'])
   })
@@ -114,17 +114,17 @@ describe('a job', () => {
     ['broken off each time', (): Uint8Array | null => null, 'upstream_error'],
   ] as const)('whose file is %s has failed, and leaves none', async (_, sending, error) => {
     const organization = await house.organization(100n * CENT)
-    house.upstream.sending = sending
+    house.provider.sending = sending
     const created = await house.create(organization, 4)
     expect(await until(created, 'failed')).toMatchObject({ error })
-    house.upstream.sending = () => testVideo(4)
+    house.provider.sending = () => testVideo(4)
     expect((await house.files()).filter((name) => name.includes(created.id))).toEqual([])
   })
 
-  test('whose upstream can not be asked is asked again until its time is over, then told to stop', async () => {
+  test('whose provider can not be asked is asked again until its time is over, then told to stop', async () => {
     const organization = await house.organization(100n * CENT)
     let looks = 0
-    house.upstream.looking = (): VideoState | null => {
+    house.provider.looking = (): VideoState | null => {
       looks += 1
       return null
     }
@@ -132,20 +132,20 @@ describe('a job', () => {
     const failed = await until(created, 'failed')
     expect(failed).toMatchObject({ error: 'upstream_timeout' })
     expect(looks).toBeGreaterThan(3)
-    const { upstreamJob } = failed
-    for (let turns = 0; turns < 50_000 && house.upstream.jobs.get(upstreamJob ?? '')?.cancelled !== true; turns += 1) {
+    const { providerJob } = failed
+    for (let turns = 0; turns < 50_000 && house.provider.jobs.get(providerJob ?? '')?.cancelled !== true; turns += 1) {
       runner.wake()
       await new Promise((resolve) => setImmediate(resolve))
     }
-    expect(house.upstream.jobs.get(upstreamJob ?? '')?.cancelled).toBe(true)
-    house.upstream.looking = (job) => job.state
+    expect(house.provider.jobs.get(providerJob ?? '')?.cancelled).toBe(true)
+    house.provider.looking = (job) => job.state
   })
 
-  test('shows the progress of its upstream, which never goes back, and 100 only when it is there', async () => {
+  test('shows the progress of its provider, which never goes back, and 100 only when it is there', async () => {
     const organization = await house.organization(100n * CENT)
     const said = [30, 70, 50, 100, null]
     const seen: number[] = []
-    house.upstream.looking = (): VideoState | null => {
+    house.provider.looking = (): VideoState | null => {
       const progress = said.shift()
       return progress === undefined ? { kind: 'done' } : { kind: 'working', progress }
     }
@@ -159,7 +159,7 @@ describe('a job', () => {
     }
     expect(seen).toEqual([...seen].sort((a, b) => a - b))
     expect(seen.at(-1)).toBe(100)
-    house.upstream.looking = (job) => job.state
+    house.provider.looking = (job) => job.state
   })
 })
 
@@ -169,8 +169,8 @@ test('each organization has its turn, however many jobs another has waiting; no 
   const open = new Set<string>()
   const order: string[] = []
   let most = 0
-  house.upstream.taking = () => 'taken'
-  house.upstream.looking = (job) => {
+  house.provider.taking = () => 'taken'
+  house.provider.looking = (job) => {
     if (!open.has(job.id)) order.push(job.call.prompt)
     open.add(job.id)
     return { kind: 'done' }
@@ -187,5 +187,5 @@ test('each organization has its turn, however many jobs another has waiting; no 
   }
   expect(most).toBeLessThanOrEqual(4)
   expect(order).toHaveLength(21)
-  house.upstream.looking = (job) => job.state
+  house.provider.looking = (job) => job.state
 })

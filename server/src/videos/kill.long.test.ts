@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { TABLE, tabledVideos } from '../../test/faults/tabledVideos.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { JumpingClock } from '../../test/videoRaces.ts'
-import type { Step } from './dependencies.ts'
+import type { Step } from './job/dependencies.ts'
+import { isTerminal, type Video } from './job/video.ts'
 import { runVideos } from './run.ts'
 import { sweepFiles } from './sweep.ts'
-import { isTerminal, type Video } from './video.ts'
 
 const WORKER = join(import.meta.dirname, '../../test/faults/videoWorker.ts')
 const CENT = 1_000_000n
@@ -44,8 +44,8 @@ async function takeOver(finds: boolean, video: Video): Promise<Video> {
   const work = tabledVideos(house.database, finds)
   const client = { name: 'scripted', chat: () => Promise.reject(new Error('videos only')), video: work }
   const dependencies = house.process({
-    targets: () => [{ upstream: client, model: 'film' }],
-    upstream: () => client,
+    providers: { targetsOf: () => [{ provider: client, model: 'film' }] },
+    provider: () => client,
   })
   clock.jump(60_000)
   const runner = runVideos(dependencies)
@@ -92,7 +92,7 @@ const rows: [Step, string, found: Expected, notFound: Expected][] = [
   ['cancelled', 'cancelled', CANCELLED, CANCELLED],
 ]
 
-describe.each([true, false])('an upstream that can be asked for our names: %p', (finds) => {
+describe.each([true, false])('a provider that can be asked for our names: %p', (finds) => {
   test.each(rows)(
     'killed when %s (%s)',
     async (step, prompt, found, notFound) => {

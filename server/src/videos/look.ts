@@ -1,19 +1,19 @@
-import { SECOND_MS } from '../kernel/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { ProviderFailure, type VideoState } from '../providers/dialect/spec.ts'
 import { asFailure } from '../routing/failure.ts'
-import { UpstreamFailure, type VideoState } from '../upstream/spec.ts'
-import { LOOK_MS, runningOf, within, workOf } from './asking.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import { askWithin, LOOK_MS, runningOf, workOf } from './asking.ts'
 import { fetchAndComplete } from './fetch.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import type { Video, VideoError } from './job/video.ts'
 import { beginStep } from './step.ts'
 import { noteLooked } from './store.ts'
 import { fail } from './transitions.ts'
-import type { Video, VideoError } from './video.ts'
 
 /** Between two looks at a job: a tenth of the time that it has taken so far, within these. */
 const LOOK_SOONEST_MS = SECOND_MS / 2
 const LOOK_LATEST_MS = 10 * SECOND_MS
 
-/** So often in a row an upstream may not know a job, or send a file that breaks off or is no video. A restart of a proxy is no failure. */
+/** So often in a row a provider may not know a job, or send a file that breaks off or is no video. A restart of a proxy is no failure. */
 const MISSES_MOST = 3
 /** After the first of these; twice as long after the next. */
 const MISSED_MS = 5 * SECOND_MS
@@ -26,7 +26,7 @@ function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, 
   return nowMs + Math.min(Math.max(tenthMs, LOOK_SOONEST_MS), LOOK_LATEST_MS)
 }
 
-/** Asks the upstream how a job is that it has taken, and does what follows from that. */
+/** Asks the provider how a job is that it has taken, and does what follows from that. */
 export async function look(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
   const { log, reached } = dependencies
   let state: VideoState
@@ -36,7 +36,7 @@ export async function look(dependencies: VideoDependencies, video: Video, signal
     if (signal.aborted) throw error
     const { kind, message: detail } = asFailure(error)
     log.warn(
-      { video: video.id, upstream: video.submission?.upstream, kind, detail },
+      { video: video.id, provider: video.submission?.provider, kind, detail },
       'a video could not be asked after',
     )
     return again(dependencies, video, null, false)
@@ -51,14 +51,14 @@ export async function look(dependencies: VideoDependencies, video: Video, signal
       return fetchIt(dependencies, video, signal)
     case 'failed':
       log.warn(
-        { video: video.id, upstream: video.submission?.upstream, detail: state.detail },
-        'an upstream failed a video',
+        { video: video.id, provider: video.submission?.provider, detail: state.detail },
+        'a provider failed a video',
       )
       await fail(dependencies, video, state.code, false)
       return
     case 'unknown':
       if (video.misses + 1 < MISSES_MOST) return again(dependencies, video, null, true)
-      log.warn({ video: video.id, upstream: video.submission?.upstream }, 'an upstream does not know a video any more')
+      log.warn({ video: video.id, provider: video.submission?.provider }, 'a provider does not know a video any more')
       await fail(dependencies, video, 'upstream_error', false)
       return
   }
@@ -66,14 +66,14 @@ export async function look(dependencies: VideoDependencies, video: Video, signal
 
 async function askState(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<VideoState> {
   const work = workOf(dependencies, video.submission)
-  const { upstreamJob } = video
-  if (work === null || upstreamJob === null) {
-    throw new UpstreamFailure('misconfigured', 'the settings do not have this upstream any more')
+  const { providerJob } = video
+  if (work === null || providerJob === null) {
+    throw new ProviderFailure('misconfigured', 'the settings do not have this provider any more')
   }
   const { connectMs } = dependencies.catalog().deadlines
   const ended = beginStep(dependencies, video, 'poll')
   try {
-    const state = await within(dependencies, LOOK_MS, signal, (inner) => work.look(upstreamJob, inner, connectMs))
+    const state = await askWithin(dependencies, LOOK_MS, signal, (inner) => work.look(providerJob, inner, connectMs))
     ended('answered')
     return state
   } catch (error) {

@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import { artifactName, isTerminal, MOVES, type MoveName, STATUSES, type Video, type VideoStatus } from './job/video.ts'
 import { startNext } from './queue/start.ts'
 import { accept, cancel, complete, fail, lapse, putBack, retarget, retire } from './transitions.ts'
-import { artifactName, isTerminal, MOVES, type MoveName, STATUSES, type Video, type VideoStatus } from './video.ts'
 
 const CENT = 1_000_000n
 const clock = new TurnedClock(Date.UTC(2031, 4, 17, 13, 30))
@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => house.close())
 
 const NEVER = new AbortController().signal
-const SUBMISSION = { id: '01900000-0000-7000-8000-000000000000', upstream: 'other', model: 'film' }
+const SUBMISSION = { id: '01900000-0000-7000-8000-000000000000', provider: 'other', model: 'film' }
 
 const DO: Readonly<Record<MoveName, (video: Video) => Promise<Video | null>>> = {
   take: async (video) =>

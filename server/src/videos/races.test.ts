@@ -6,7 +6,7 @@ import { JumpingClock, raceVideos } from '../../test/videoRaces.ts'
 /** A few of each kind; `test:long` tries many, fresh ones. */
 const SEEDS = 50
 
-describe.each([true, false])('an upstream that can be asked for our names: %p', (finds) => {
+describe.each([true, false])('a provider that can be asked for our names: %p', (finds) => {
   const clock = new JumpingClock()
   let house: VideoHouse
   beforeAll(async () => {

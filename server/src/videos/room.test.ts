@@ -1,15 +1,15 @@
-/** What one model, upstream or file keeps busy takes no room from the others. */
+/** What one model, provider or file keeps busy takes no room from the others. */
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { FastClock } from '../../test/moneyHouse.ts'
-import { openTroubledVideos, ownUpstream } from '../../test/troubledVideos.ts'
+import { openTroubledVideos, ownProvider } from '../../test/troubledVideos.ts'
 import { videoModel } from '../../test/videoProcess.ts'
 import { createCatalog } from '../catalog/model.ts'
-import { DEFAULT_DEADLINES } from '../catalog/upstream.ts'
-import { HOUR_MS, SECOND_MS, toTimestamp } from '../kernel/time.ts'
-import { UpstreamFailure, type VideoState } from '../upstream/spec.ts'
-import { createVideo } from './create.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import { DEFAULT_DEADLINES } from '../catalog/provider.ts'
+import { HOUR_MS, SECOND_MS, toTimestamp } from '../lib/time.ts'
+import { ProviderFailure, type VideoState } from '../providers/dialect/spec.ts'
+import { createVideo, newVideo } from './create.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
 import { cancel } from './transitions.ts'
 
 const CENT = 1_000_000n
@@ -28,7 +28,7 @@ describe('there is room', () => {
          'video-' || gen_random_uuid() || '-1.mp4', 1, 'epoch' from generate_series(1, 100)`,
       [organization, KEY],
     )
-    const { means } = ownUpstream()
+    const { means } = ownProvider()
     let removing = 0
     const ended: (() => void)[] = []
     const artifacts = {
@@ -48,19 +48,19 @@ describe('there is room', () => {
     await house.database.query(`update videos set due_at = null where completed_at = 'epoch'`)
   })
 
-  test('for jobs of one upstream, although another does not say how its hundred are', async () => {
+  test('for jobs of one provider, although another does not say how its hundred are', async () => {
     // Slow beside the others: nobody is given up while this is looked at.
     const slow = new FastClock(clock.now(), 10)
     const organization = await house.organization(100n * CENT)
-    const { work, client, means } = ownUpstream()
+    const { work, client, means } = ownProvider()
     const hanging = { ...client, video: { ...work, look: () => new Promise<VideoState>(() => {}) } }
-    const insert = (upstream: string, job: string, count: number) =>
+    const insert = (provider: string, job: string, count: number) =>
       house.database.query(
         `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status,
-           submission, target_upstream, target_model, upstream_job, started_at, due_at)
+           submission, target_provider, target_model, provider_job, started_at, due_at)
          select gen_random_uuid(), $1::uuid, $2::uuid, $3::timestamptz, 'svc/film', 'serverless', $4, 1, 4, 'in_progress',
            gen_random_uuid(), $5, 'film', $6, $3::timestamptz, $3::timestamptz from generate_series(1, $7::integer) returning id`,
-        [organization, KEY, toTimestamp(slow.now()), house.served.tier.priceHash, upstream, job, count],
+        [organization, KEY, toTimestamp(slow.now()), house.resolved.tier.priceHash, provider, job, count],
       )
     await insert('hanging', 'x', 100)
     await after(SECOND_MS)
@@ -70,22 +70,22 @@ describe('there is room', () => {
       0,
     )
     const [row] = (await insert('scripted', job, 1)) as { id: string }[]
-    const own = { ...means, clock: slow, upstream: (name: string) => (name === 'hanging' ? hanging : client) }
+    const own = { ...means, clock: slow, provider: (name: string) => (name === 'hanging' ? hanging : client) }
     const begunMs = slow.now()
     await running(own, async () => {
       await until({ id: row?.id ?? '', organizationId: organization }, 'completed')
       expect(slow.now() - begunMs).toBeLessThan(25 * SECOND_MS)
-      await house.database.query(`delete from videos where target_upstream = 'hanging'`)
+      await house.database.query(`delete from videos where target_provider = 'hanging'`)
     })
   })
 
-  test('for a job behind one that no upstream takes, where one runs at a time', async () => {
+  test('for a job behind one that no provider takes, where one runs at a time', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     const { submit } = work
     work.submit = async (call, ...how) => {
       // Such as a workflow that does not take so many frames.
-      if (call.prompt === 'never') throw new UpstreamFailure('misconfigured', 'status 400')
+      if (call.prompt === 'never') throw new ProviderFailure('misconfigured', 'status 400')
       return submit(call, ...how)
     }
     const catalog = createCatalog([videoModel({ concurrency: 1 })], [], DEFAULT_DEADLINES)
@@ -97,9 +97,9 @@ describe('there is room', () => {
     await cancel(house.process(means), never.id, organization)
   })
 
-  test('for jobs of one model, although the upstream of another does not answer', async () => {
+  test('for jobs of one model, although the provider of another does not answer', async () => {
     const organization = await house.organization(1_000n * CENT)
-    const { work, client, means } = ownUpstream()
+    const { work, client, means } = ownProvider()
     const hanging = { ...client, video: { ...work, submit: () => new Promise<string>(() => {}) } }
     const other = { ...videoModel({ concurrency: 100 }), id: 'svc/other' }
     // The others are not given up meanwhile.
@@ -108,20 +108,16 @@ describe('there is room', () => {
     const own: Partial<VideoDependencies> = {
       ...means,
       catalog: () => catalog,
-      targets: ({ model }) => [{ upstream: model.id === 'svc/other' ? client : hanging, model: 'film' }],
+      providers: {
+        targetsOf: (tier) => [{ provider: tier === other.serverless ? client : hanging, model: 'film' }],
+      },
     }
     for (let count = 0; count < 100; count += 1) await house.create(organization, 1)
-    const served = { model: other, tier: other.serverless }
-    const made = await createVideo(
-      house.process(own),
-      { organizationId: organization, keyId: KEY, traceparent: null },
-      served,
-      {
-        prompt: 'x',
-        seconds: 1,
-        size: null,
-      },
-    )
+    const resolved = { model: other, tier: other.serverless }
+    const process = house.process(own)
+    const caller = { organizationId: organization, keyId: KEY, traceparent: null }
+    const job = newVideo(process, caller, resolved, { prompt: 'x', seconds: 1, size: null })
+    const made = await createVideo(process, caller, job)
     if (!made.ok) throw new Error('not made')
     await running(own, () => until(made.value, 'completed'))
     await house.database.query(`delete from videos where model = 'svc/film' and status in ('queued', 'submitting')`)

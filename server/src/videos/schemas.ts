@@ -1,9 +1,8 @@
 import { z } from 'zod'
+import { listLimit } from '../lib/listLimit.ts'
 
 /** Characters of a prompt: more than any model reads. */
 const PROMPT_MOST = 32_000
-const LIMIT_MOST = 200
-export const LIMIT_DEFAULT = 50
 
 const NOT_SECONDS = { error: 'must be a whole number, at least 1' }
 
@@ -21,12 +20,12 @@ export const videoCreateRequest = z
         NOT_SECONDS,
       )
       .nullish()
-      .meta({ description: "The billable unit. Unless given: the model's default length." }),
+      .meta({ description: 'Length in seconds; you pay by the second. Default: that of the model.' }),
     size: z
       .string()
       .regex(/^[1-9]\d{0,4}x[1-9]\d{0,4}$/, { error: "must be '<width>x<height>' in pixels, such as '1280x720'" })
       .nullish()
-      .meta({ description: 'Where the model has it among its parameters: GET /models.' }),
+      .meta({ description: 'Only for models that list it among their parameters (GET /models).' }),
   })
   .meta({ id: 'VideoCreateRequest' })
 
@@ -38,11 +37,11 @@ export const videoJob = z
     status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'cancelled', 'expired']),
     progress: z.int().min(0).max(100).meta({ description: 'Some models stay at 0 until completion.' }),
     created_at: z.int().meta({ description: 'Unix seconds.' }),
-    seconds: z.int().meta({ description: 'Asked for, or the default; once completed: those that are billed.' }),
+    seconds: z.int().meta({ description: 'As requested or by default; once completed, as billed.' }),
     size: z.string().optional(),
     completed_at: z.int().nullable().meta({ description: 'Unix seconds.' }),
     expires_at: z.int().nullable().meta({ description: 'Unix seconds: 24 hours after completion.' }),
-    cost_cents: z.int().nullable().meta({ description: 'What is charged; stays when the video has expired.' }),
+    cost_cents: z.int().nullable().meta({ description: 'The cost. It stays after the video has expired.' }),
     error: z
       .enum(['upstream_error', 'upstream_timeout', 'content_policy', 'invalid_output', 'internal_error'])
       .nullable()
@@ -55,24 +54,16 @@ export const videoList = z
     object: z.literal('list'),
     data: z.array(videoJob),
     first_id: z.string().nullable(),
-    last_id: z.string().nullable().meta({ description: 'To be given as `after` for the next page.' }),
+    last_id: z.string().nullable().meta({ description: 'Send it as `after` to get the next page.' }),
     has_more: z.boolean(),
   })
   .meta({ id: 'VideoList' })
 
-const limit = { error: `must be a whole number from 1 to ${LIMIT_MOST}` }
-
 export const videosQuery = z.object({
-  limit: z.coerce
-    .number(limit)
-    .int(limit)
-    .min(1, limit)
-    .max(LIMIT_MOST, limit)
-    .optional()
-    .meta({ description: `Unless given: ${LIMIT_DEFAULT}.` }),
+  limit: listLimit(),
   after: z.string().optional().meta({ description: 'The id of the last video of the page before.' }),
   order: z.enum(['asc', 'desc'], { error: 'must be asc or desc' }).optional().meta({
-    description: 'By the time of creation. Unless given: `desc`, the newest first.',
+    description: 'Order by time of creation. Default: `desc`, the newest first.',
   }),
 })
 

@@ -1,11 +1,11 @@
-import type { TracedStep } from '../kernel/telemetry.ts'
+import type { TracedStep } from '../lib/telemetry.ts'
 import type { AttemptOutcome } from '../routing/attempt.ts'
-import type { VideoDependencies } from './dependencies.ts'
-import type { Video } from './video.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import type { Video } from './job/video.ts'
 
 type Means = Pick<VideoDependencies, 'clock' | 'metrics' | 'telemetry'>
 
-/** Begins to ask an upstream something for a job; what it gives is to be called once, when that is over. */
+/** Begins to ask a provider something for a job; what it gives is to be called once, when that is over. */
 export function beginStep(
   { clock, metrics, telemetry }: Means,
   { id, submission }: Video,
@@ -14,9 +14,9 @@ export function beginStep(
   const startedMs = clock.monotonicMs()
   return (outcome) => {
     if (submission === null) return
-    const { upstream, model } = submission
+    const { provider, model } = submission
     const elapsedMs = clock.monotonicMs() - startedMs
-    metrics?.attempt(upstream, outcome, elapsedMs)
-    telemetry?.step({ job: id, step, upstream, model, outcome, elapsedMs })
+    metrics?.attempt(provider, outcome, elapsedMs)
+    telemetry?.step({ job: id, step, provider, model, outcome, elapsedMs })
   }
 }

@@ -1,33 +1,31 @@
 /** Every query on jobs. Claims of those that wait for their turn: `queue/store.ts`. */
 
-import { arrayLiteral, type Queryable, type Transaction } from '../io/postgres/database.ts'
-import { toHex } from '../kernel/ids.ts'
-import { toTimestamp } from '../kernel/time.ts'
-import { COLUMNS, toVideo, type VideoRow } from './row.ts'
-import { MOVES, type MoveName, type Submission, type Video, type VideoError } from './video.ts'
+import { arrayLiteral, type Queryable, type Transaction } from '../infra/postgres/database.ts'
+import { toHex } from '../lib/ids.ts'
+import { toTimestamp } from '../lib/time.ts'
+import { COLUMNS, COLUMNS_OF_LIST, toVideo, type VideoRow } from './job/row.ts'
+import { MOVES, type MoveName, type NewVideo, type Submission, type Video, type VideoError } from './job/video.ts'
 
-/** A job that is accepted. */
-export type NewVideo = Pick<
-  Video,
-  | 'id'
-  | 'organizationId'
-  | 'keyId'
-  | 'createdAtMs'
-  | 'model'
-  | 'tier'
-  | 'priceHash'
-  | 'secondMicrocents'
-  | 'seconds'
-  | 'size'
-> & { readonly prompt: string; readonly lapsesAtMs: number }
-
-export async function insertVideo(tx: Transaction, video: NewVideo): Promise<Video> {
-  const rows = await tx.query<VideoRow>(
+/**
+ * Accepts a new job: its row is what `acceptedVideo` says of it. Else nothing is written: `full`, `queuedMost` jobs of the organization
+ * wait already; `deleted`, the organization is deleted. Exact where the organization's account is locked.
+ */
+export async function insertVideo(
+  tx: Transaction,
+  video: NewVideo,
+  queuedMost: number,
+): Promise<'inserted' | 'full' | 'deleted'> {
+  // Keeps it from being deleted until the job is there to be cancelled.
+  const held = await tx.query('select 1 from organizations where id = $1::uuid and deleted_at is null for share', [
+    video.organizationId,
+  ])
+  if (held.length === 0) return 'deleted'
+  const rows = await tx.query(
     `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, prompt,
        seconds, size, status, due_at)
-     values ($1::uuid, $2::uuid, $3::uuid, $4::timestamptz, $5, $6, decode($7, 'hex'), $8::bigint, $9, $10::integer, $11,
-       'queued', $12::timestamptz)
-     returning ${COLUMNS}`,
+     select $1::uuid, $2::uuid, $3::uuid, $4::timestamptz, $5, $6, decode($7, 'hex'), $8::bigint, $9, $10::integer, $11,
+       'queued', $12::timestamptz
+     where (${QUEUED('$2', '$13')}) < $13::integer returning 1`,
     [
       video.id,
       video.organizationId,
@@ -41,11 +39,93 @@ export async function insertVideo(tx: Transaction, video: NewVideo): Promise<Vid
       video.seconds,
       video.size,
       toTimestamp(video.lapsesAtMs),
+      queuedMost,
     ],
   )
-  const row = rows[0]
-  if (row === undefined) throw new Error('an inserted job came back as nothing')
-  return toVideo(row)
+  return rows.length > 0 ? 'inserted' : 'full'
+}
+
+/** Jobs that have ended, and that nobody has to look at again. */
+const OVER = "status in ('failed', 'cancelled', 'expired') and due_at is null"
+
+/**
+ * Cancels the jobs of an organization that have not ended; returns their ids. A provider that may be at one is to be told: they are due
+ * now. Each of both kinds is found by an index of its own.
+ */
+export async function cancelJobsOf(tx: Transaction, organizationId: string, nowMs: number): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with live as materialized (
+       select id from videos where id in (
+         select id from videos where organization_id = $1::uuid and status = 'queued'
+         union all
+         select id from videos where status in ('submitting', 'in_progress') and organization_id = $1::uuid
+       ) and status = any($3::text::text[]) order by id for update
+     )
+     update videos v set status = $4, due_at = $2::timestamptz, misses = 0, prompt = null,
+       cancelled_in_progress_at = case when v.status = 'in_progress' then $2::timestamptz end
+     from live where v.id = live.id returning v.id`,
+    [organizationId, toTimestamp(nowMs), arrayLiteral(MOVES.cancel.from), MOVES.cancel.to],
+  )
+  return rows.map(({ id }) => id)
+}
+
+/** Forgets what providers call an organization's jobs that are over, and that nobody has to look at again. */
+export async function forgetProviderJobsOf(db: Queryable, organizationId: string): Promise<void> {
+  await db.query(
+    `update videos set provider_job = null where organization_id = $1::uuid and ${OVER} and provider_job is not null`,
+    [organizationId],
+  )
+}
+
+/** Makes the files of an organization's completed jobs expire now. */
+export async function expireFilesOf(db: Queryable, organizationId: string, nowMs: number): Promise<void> {
+  await db.query(
+    `update videos set due_at = $2::timestamptz, expires_at = $2::timestamptz
+     where organization_id = $1::uuid and status = 'completed' and expires_at > $2::timestamptz`,
+    [organizationId, toTimestamp(nowMs)],
+  )
+}
+
+/** Returns how many jobs of an organization wait for their turn, at most `most`. */
+export async function countQueued(db: Queryable, organizationId: string, most: number): Promise<number> {
+  const rows = await db.query<{ count: bigint }>(`select (${QUEUED('$1', '$2')}) as count`, [organizationId, most])
+  return Number(rows[0]?.count ?? 0n)
+}
+
+/** The number of an organization's waiting jobs, up to so many, by the names of two parameters. */
+const QUEUED = (organizationId: string, most: string) =>
+  `select count(*) from (select from videos where organization_id = ${organizationId}::uuid and status = 'queued'
+     limit ${most}::integer) counted`
+
+/** Drops so many jobs that are over and were made before an instant, oldest first; returns how many. */
+export async function dropOver(db: Queryable, beforeMs: number, limit: number): Promise<number> {
+  const rows = await db.query(
+    `delete from videos where id in (
+       select id from videos where ${OVER} and artifact is null and created_at < $1::timestamptz
+       order by created_at limit $2::integer for update skip locked) returning 1`,
+    [toTimestamp(beforeMs), limit],
+  )
+  return rows.length
+}
+
+/** Jobs of an organization that are kept although they cost nothing: its newest ones, beside all of the last hour. */
+const UNPAID_KEPT = 1_000
+/** Old ones that a new job drops at most: more than one, so that they become fewer. */
+const UNPAID_DROPPED = 50
+
+/**
+ * Drops jobs of an organization that were made before an instant, are over and cost nothing, beyond the newest ones that are
+ * kept. Those that count against the limit on cancellations stay until they are older than that instant.
+ */
+export async function dropUnpaid(tx: Transaction, organizationId: string, beforeMs: number): Promise<void> {
+  await tx.query(
+    `delete from videos where id in (
+       select id from videos where organization_id = $1::uuid and ${OVER} and completed_at is null
+         and created_at < $2::timestamptz
+         and (cancelled_in_progress_at is null or cancelled_in_progress_at < $2::timestamptz)
+       order by created_at desc offset ${UNPAID_KEPT} limit ${UNPAID_DROPPED})`,
+    [organizationId, toTimestamp(beforeMs)],
+  )
 }
 
 /** A job of an organization; null: there is none, or it is another's. */
@@ -57,7 +137,10 @@ export async function findVideo(db: Queryable, organizationId: string, id: strin
   return rows[0] === undefined ? null : toVideo(rows[0])
 }
 
-/** Jobs of an organization by the time of their creation, after `after` where one is named. */
+/**
+ * Jobs of an organization by the time of their creation, after `after` where one is named. Without their prompts: no list shows
+ * them, and 200 may have 25 MB.
+ */
 export async function listVideos(
   db: Queryable,
   organizationId: string,
@@ -67,7 +150,7 @@ export async function listVideos(
   const [sign, order] = isDescending ? ['<', 'desc'] : ['>', 'asc']
   const from = after === null ? '' : `and (created_at, id) ${sign} ($3::timestamptz, $4::uuid)`
   const rows = await db.query<VideoRow>(
-    `select ${COLUMNS} from videos where organization_id = $1::uuid ${from}
+    `select ${COLUMNS_OF_LIST} from videos where organization_id = $1::uuid ${from}
      order by created_at ${order}, id ${order} limit $2::integer`,
     [organizationId, limit, ...(after === null ? [] : [toTimestamp(after.createdAtMs), after.id])],
   )
@@ -79,9 +162,11 @@ export interface Written {
   /** Null: nobody has to look at it again. */
   readonly dueAtMs: number | null
   readonly submission?: Submission | null
-  readonly upstreamJob?: string
+  readonly providerJob?: string
   readonly startedAtMs?: number
   readonly error?: VideoError
+  /** When it is cancelled: written only where the move finds the job in progress. */
+  readonly cancelledAtMs?: number
   readonly completion?: {
     readonly seconds: number
     readonly costMicrocents: bigint
@@ -109,13 +194,14 @@ export async function moveVideo(
     `update videos set status = $3, due_at = $5::timestamptz, misses = 0,
        prompt = case when $3 in ('queued', 'submitting', 'in_progress') then prompt end,
        submission = case when $6::boolean then $7::uuid else submission end,
-       target_upstream = case when $6::boolean then $8 else target_upstream end,
+       target_provider = case when $6::boolean then $8 else target_provider end,
        target_model = case when $6::boolean then $9 else target_model end,
-       upstream_job = coalesce($10, upstream_job), started_at = coalesce($11::timestamptz, started_at),
+       provider_job = coalesce($10, provider_job), started_at = coalesce($11::timestamptz, started_at),
        error = coalesce($12, error), progress = case when $3 = 'completed' then 100 else progress end,
        seconds = coalesce($13::integer, seconds), cost_microcents = coalesce($14::bigint, cost_microcents),
        artifact = coalesce($15, artifact), artifact_bytes = coalesce($16::bigint, artifact_bytes),
-       completed_at = coalesce($17::timestamptz, completed_at), expires_at = coalesce($18::timestamptz, expires_at)
+       completed_at = coalesce($17::timestamptz, completed_at), expires_at = coalesce($18::timestamptz, expires_at),
+       cancelled_in_progress_at = case when status = 'in_progress' then $20::timestamptz end
      where id = $1::uuid and status = any($2::text::text[]) and ($4::integer is null or attempt = $4::integer)
        and ($19::uuid is null or organization_id = $19::uuid)
      returning ${COLUMNS}`,
@@ -127,9 +213,9 @@ export async function moveVideo(
       written.dueAtMs === null ? null : toTimestamp(written.dueAtMs),
       submission !== undefined,
       submission?.id ?? null,
-      submission?.upstream ?? null,
+      submission?.provider ?? null,
       submission?.model ?? null,
-      written.upstreamJob ?? null,
+      written.providerJob ?? null,
       written.startedAtMs === undefined ? null : toTimestamp(written.startedAtMs),
       written.error ?? null,
       completion?.seconds ?? null,
@@ -139,9 +225,29 @@ export async function moveVideo(
       completion === undefined ? null : toTimestamp(completion.completedAtMs),
       completion === undefined ? null : toTimestamp(completion.expiresAtMs),
       who.organizationId ?? null,
+      written.cancelledAtMs === undefined ? null : toTimestamp(written.cancelledAtMs),
     ],
   )
   return rows[0] === undefined ? null : toVideo(rows[0])
+}
+
+/**
+ * When the `nth` latest of an organization's jobs that were cancelled in progress was cancelled, in milliseconds since the
+ * epoch; null where fewer were since `sinceMs`. Reads `nth` entries of an index of those alone, at most.
+ */
+export async function findCancelledInProgress(
+  db: Queryable,
+  organizationId: string,
+  nth: number,
+  sinceMs: number,
+): Promise<number | null> {
+  const rows = await db.query<{ at: Date }>(
+    `select cancelled_in_progress_at as at from videos
+     where organization_id = $1::uuid and cancelled_in_progress_at >= $2::timestamptz
+     order by cancelled_in_progress_at desc limit 1 offset $3::integer`,
+    [organizationId, toTimestamp(sinceMs), nth - 1],
+  )
+  return rows[0]?.at.getTime() ?? null
 }
 
 export interface Taking {
@@ -149,23 +255,23 @@ export interface Taking {
   readonly leasedUntilMs: number
   /** At most so many. */
   readonly limit: number
-  /** Jobs that this process itself is still at, although it could not say so for a while: not these. */
+  /** Jobs to skip: this process still works on them, though it could not renew their lease. */
   readonly own: readonly string[]
-  /** Upstreams of which this process has enough in hand: none of theirs. */
+  /** Providers of which this process has enough in hand: none of theirs. */
   readonly crowded: readonly string[]
 }
 
 /**
  * Takes up jobs that somebody has to look at, each for one process: its attempt is a new one, until `leasedUntilMs`. `underWay`:
- * those that an upstream has, or may have; there are few, found by an index of their own. `rest`: all others, of which
+ * those that a provider has, or may have; there are few, found by an index of their own. `rest`: all others, of which
  * very many may be due at once.
  */
 export async function takeDue(db: Queryable, which: 'underWay' | 'rest', taking: Taking): Promise<Video[]> {
   const { nowMs, leasedUntilMs, limit, own, crowded } = taking
   const chosen =
     which === 'underWay'
-      ? "in ('submitting', 'in_progress') and target_upstream <> all($5::text::text[])"
-      : "not in ('submitting', 'in_progress') and (target_upstream is null or target_upstream <> all($5::text::text[]))"
+      ? "in ('submitting', 'in_progress') and target_provider <> all($5::text::text[])"
+      : "not in ('submitting', 'in_progress') and (target_provider is null or target_provider <> all($5::text::text[]))"
   const rows = await db.query<VideoRow>(
     `with due as (
        select id as due_id from videos
@@ -203,31 +309,18 @@ export async function noteLooked(
 }
 
 /**
- * An upstream has taken what was sent to it as `submission`, and whoever sent it has lost the job meanwhile. What it says is
+ * A provider has taken what was sent to it as `submission`, and whoever sent it has lost the job meanwhile. What it says is
  * true all the same: a job that is still being looked for is in progress by it, one that is over is to be cancelled there.
  * A new attempt, so that who has looked for it in vain at that moment does not write what follows from that.
  */
 export async function noteKnown(db: Queryable, id: string, submission: string, job: string, nowMs: number) {
   await db.query(
-    `update videos set upstream_job = $3, attempt = attempt + 1, due_at = $4::timestamptz,
+    `update videos set provider_job = $3, attempt = attempt + 1, due_at = $4::timestamptz,
        started_at = case when status = 'submitting' then $4::timestamptz else started_at end,
        status = case when status = 'submitting' then 'in_progress' else status end
      where id = $1::uuid and submission = $2::uuid and status in ('submitting', 'cancelled', 'failed')
-       and upstream_job is null`,
+       and provider_job is null`,
     [id, submission, job, toTimestamp(nowMs)],
-  )
-}
-
-/**
- * The counterpart of {@link noteKnown}: what was to be sent under these names is with no upstream, and whoever knows that has lost
- * the jobs meanwhile. They wait for another turn, until `lapseMs` after their creation.
- */
-export async function noteNotTaken(db: Queryable, submissions: readonly string[], lapseMs: number): Promise<void> {
-  await db.query(
-    `update videos set status = 'queued', attempt = attempt + 1, misses = 0, submission = null, target_upstream = null,
-       target_model = null, due_at = created_at + $2::integer * interval '1 millisecond'
-     where submission = any($1::text::uuid[]) and status = 'submitting'`,
-    [arrayLiteral(submissions), lapseMs],
   )
 }
 

@@ -1,45 +1,25 @@
-import { uuidV7 } from '../kernel/ids.ts'
-import type { ChatTarget } from '../routing/attempt.ts'
+import { ProviderFailure, type ProviderTarget } from '../providers/dialect/spec.ts'
 import { asFailure } from '../routing/failure.ts'
-import { orderOf } from '../routing/order.ts'
-import { UpstreamFailure } from '../upstream/spec.ts'
-import { findJob, parseSize, within, workOf } from './asking.ts'
-import type { VideoDependencies } from './dependencies.ts'
-import { insist } from './insist.ts'
-import { LEASE_MS } from './lease.ts'
+import { askWithin, findJob, parseSize, workOf } from './asking.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import { insist } from './job/insist.ts'
+import { submissionAt } from './job/targets.ts'
+import { LEASE_MS, type Video, type VideoError } from './job/video.ts'
 import { slowDown, speedUp } from './queue/pace.ts'
+import { takeBack } from './queue/takeBack.ts'
 import { beginStep } from './step.ts'
-import { noteKnown, noteNotTaken } from './store.ts'
+import { noteKnown } from './store.ts'
 import { accept, fail, putBack, retarget } from './transitions.ts'
-import { LAPSE_MS, type Submission, type Video, type VideoError } from './video.ts'
-
-/** Targets of a model in the order in which they are asked now. */
-export function targetsOf(dependencies: VideoDependencies, model: string): readonly ChatTarget[] {
-  const { catalog, targets, health, clock, random } = dependencies
-  const found = catalog().find(model)
-  if (found.kind !== 'found') return []
-  const nowMs = clock.monotonicMs()
-  return orderOf(targets(found), found.tier.routing.choice, {
-    open: (target) => health.of(target).open,
-    waitMs: (target) => health.of(target).breaker.waitMs(nowMs),
-    random: () => (random(1)[0] ?? 0) / 256,
-  })
-}
-
-/** A new name for a job at a target. */
-export function submissionAt({ clock, random }: VideoDependencies, { upstream, model }: ChatTarget): Submission {
-  return { id: uuidV7(clock.now(), random), upstream: upstream.name, model }
-}
 
 /**
- * Asks the upstream that was written down, and where that is sure not to have taken the job the others, each written down
+ * Asks the provider that was written down, and where that is sure not to have taken the job the others, each written down
  * before it is asked. Whatever may have been taken is never sent again. `signal` is the process's: a job that is cancelled
- * or another's meanwhile is not left in the middle, since only the answer says what the upstream has to be told then.
+ * or another's meanwhile is not left in the middle, since only the answer says what the provider has to be told then.
  */
 export async function submit(
   dependencies: VideoDependencies,
   taken: Video,
-  targets: readonly ChatTarget[],
+  targets: readonly ProviderTarget[],
   signal: AbortSignal,
 ): Promise<void> {
   let video: Video = taken
@@ -61,7 +41,7 @@ export async function submit(
 async function send(
   dependencies: VideoDependencies,
   video: Video,
-  target: ChatTarget,
+  target: ProviderTarget,
   signal: AbortSignal,
 ): Promise<'done' | 'not taken'> {
   const { health, catalog, log, reached } = dependencies
@@ -71,7 +51,7 @@ async function send(
   let job: string
   try {
     await reached?.('taken')
-    job = await within(dependencies, firstByteMs, signal, (inner) => ask(target, video, inner, connectMs))
+    job = await askWithin(dependencies, firstByteMs, signal, (inner) => ask(target, video, inner, connectMs))
     asking.began()
     asking.ended('answered')
     ended('answered')
@@ -86,13 +66,13 @@ async function send(
     ended(failure.kind)
     log.warn(
       {
-        upstream: target.upstream.name,
+        provider: target.provider.name,
         model: target.model,
         video: video.id,
         kind: failure.kind,
         detail: failure.message,
       },
-      'an upstream did not take a video',
+      'a provider did not take a video',
     )
     if (isSurelyNotTaken(failure)) return 'not taken'
     await settleUnknown(dependencies, video, failure, signal)
@@ -103,20 +83,25 @@ async function send(
   return 'done'
 }
 
-function ask({ upstream, model }: ChatTarget, video: Video, signal: AbortSignal, connectMs: number): Promise<string> {
+function ask(
+  { provider, model }: ProviderTarget,
+  video: Video,
+  signal: AbortSignal,
+  connectMs: number,
+): Promise<string> {
   const { submission, prompt, seconds, size } = video
-  if (upstream.video === undefined)
-    throw new UpstreamFailure('misconfigured', 'it makes no videos', { mayFailOver: true })
+  if (provider.video === undefined)
+    throw new ProviderFailure('misconfigured', 'it makes no videos', { mayFailOver: true })
   if (submission === null || prompt === null) throw new Error(`the video ${video.id} was taken up without its request`)
   const call = { model, prompt, seconds, size: parseSize(size), attemptId: submission.id }
-  return upstream.video.submit(call, signal, connectMs)
+  return provider.video.submit(call, signal, connectMs)
 }
 
-function isSurelyNotTaken({ kind, mayFailOver, mayAskAgain }: UpstreamFailure): boolean {
+function isSurelyNotTaken({ kind, mayFailOver, mayAskAgain }: ProviderFailure): boolean {
   return mayFailOver || mayAskAgain || kind === 'misconfigured'
 }
 
-/** The upstream has it: that is written down at once, also where the job is another's or over by now. */
+/** The provider has it: that is written down at once, also where the job is another's or over by now. */
 async function note(dependencies: VideoDependencies, video: Video, job: string, signal: AbortSignal): Promise<void> {
   const { database, clock, reached } = dependencies
   const accepted = await insist(dependencies, signal, () => accept(dependencies, video, job, clock.now()))
@@ -127,13 +112,13 @@ async function note(dependencies: VideoDependencies, video: Video, job: string, 
   await insist(dependencies, signal, () => noteKnown(database, id, submission.id, job, clock.now()))
 }
 
-const ERROR_OF: Partial<Record<UpstreamFailure['kind'], VideoError>> = { timeout: 'upstream_timeout' }
+const ERROR_OF: Partial<Record<ProviderFailure['kind'], VideoError>> = { timeout: 'upstream_timeout' }
 
 /** Sent, and answered with something that does not say whether it was taken. Only a refusal is certain. */
 async function settleUnknown(
   dependencies: VideoDependencies,
   video: Video,
-  failure: UpstreamFailure,
+  failure: ProviderFailure,
   signal: AbortSignal,
 ): Promise<void> {
   const isRefused = failure.kind === 'rejected' || failure.kind === 'context_length'
@@ -148,8 +133,8 @@ async function settleUnknown(
 }
 
 /**
- * A job that was sent, and of which nobody knows whether it arrived: it is looked for where the upstream can be asked
- * that, and has failed otherwise. Rejects while the upstream can't be asked now.
+ * A job that was sent, and of which nobody knows whether it arrived: it is looked for where the provider can be asked
+ * that, and has failed otherwise. Rejects while the provider can't be asked now.
  */
 async function recover(
   dependencies: VideoDependencies,
@@ -161,7 +146,10 @@ async function recover(
   await insist(dependencies, signal, () => fail(dependencies, video, error, true))
 }
 
-/** Looks for a job that may have been sent, and writes down where it is. False: it is not there, or can't be asked for. */
+/**
+ * Looks for a job that may have been sent, and writes down where it is. False: the provider does not have the job, or
+ * offers no way to ask for it.
+ */
 export async function findAgain(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<boolean> {
   const { submission } = video
   const work = workOf(dependencies, submission)
@@ -176,16 +164,7 @@ async function refuse(dependencies: VideoDependencies, video: Video, signal: Abo
   await (moved === null ? giveBack(dependencies, video, signal) : slowDown(dependencies, video.model))
 }
 
-/** Another has taken it up meanwhile, and does not know what is certain here: that no upstream has it. */
+/** Another has taken it up meanwhile, and does not know what is certain here: that no provider has it. */
 async function giveBack(dependencies: VideoDependencies, { submission }: Video, signal: AbortSignal): Promise<void> {
   if (submission !== null) await takeBack(dependencies, [submission.id], signal)
-}
-
-/** What may be written down as sent under these names was not, and waits for another turn. */
-export function takeBack(
-  dependencies: VideoDependencies,
-  submissions: readonly string[],
-  signal: AbortSignal,
-): Promise<void> {
-  return insist(dependencies, signal, () => noteNotTaken(dependencies.database, submissions, LAPSE_MS))
 }

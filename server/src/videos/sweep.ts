@@ -1,7 +1,7 @@
-import { HOUR_MS } from '../kernel/time.ts'
-import type { VideoDependencies } from './dependencies.ts'
+import { HOUR_MS } from '../lib/time.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
+import { ofArtifact } from './job/video.ts'
 import { findOrphans } from './store.ts'
-import { ofArtifact } from './video.ts'
 
 /** Younger files may be about to be published. */
 const YOUNG_MS = HOUR_MS

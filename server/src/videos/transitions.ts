@@ -1,13 +1,23 @@
 /** What happens to a job, each in one transaction with all that goes with it. Null: it was not this one's to do. */
 
-import { uuidV7 } from '../kernel/ids.ts'
-import { release } from '../money/holds/hold.ts'
-import { priceVideo } from '../money/pricing.ts'
-import { prepareSettling, settleVideo } from '../money/settleVideo.ts'
-import type { VideoDependencies, VideoMetrics } from './dependencies.ts'
+import { release } from '../billing/admission/holds/hold.ts'
+import { priceVideo } from '../billing/charges/pricing.ts'
+import { NO_TOKENS } from '../billing/charges/settle.ts'
+import { prepareSettling, settleVideo } from '../billing/charges/settleVideo.ts'
+import { boundUsage, usageBound } from '../billing/charges/usageBound.ts'
+import { uuidV7 } from '../lib/ids.ts'
+import type { VideoDependencies, VideoMetrics } from './job/dependencies.ts'
+import {
+  artifactName,
+  LAPSE_MS,
+  LEFT_MS,
+  type Submission,
+  VIDEO_KEPT_MS,
+  type Video,
+  type VideoError,
+} from './job/video.ts'
+import { videoToWire } from './job/wire.ts'
 import { moveVideo } from './store.ts'
-import { artifactName, KEPT_MS, LAPSE_MS, LEFT_MS, type Submission, type Video, type VideoError } from './video.ts'
-import { videoToWire } from './wire.ts'
 
 type Means = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'publish' | 'reached' | 'metrics'>
 
@@ -20,13 +30,13 @@ function countEnd(
   metrics?.videoEnded(model, outcome, clock.now() - createdAtMs)
 }
 
-/** The upstream has taken it, as `upstreamJob`. */
-export function accept({ database, clock }: Means, video: Video, upstreamJob: string, dueAtMs: number) {
+/** The provider has taken it, as `providerJob`. */
+export function accept({ database, clock }: Means, video: Video, providerJob: string, dueAtMs: number) {
   const startedAtMs = clock.now()
-  return database.transaction((tx) => moveVideo(tx, 'accept', video, { upstreamJob, startedAtMs, dueAtMs }))
+  return database.transaction((tx) => moveVideo(tx, 'accept', video, { providerJob, startedAtMs, dueAtMs }))
 }
 
-/** Another upstream is about to be asked. */
+/** Another provider is about to be asked. */
 export function retarget({ database }: Means, video: Video, submission: Submission, dueAtMs: number) {
   return database.transaction((tx) => moveVideo(tx, 'retarget', video, { submission, dueAtMs }))
 }
@@ -37,7 +47,7 @@ export function putBack({ database }: Means, video: Video): Promise<Video | null
   return database.transaction((tx) => moveVideo(tx, 'putBack', video, { submission: null, dueAtMs }))
 }
 
-/** It failed, and costs nothing. `isAtWork`: the upstream may be at it still, and is to be told. */
+/** It failed, and costs nothing. `isAtWork`: the provider may be at it still, and is to be told. */
 export async function fail(means: Means, video: Video, error: VideoError, isAtWork: boolean): Promise<Video | null> {
   const { database, clock } = means
   const nowMs = clock.now()
@@ -54,15 +64,17 @@ export async function fail(means: Means, video: Video, error: VideoError, isAtWo
   return failed
 }
 
-/** The customer wants it no more. An upstream that may be at it is to be told. */
+/** The customer wants it no more. A provider that may be at it is to be told. */
 export async function cancel(means: Means, id: string, organizationId: string): Promise<Video | null> {
   const { database, clock, reached } = means
+  const nowMs = clock.now()
   const cancelled = await database.transaction(async (tx) => {
-    const moved = await moveVideo(tx, 'cancel', { id, attempt: null, organizationId }, { dueAtMs: clock.now() })
+    const written = { dueAtMs: nowMs, cancelledAtMs: nowMs }
+    const moved = await moveVideo(tx, 'cancel', { id, attempt: null, organizationId }, written)
     if (moved !== null) await release(tx, id)
     if (moved !== null) await reached?.('cancelling')
     return moved
-  })
+  }, organizationId)
   if (cancelled !== null) countEnd(means, cancelled, 'cancelled')
   if (cancelled !== null) await reached?.('cancelled')
   return cancelled
@@ -99,13 +111,14 @@ export async function complete(
 ): Promise<Video | null> {
   const { database, clock } = means
   // Never more than was asked for, and so never more than was held (V6).
-  const seconds = Math.min(Math.max(Math.round(measuredSeconds), 1), video.seconds)
+  const measured = { usage: NO_TOKENS, videoSeconds: Math.max(Math.round(measuredSeconds), 1) }
+  const { videoSeconds: seconds } = boundUsage(measured, usageBound({ videoSeconds: video.seconds }))
   const price = { kind: 'video_second', perSecondMicrocents: video.secondMicrocents, perVideoMicrocents: null } as const
   const costMicrocents = priceVideo(price, seconds)
   const { id, organizationId, keyId, model, tier, priceHash, createdAtMs, submission } = video
   await prepareSettling(database, createdAtMs)
   const nowMs = clock.now()
-  const expiresAtMs = nowMs + KEPT_MS
+  const expiresAtMs = nowMs + VIDEO_KEPT_MS
   const done = await database.transaction(async (tx) => {
     const completion = { seconds, costMicrocents, artifact: artifactName(video), artifactBytes: bytes, expiresAtMs }
     const moved = await moveVideo(tx, 'complete', video, {
@@ -114,7 +127,7 @@ export async function complete(
     })
     if (moved === null) return null
     const admission = { chargeId: id, admittedAtMs: createdAtMs, organizationId, keyId, model, tier, priceHash }
-    const target = `${submission?.upstream}/${submission?.model}`
+    const target = `${submission?.provider}/${submission?.model}`
     const charge = { ...admission, seconds, costMicrocents, target }
     const noticed = await settleVideo(tx, charge, nowMs, means.lowBalanceMicrocents)
     await means.publish(tx, eventOf(means, 'video.completed', moved, nowMs))

@@ -1,11 +1,11 @@
-/** Jobs while the database or their upstream is away, and when their process stops. */
+/** Jobs while the database or their provider is away, and when their process stops. */
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { withFaults } from '../../test/moneyHouse.ts'
-import { openTroubledVideos, ownUpstream } from '../../test/troubledVideos.ts'
-import type { Database } from '../io/postgres/database.ts'
-import { SECOND_MS } from '../kernel/time.ts'
-import { UpstreamFailure, type VideoCall } from '../upstream/spec.ts'
+import { openTroubledVideos, ownProvider } from '../../test/troubledVideos.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { ProviderFailure, type VideoCall } from '../providers/dialect/spec.ts'
 import { cancel } from './transitions.ts'
 
 const CENT = 1_000_000n
@@ -17,11 +17,11 @@ describe('the database is away for longer than a lease', () => {
   const AWAY_MS = 45 * SECOND_MS
 
   test.each([
-    ['when the upstream has taken a job', 'taken'],
-    ['when the upstream would not take it', 'busy'],
+    ['when the provider has taken a job', 'taken'],
+    ['when the provider would not take it', 'busy'],
   ] as const)('%s: the job goes on, and is sent once', async (_, first) => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     let isAway = false
     work.taking = () => {
       if (work.asked > 1) return 'taken'
@@ -39,9 +39,9 @@ describe('the database is away for longer than a lease', () => {
     expect([work.asked, work.jobs.size]).toEqual([first === 'taken' ? 1 : 2, 1])
   })
 
-  test('while the upstream still thinks about it', async () => {
+  test('while the provider still thinks about it', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     const { submit } = work
     let isAway = false
     work.submit = async (...given) => {
@@ -61,7 +61,7 @@ describe('the database is away for longer than a lease', () => {
 
   test('at the moment at which jobs were to be sent: they wait for another turn', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     let isFirst = true
     const database: Database = {
       ...house.database,
@@ -81,7 +81,7 @@ describe('the database is away for longer than a lease', () => {
 
   test('for one process, and not for another that takes its job up', async () => {
     const organization = await house.organization(100n * CENT)
-    const { work, means } = ownUpstream()
+    const { work, means } = ownProvider()
     let isAway = false
     let isStarted = () => {}
     const started = new Promise<void>((resolve) => {
@@ -107,9 +107,9 @@ describe('the database is away for longer than a lease', () => {
   })
 })
 
-test('a job that is cancelled while its upstream thinks about it is ended there, however long that takes', async () => {
+test('a job that is cancelled while its provider thinks about it is ended there, however long that takes', async () => {
   const organization = await house.organization(100n * CENT)
-  const { work, means } = ownUpstream()
+  const { work, means } = ownProvider()
   const { submit } = work
   let isStarted = () => {}
   const started = new Promise<void>((resolve) => {
@@ -134,13 +134,13 @@ test('a job that is cancelled while its upstream thinks about it is ended there,
   expect([...work.jobs.values()].map(({ cancelled }) => cancelled)).toEqual([true])
 })
 
-test('jobs do not fail one after the other while it is not known whether their upstream takes any', async () => {
+test('jobs do not fail one after the other while it is not known whether their provider takes any', async () => {
   const organization = await house.organization(10_000n * CENT)
-  const { work, means } = ownUpstream()
+  const { work, means } = ownProvider()
   // As nginx says 502 while the server behind it is started again.
   work.submit = async () => {
     work.asked += 1
-    throw new UpstreamFailure('unavailable', 'status 502')
+    throw new ProviderFailure('unavailable', 'status 502')
   }
   for (let count = 0; count < 200; count += 1) await house.create(organization, 1)
   await running(means, () => after(100 * SECOND_MS))
@@ -150,9 +150,9 @@ test('jobs do not fail one after the other while it is not known whether their u
   await house.database.query('update video_queues set failures = 0, due_at = $1', ['epoch'])
 })
 
-test('an upstream that does not know a job for ten seconds, as behind a proxy that has just begun, is asked again', async () => {
+test('a provider that does not know a job for ten seconds, as behind a proxy that has just begun, is asked again', async () => {
   const organization = await house.organization(100n * CENT)
-  const { work, means } = ownUpstream()
+  const { work, means } = ownProvider()
   let begunMs: number | null = null
   work.looking = () => {
     begunMs ??= clock.now()
@@ -166,7 +166,7 @@ test('an upstream that does not know a job for ten seconds, as behind a proxy th
 
 test('a process that stops gives up its jobs at once', async () => {
   const organization = await house.organization(100n * CENT)
-  const { work, means } = ownUpstream()
+  const { work, means } = ownProvider()
   let isFetching = () => {}
   const fetching = new Promise<void>((resolve) => {
     isFetching = resolve

@@ -1,13 +1,12 @@
 /** The whole way: an endpoint is made, an event is published, and what arrives is what stock libraries verify. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { Webhook } from 'standardwebhooks'
-import Stripe from 'stripe'
 import { type AskedGateway, openAskedGateway } from '../../test/acceptance/ask.ts'
 import type { TestKey } from '../../test/gateway.ts'
+import { Stripe, Webhook } from '../../test/packages.ts'
 import { type Receiver, startReceiver } from '../../test/webhookReceiver.ts'
-import { systemRandom } from '../io/random.ts'
-import { uuidV7 } from '../kernel/ids.ts'
+import { systemRandom } from '../infra/random.ts'
+import { uuidV7 } from '../lib/ids.ts'
 import { publishEvent } from './publish.ts'
 
 let gateway: AskedGateway
@@ -23,11 +22,13 @@ afterAll(async () => {
 
 const video = { id: 'video_1', object: 'video', model: 'svc/clip', status: 'completed' }
 
+const PENDING_MOST = 10_000
+
 async function publish({ organizationId }: TestKey, data: object = { video }): Promise<string> {
   const createdAtMs = Date.now()
   const id = uuidV7(createdAtMs, systemRandom())
   await gateway.database.transaction((tx) =>
-    publishEvent(tx, { id, organizationId, type: 'video.completed', createdAtMs, data }),
+    publishEvent(tx, { id, organizationId, type: 'video.completed', createdAtMs, data }, PENDING_MOST),
   )
   return id
 }

@@ -6,10 +6,10 @@ import type { Answer } from '../../test/acceptance/description.ts'
 import { expectRefusal } from '../../test/acceptance/refusals.ts'
 import type { TestKey } from '../../test/gateway.ts'
 import { startReceiver } from '../../test/webhookReceiver.ts'
-import { systemClock } from '../io/clock.ts'
-import { systemRandom } from '../io/random.ts'
-import { uuidV7 } from '../kernel/ids.ts'
-import { revokeKey } from '../keys/revoke.ts'
+import { revokeKey } from '../identity/keys/revoke.ts'
+import { systemClock } from '../infra/clock.ts'
+import { systemRandom } from '../infra/random.ts'
+import { uuidV7 } from '../lib/ids.ts'
 import { publishEvent } from './publish.ts'
 
 const HOOKS = '/webhook-endpoints'
@@ -46,7 +46,7 @@ async function made(key: TestKey, more: object = {}): Promise<Made> {
 const publish = (key: TestKey, type: 'video.completed' | 'video.failed' = 'video.completed') => {
   const id = uuidV7(Date.now(), systemRandom())
   const event = { id, organizationId: key.organizationId, type, createdAtMs: Date.now(), data: { video: { id: 'v' } } }
-  return gateway.database.transaction((tx) => publishEvent(tx, event)).then(() => id)
+  return gateway.database.transaction((tx) => publishEvent(tx, event, 10_000)).then(() => id)
 }
 
 interface ShownDelivery {
@@ -55,13 +55,20 @@ interface ShownDelivery {
   readonly event_id: string
   readonly endpoint_id: string
   readonly event_type: string
-  readonly attempts: readonly { readonly status: number | null; readonly answer: string | null }[]
+  readonly attempts: readonly { readonly status: number | null; readonly answer?: string | null }[]
 }
 
 async function deliveries(key: TestKey, query = ''): Promise<ShownDelivery[]> {
   const answer = await gateway.ask({ path: `/manage/v1/deliveries${query}`, key })
   expect(answer.status).toBe(200)
   return (answer.json as { data: ShownDelivery[] }).data
+}
+
+/** The answers to the attempts of a delivery, which only it itself shows. */
+async function answersOf(key: TestKey, id = ''): Promise<(string | null | undefined)[]> {
+  const answer = await gateway.ask({ path: `/manage/v1/deliveries/${id}`, key })
+  expect(answer.status).toBe(200)
+  return (answer.json as ShownDelivery).attempts.map((each) => each.answer)
 }
 
 /** Asks until there is one of this state. */
@@ -120,6 +127,9 @@ test.each<[string, object, RegExp]>([
   ['a password', { url: 'https://user:hunter2@example.com/' }, /user name/],
   ['a literal private address', { url: 'https://10.0.0.1/' }, /public internet/],
   ['the metadata service, disguised', { url: 'https://0xa9fea9fe/' }, /public internet/],
+  ['a url without //', { url: 'https:example.com' }, /right after https:/],
+  ['a url with three slashes', { url: 'https:///x' }, /right after https:/],
+  ['port 0', { url: 'https://example.com:0/' }, /port 0/],
   ['a long url', { url: `https://example.com/${'a'.repeat(2_048)}` }, /2048/],
   ['no event types', { event_types: undefined }, /'event_types' is required/],
   ['an empty list', { event_types: [] }, /at least one/],
@@ -145,6 +155,34 @@ test('localhost and plain http are for networks that the operator opened', async
   }
 })
 
+test('a URL is kept in its normal form, and shown so', async () => {
+  const key = await gateway.customer()
+  const made = await create(key, { url: 'HTTPS://Example.COM:443/a/../Hook?x="' })
+  expect(made.json).toMatchObject({ url: 'https://example.com/Hook?x=%22' })
+  const listed = await gateway.ask({ path: HOOKS, key })
+  expect(listed.json).toMatchObject({ data: [{ url: 'https://example.com/Hook?x=%22' }] })
+})
+
+test('a name of a private address and one that is unknown look the same in the log of deliveries', async () => {
+  const receiver = await startReceiver()
+  const key = await gateway.customer()
+  await made(key, { url: receiver.url })
+  await publish(key)
+  await deliveryOnce(key, 'delivered')
+  receiver.stop()
+  const asIf = async (failure: string, latencyMs: number) => {
+    await gateway.database.query(
+      `update webhook_attempts set status = null, answer = null, failure = $2, latency_ms = $3
+         where delivery_id in (select id from webhook_deliveries where organization_id = $1::uuid)`,
+      [key.organizationId, failure, latencyMs],
+    )
+    return await deliveries(key)
+  }
+  const unknown = await asIf('unresolved', 31)
+  expect(unknown).toMatchObject([{ attempts: [{ failure: 'unresolved', latency_ms: 0, status: null }] }])
+  expect(await asIf('refused_address', 2)).toEqual(unknown)
+})
+
 test('no name is looked up: one that leads nowhere is taken', async () => {
   const url = 'https://tollgate.invalid:8443/hook?a=%20b'
   expect(await made(await gateway.customer(), { url })).toMatchObject({ url })
@@ -153,7 +191,9 @@ test('no name is looked up: one that leads nowhere is taken', async () => {
 test('the 51st is refused, and pages hold them all in their order', async () => {
   const key = await gateway.customer()
   const ids: string[] = []
-  for (let index = 0; index < 50; index += 1) ids.push((await made(key)).id)
+  for (let index = 0; index < 50; index += 1) {
+    ids.push((await made(key, { url: `https://example.com/${index}` })).id)
+  }
   const refused = await create(key)
   expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /50/ })
   const seen: string[] = []
@@ -222,9 +262,13 @@ test("another organization's endpoints and deliveries are as those that there ar
   await publish(key)
   const delivered = await deliveryOnce(key, 'delivered')
   expect(await deliveries(other)).toEqual([])
-  for (const path of [`/manage/v1/deliveries/${delivered.id}/redeliver`, `/manage/v1/webhook-endpoints/${id}/test`]) {
+  for (const [method, path] of [
+    ['GET', `/manage/v1/deliveries/${delivered.id}`],
+    ['POST', `/manage/v1/deliveries/${delivered.id}/redeliver`],
+    ['POST', `/manage/v1/webhook-endpoints/${id}/test`],
+  ] as const) {
     for (const wrong of [path, path.replace(/[0-9a-f-]{36}/, UUID), path.replace(/[0-9a-f-]{36}/, 'x')]) {
-      const answer = await gateway.ask({ method: 'POST', path: wrong, key: other })
+      const answer = await gateway.ask({ method, path: wrong, key: other })
       expectRefusal(answer, 'A', { status: 404, code: 'not_found' })
     }
   }
@@ -247,8 +291,9 @@ test('a delivery is listed with its attempts, and sent again when asked', async 
     endpoint_id: id,
     event_type: 'video.completed',
     state: 'pending',
-    attempts: [{ number: 1, status: 500, failure: null, answer: 'said 500' }],
+    attempts: [{ number: 1, status: 500, failure: null }],
   })
+  expect(await answersOf(key, shown?.id)).toEqual(['said 500'])
   status = 204
   const again = await gateway.ask({ method: 'POST', path: `/manage/v1/deliveries/${shown?.id}/redeliver`, key })
   expect(again.status).toBe(202)
@@ -269,20 +314,26 @@ test('a sample is delivered like any event, of a type that the endpoint subscrib
   const { id } = await made(key, { url: receiver.url, event_types: ['instance.failed', 'video.failed'] })
   const path = `/manage/v1/webhook-endpoints/${id}/test`
   const answer = await gateway.ask({ method: 'POST', path, key, headers: { 'Idempotency-Key': 'sample' } })
-  expect([answer.status, (answer.json as ShownDelivery).event_type]).toEqual([202, 'video.failed'])
+  expect([answer.status, (answer.json as ShownDelivery).event_type]).toEqual([202, 'instance.failed'])
   const replay = await gateway.ask({ method: 'POST', path, key, headers: { 'Idempotency-Key': 'sample' } })
   expect(replay.text).toBe(answer.text)
   const [received] = await receiver.until(1)
   expect(JSON.parse(received?.body ?? '')).toMatchObject({
+    type: 'instance.failed',
+    data: { instance: { id: 'instance_test', object: 'instance', state: 'failed', reason: 'create_refused' } },
+  })
+  for (const type of ['video.completed', 'instance.running', 'nonsense']) {
+    const refused = await gateway.ask({ method: 'POST', path: `${path}?type=${type}`, key })
+    expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /type/ })
+  }
+  await deliveryOnce(key, 'delivered')
+  await gateway.ask({ method: 'POST', path: `${path}?type=video.failed`, key })
+  const [, second] = await receiver.until(2)
+  expect(JSON.parse(second?.body ?? '')).toMatchObject({
     type: 'video.failed',
     data: { video: { id: 'video_test', object: 'video', status: 'failed', error: 'internal_error' } },
   })
-  for (const type of ['video.completed', 'instance.failed', 'nonsense']) {
-    const refused = await gateway.ask({ method: 'POST', path: `${path}?type=${type}`, key })
-    expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /video/ })
-  }
-  await deliveryOnce(key, 'delivered')
-  expect(receiver.received).toHaveLength(1)
+  expect(receiver.received).toHaveLength(2)
   receiver.stop()
 })
 
@@ -297,7 +348,7 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   expect(new TextDecoder().decode((await reader?.read())?.value)).toBe(': listening\n\n')
   const id = uuidV7(Date.now(), systemRandom())
   const event = { id, organizationId: key.organizationId, type: 'video.failed', createdAtMs: 0, data: {} } as const
-  await own.database.transaction((tx) => publishEvent(tx, event))
+  await own.database.transaction((tx) => publishEvent(tx, event, 10_000))
   const { value } = (await reader?.read()) ?? {}
   const data = `{"id":"${id}","type":"video.failed","created_at":"1970-01-01T00:00:00.000Z","data":{}}`
   expect(new TextDecoder().decode(value)).toBe(`id: ${id}\nevent: video.failed\ndata: ${data}\n\n`)

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => house.close())
 
-test('events, workers, redeliveries and deletions: each event comes as often as its attempts say', async () => {
+test('events, runners, redeliveries and deletions: each event comes as often as its attempts say', async () => {
   for (let seed = 1; seed <= SEEDS; seed += 1) {
     await withSeed(seed, () => raceWebhooks(house, seed))
   }

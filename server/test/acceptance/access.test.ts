@@ -1,14 +1,20 @@
 /** Section 5 of the interface, K1 and B7: which key opens what, at every endpoint, served now or later. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type AskedGateway, openAskedGateway } from './ask.ts'
+import { type AskedGateway, openAskedGateway, readAnswer } from './ask.ts'
 import { chat, film, picture, SETTINGS, words } from './catalog.ts'
+import type { Answer } from './description.ts'
+import { PAYING_SETTINGS } from './paymentRows.ts'
 import { expectRefusal } from './refusals.ts'
 
+/** Its answer has no end: the head of it is all that is read. */
+const STREAM = '/manage/v1/events'
+/** A window of days for an export. */
+const DAYS = 'start=2026-01-01T00:00:00Z&end=2026-02-01T00:00:00Z'
 const UUID = '01900000-0000-7000-8000-000000000000'
 
 /** What each endpoint answers to a key that may: served (`unknown`: as far as there is what it names), or refused by B7. */
-type Outcome = 'served' | 'accepted' | 'unknown' | 'not_found' | 'not-found' | 'payment-source-unavailable'
+type Outcome = 'served' | 'made' | 'accepted' | 'unknown' | 'not_found' | 'not-found' | 'payment-source-unavailable'
 type Endpoint = [method: string, path: string, scope: string, outcome: Outcome]
 
 const endpoints: Endpoint[] = [
@@ -25,21 +31,50 @@ const endpoints: Endpoint[] = [
   ['GET', '/videos/v1/content', 'serverless:read', 'unknown'],
   ['POST', '/videos/v1/cancel', 'serverless:write', 'unknown'],
   ['GET', '/webhook-endpoints', 'webhooks:read', 'served'],
-  ['POST', '/webhook-endpoints', 'webhooks:write', 'served'],
+  ['POST', '/webhook-endpoints', 'webhooks:write', 'made'],
   ['DELETE', `/webhook-endpoints/${UUID}`, 'webhooks:write', 'unknown'],
+  ['GET', '/manage/v1/key', 'any', 'served'],
   ['GET', '/manage/v1/deliveries', 'webhooks:read', 'served'],
+  ['GET', `/manage/v1/deliveries/${UUID}`, 'webhooks:read', 'unknown'],
+  ['GET', STREAM, 'webhooks:read', 'served'],
+  ['GET', '/manage/v1/charges', 'billing:read', 'served'],
+  ['GET', `/manage/v1/charges/export?${DAYS}`, 'billing:read', 'served'],
+  ['GET', '/manage/v1/ledger', 'billing:read', 'served'],
+  ['GET', '/manage/v1/usage', 'billing:read', 'served'],
+  ['GET', '/manage/v1/limits', 'billing:read', 'served'],
+  ['GET', '/manage/v1/notices', 'billing:read', 'served'],
+  ['GET', '/manage/v1/statements/2026-01', 'billing:read', 'served'],
+  ['GET', '/manage/v1/statements/9998-01', 'billing:read', 'unknown'],
   ['POST', `/manage/v1/deliveries/${UUID}/redeliver`, 'webhooks:write', 'unknown'],
   ['POST', `/manage/v1/webhook-endpoints/${UUID}/test`, 'webhooks:write', 'unknown'],
   ['GET', `/operations/${UUID}`, 'any', 'not_found'],
+  ['GET', '/instances/offerings', 'any', 'not_found'],
+  ['GET', '/instances', 'any', 'not_found'],
+  ['GET', '/instances?limit=5', 'any', 'not_found'],
+  ['POST', '/instances', 'any', 'not_found'],
+  ['GET', `/instances/${UUID}`, 'any', 'not_found'],
+  ['DELETE', `/instances/${UUID}`, 'any', 'not_found'],
   ['GET', '/usage', 'billing:read', 'served'],
   ['GET', '/billing/deposits', 'billing:read', 'not-found'],
+  ['GET', '/billing/deposits?limit=5', 'billing:read', 'not-found'],
   ['POST', '/billing/deposits/crypto', 'billing:write', 'not-found'],
   ['GET', '/billing/deposits/d1', 'billing:read', 'not-found'],
   ['GET', '/billing/spending-limit', 'billing:read', 'served'],
   ['PUT', '/billing/spending-limit', 'billing:write admin', 'served'],
+  ['GET', '/manage/v1/auto-pay', 'billing:read admin', 'not_found'],
+  ['PUT', '/manage/v1/auto-pay', 'billing:write admin', 'not_found'],
   ['GET', '/billing/subscription', 'billing:read', 'served'],
   ['POST', '/billing/subscription/checkout', 'billing:write admin', 'payment-source-unavailable'],
   ['POST', '/billing/subscription/portal', 'billing:write admin', 'payment-source-unavailable'],
+]
+
+/** The same where payments are on. The portal opens for those who have begun a checkout. */
+const payingEndpoints: Endpoint[] = [
+  ['POST', '/billing/subscription/checkout', 'billing:write admin', 'served'],
+  ['POST', '/billing/subscription/portal', 'billing:write admin', 'served'],
+  ['POST', '/manage/v1/top-ups', 'billing:write', 'made'],
+  ['GET', '/manage/v1/payments', 'billing:read', 'served'],
+  [`GET`, `/manage/v1/payments/${UUID}`, 'billing:read', 'unknown'],
 ]
 
 const SCOPES = [
@@ -55,10 +90,12 @@ const SCOPES = [
 ] as const
 
 let gateway: AskedGateway
+let paying: AskedGateway
 const keys = new Map<string, string>()
 
 beforeAll(async () => {
   gateway = await openAskedGateway({ settings: SETTINGS })
+  paying = await openAskedGateway({ settings: PAYING_SETTINGS, beside: gateway })
   for (const scopes of SCOPES) {
     keys.set(scopes, (await gateway.customer({ scopes })).key)
     keys.set(`${scopes} admin`, (await gateway.customer({ scopes, admin: true })).key)
@@ -66,21 +103,35 @@ beforeAll(async () => {
   // Without a limit there is nothing to show.
   await gateway.database.query('update accounts set monthly_limit_microcents = $1', [1_000_000_000n])
 })
-afterAll(() => gateway.close())
+afterAll(async () => {
+  await paying.close()
+  await gateway.close()
+})
 
 /** What is posted, where it is not a chat. */
 const BODIES: Readonly<Record<string, unknown>> = {
   '/embeddings': words(),
   '/images/generations': picture(),
   '/videos': film(),
+  '/billing/subscription/checkout': {},
+  '/billing/subscription/portal': {},
+  '/manage/v1/top-ups': { amount_cents: 500 },
   '/webhook-endpoints': { url: 'https://example.com/', event_types: ['video.failed'] },
 }
 
-function ask([method, path]: Endpoint, key: string | undefined) {
+async function ask(at: AskedGateway, [method, path]: Endpoint, key: string | undefined): Promise<Answer> {
+  if (path === STREAM) return askStream(key)
   const posted = BODIES[path] ?? chat()
   const body = method === 'PUT' ? { monthly_limit_dollars: 10 } : method === 'POST' ? posted : undefined
   const headers = path === '/webhook-endpoints' && method === 'POST' ? { 'Idempotency-Key': crypto.randomUUID() } : {}
-  return gateway.ask({ method, path, key, body, headers })
+  return at.ask({ method, path, key, body, headers })
+}
+
+async function askStream(key: string | undefined): Promise<Answer> {
+  const response = await gateway.send(STREAM, key === undefined ? {} : { headers: { Authorization: `Bearer ${key}` } })
+  if (!response.ok) return readAnswer(response)
+  await response.body?.cancel()
+  return { status: response.status, headers: response.headers, text: '', json: undefined, events: [] }
 }
 
 /** K1, said again in the test's own words. */
@@ -93,26 +144,44 @@ function mayUse(scopes: string, isAdmin: boolean, [, , needed]: Endpoint): boole
   return scopes.split(',').some((has) => has === permission || has === permission.replace(':read', ':write'))
 }
 
+const MANAGE = '/manage/v1'
+
+/** A path of the list above as the description has it. */
+function patternOf(path: string): string {
+  if (path.startsWith('/models/')) return '/models/{id}'
+  const [bare = ''] = path.split('?')
+  return bare
+    .replace(MANAGE, '')
+    .replace(UUID, '{id}')
+    .replace('/videos/v1', '/videos/{id}')
+    .replace(/\/\d{4}-\d\d$/, '/{month}')
+}
+
 const envelopeOf = (path: string) => (/^\/(models|chat|embeddings|images|inference|videos)/.test(path) ? 'B' : 'A')
 
-describe.each(endpoints)('%s %s', (...endpoint) => {
-  const [method, path, needed, outcome] = endpoint
+const STATUSES: Partial<Record<Outcome, number>> = { served: 200, made: 201, accepted: 202 }
+
+describe.each([
+  ...endpoints.map((endpoint) => [...endpoint, false] as const),
+  ...payingEndpoints.map((endpoint) => [...endpoint, true] as const),
+])('%s %s', (method, path, needed, outcome, isPaying) => {
+  const endpoint: Endpoint = [method, path, needed, outcome]
+  const at = () => (isPaying ? paying : gateway)
 
   test('needs a key', async () => {
-    expectRefusal(await ask(endpoint, undefined), envelopeOf(path), { status: 401, code: 'unauthenticated' })
-    const malformed = await ask(endpoint, 'svc_live_short')
+    expectRefusal(await ask(at(), endpoint, undefined), envelopeOf(path), { status: 401, code: 'unauthenticated' })
+    const malformed = await ask(at(), endpoint, 'svc_live_short')
     expectRefusal(malformed, envelopeOf(path), { status: 401, code: 'invalid_api_key' })
   })
 
   test.each([...SCOPES])(`with ${needed}, not with less: %s`, async (scopes) => {
     for (const isAdmin of [false, true]) {
-      const answer = await ask(endpoint, keys.get(isAdmin ? `${scopes} admin` : scopes))
+      const answer = await ask(at(), endpoint, keys.get(isAdmin ? `${scopes} admin` : scopes))
       if (!mayUse(scopes, isAdmin, endpoint)) {
-        const says = mayUse(scopes, true, endpoint) ? /needs an organization admin's key/ : /needs the scope/
+        const says = mayUse(scopes, true, endpoint) ? /needs the key of an organization admin/ : /needs the scope/
         expectRefusal(answer, envelopeOf(path), { status: 403, code: 'insufficient_scope', says })
-      } else if (outcome === 'served' || outcome === 'accepted') {
-        const made = path === '/webhook-endpoints' && method === 'POST' ? 201 : 200
-        expect(answer.status).toBe(outcome === 'served' ? made : 202)
+      } else if (STATUSES[outcome] !== undefined) {
+        expect(answer.status).toBe(STATUSES[outcome])
       } else if (outcome === 'unknown') {
         expectRefusal(answer, envelopeOf(path), { status: 404, code: 'not_found', says: /There is no (such|video)/ })
       } else {
@@ -123,16 +192,21 @@ describe.each(endpoints)('%s %s', (...endpoint) => {
   })
 
   test('is described exactly if it is served', () => {
-    const isManaged = path.startsWith('/manage/v1')
-    const bare = (path.split('?')[0] ?? '')
-      .replace('/manage/v1', '')
-      .replace(UUID, '{id}')
-      .replace('/videos/v1', '/videos/{id}')
-    const pattern = path.startsWith('/models/') ? '/models/{id}' : bare
-    const { paths } = isManaged ? gateway.managed : gateway.description
+    const { paths } = path.startsWith(MANAGE) ? at().managed : at().description
+    const pattern = patternOf(path)
     const described = paths[pattern]?.[method.toLowerCase()] !== undefined
-    expect(described).toBe(['served', 'accepted', 'unknown'].includes(outcome))
+    expect(described).toBe(outcome === 'unknown' || STATUSES[outcome] !== undefined)
   })
+})
+
+test('every endpoint that is described and needs a key has a row above', () => {
+  const rows = [...endpoints, ...payingEndpoints].map(([method, path]) => `${method.toLowerCase()} ${patternOf(path)}`)
+  for (const { paths } of [gateway.description, gateway.managed, paying.description, paying.managed]) {
+    for (const [path, item] of Object.entries(paths)) {
+      if (path === '/health' || path === '/openapi.json') continue
+      for (const method of Object.keys(item)) expect(rows).toContain(`${method} ${path}`)
+    }
+  }
 })
 
 test.each(['/health', '/openapi.json'])('%s needs no key, and minds no bad one', async (path) => {

@@ -17,14 +17,14 @@ beforeAll(async () => {
   closeS3 = close
   const settings = `artifacts:
   s3: { endpoint: "${place.endpoint}", bucket: ${place.bucket}, access_key_id_env: S3_ID, secret_access_key_env: S3_KEY }
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
 models:
   - id: svc/wide
     context_length: 131072
     max_output_tokens: 100000
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
 `
   const environment = { S3_ID: place.accessKeyId.reveal(), S3_KEY: place.secretAccessKey.reveal() }
   one = await openGateway({ settings, environment })

@@ -2,7 +2,7 @@
 export const SETTINGS = `
 body_limit_bytes: 65536
 open_requests_per_key: 2
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
 models:
   - id: svc/demo
@@ -10,14 +10,14 @@ models:
     context_length: 4096
     max_output_tokens: 1024
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
     economy:
       pricing: { input_per_1m_tokens_microcents: 499999, output_per_1m_tokens_microcents: 500000 }
-      targets: [{ upstream: sandbox, model: sandbox }]
+      targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/dear
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 1000000, output_per_1m_tokens_cents: 1000000 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/soon
     status: coming_soon
     context_length: 4096
@@ -32,29 +32,29 @@ models:
     plan_covered: true
     usage_factor: 2
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/words
     modality: embedding
     context_length: 512
     pricing: { input_per_1m_tokens_cents: 100 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/picture
     modality: image
     pricing: { per_image_cents: 1 }
     parameters: [{ name: size, type: enum, enum: ["64x64"], default: "64x64" }]
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/film
     modality: video
     pricing: { per_video_second_cents: 1 }
     parameters: [{ name: seconds, type: int, min: 1, max: 10, default: 4 }]
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/sized-film
     modality: video
     pricing: { per_video_second_cents: 1 }
     parameters:
       - { name: seconds, type: int, min: 2, max: 10, default: 4 }
       - { name: size, type: enum, enum: ["64x64"], default: "64x64" }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
 plans:
   - { key: small, name: Small, input_tokens_monthly: 100, output_tokens_monthly: 100, weekly_tokens: 150 }
   - key: large

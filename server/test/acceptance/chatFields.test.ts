@@ -73,6 +73,19 @@ describe('a parameter that is not supported is refused by its name', () => {
     expectRefusal(answer, 'B', { status: 400, code: 'unsupported_parameter', param, says: /use max_tokens/ })
   })
 
+  test('all of them are named at once, before any value that is wrong (E17)', async () => {
+    const body = {
+      ...messages({ role: 'robot', content: 'x', name: 'n' }),
+      temperature: 9,
+      top_p: 1,
+      user: 'u',
+      seed: 1,
+    }
+    const expected = { status: 400, code: 'unsupported_parameter', param: 'messages[0].name' }
+    const says = /'messages\[0\]\.name', 'top_p', 'user' and 'seed' are not supported here; leave them out/
+    expectRefusal(await gateway.ask({ path, key, body }), 'B', { ...expected, says })
+  })
+
   const nested: [string, object, string][] = [
     ['tool_calls', messages({ role: 'assistant', content: '', tool_calls: [call] }), 'messages[0].tool_calls'],
     ['tool_call_id', messages(user, { role: 'user', content: '', tool_call_id: 'c' }), 'messages[1].tool_call_id'],

@@ -13,6 +13,7 @@ import {
   streamText,
 } from 'ai'
 import type { TestKey } from '../customer.ts'
+import '../ggufEngine.ts'
 import { type ChargeRow, costOf, type House, openHouse } from './house.ts'
 
 // The clients wait before they try again, and an engine takes a while to start on a busy machine.
@@ -93,7 +94,7 @@ test('its errors carry our message and status, and say rightly whether to try ag
   expect(await asked(poor('svc/sandbox'))).toMatchObject({ statusCode: 402, isRetryable: false })
   const down = await failureOf(generateText({ model: models('svc/down'), prompt: PROMPT, maxRetries: 0 }))
   expect(down).toMatchObject({ statusCode: 503, isRetryable: true })
-  expect(down.message).toBe('The model cannot be reached now. Try again in a moment.')
+  expect(down.message).toBe("The model can't be reached now. Try again in a moment.")
 })
 
 test('an error on a stream reaches the reader', async () => {

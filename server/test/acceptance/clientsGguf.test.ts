@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
 import type { TestKey } from '../customer.ts'
+import '../ggufEngine.ts'
 import { CONTEXT_TOKENS, costOf, type House, openHouse } from './house.ts'
 
 // The clients wait before they try again, and an engine takes a while to start on a busy machine.

@@ -77,7 +77,7 @@ describe('an answer, whole and streamed, costs its tokens times the price, to th
           BigInt(usage?.completion_tokens ?? -1),
         ])
         expect(row.cached).toBe(cachedShare === 0n ? 0n : row.prompt / cachedShare)
-        expect(BigInt(usage?.prompt_tokens_details?.cached_tokens ?? -1)).toBe(row.cached)
+        expect(usage?.prompt_tokens_details?.cached_tokens).toBe(row.cached === 0n ? undefined : Number(row.cached))
         expect(row.cost).toBe(costOf(row))
       }
       const spent = rows.reduce((sum, { cost }) => sum + cost, 0n)
@@ -86,7 +86,7 @@ describe('an answer, whole and streamed, costs its tokens times the price, to th
     })
   }
 
-  test('of an upstream that reports no usage: counted here and marked as estimated', async () => {
+  test('of a provider that reports no usage: counted here and marked as estimated', async () => {
     const key = await house.customer()
     const answer = await clientOf(key).chat.completions.create(ask('svc/silent-usage'))
     const [row] = await house.charges(key)
@@ -107,7 +107,7 @@ describe('an answer, whole and streamed, costs its tokens times the price, to th
     expect(row).toMatchObject({ tier: 'economy', completion: 3n })
   })
 
-  test('a stream that its reader leaves is charged for what was generated, and the upstream is cancelled', async () => {
+  test('a stream that its reader leaves is charged for what was generated, and the provider is cancelled', async () => {
     const key = await house.customer()
     const stream = await clientOf(key).chat.completions.create(ask('svc/endless', { stream: true as const }))
     let read = 0
@@ -115,7 +115,7 @@ describe('an answer, whole and streamed, costs its tokens times the price, to th
       if ((chunk.choices[0]?.delta.content ?? '') !== '') read += 1
       if (read === 5) break
     }
-    await house.upstreamIdle()
+    await house.providerIdle()
     const [row] = await house.chargesOnce(key, 1)
     expect(row).toMatchObject({ outcome: 'cancelled', estimated: true })
     expect(row?.completion).toBeGreaterThanOrEqual(5n)
@@ -159,7 +159,7 @@ describe('errors arrive as the classes that the client has for them', () => {
     expect(failure).toMatchObject({ status: 400, code: 'unsupported_parameter', param: 'tools' })
   })
 
-  test('an upstream that is down: 503, retried twice as the client does by default, free of charge', async () => {
+  test('a provider that is down: 503, retried twice as the client does by default, free of charge', async () => {
     const key = await house.customer()
     const failure = await failureOf(clientOf(key).chat.completions.create(ask('svc/down')))
     expect(failure).toMatchObject({ status: 503, code: 'upstream_unavailable' })
@@ -168,7 +168,7 @@ describe('errors arrive as the classes that the client has for them', () => {
     expect(await house.charges(key)).toEqual([])
   })
 
-  test('an upstream that is busy for a moment: the retry is answered, and charged once', async () => {
+  test('a provider that is busy for a moment: the retry is answered, and charged once', async () => {
     const key = await house.customer()
     await clientOf(key).chat.completions.create(ask('svc/busy-once'))
     expect(callsMade).toBe(2)

@@ -30,7 +30,8 @@ interface Answer {
   readonly usage: {
     readonly prompt_tokens: number
     readonly completion_tokens: number
-    readonly prompt_tokens_details: { readonly cached_tokens: number }
+    /** Null where nothing was cached. */
+    readonly prompt_tokens_details: { readonly cached_tokens: number } | null
   }
   readonly request_id?: string
 }
@@ -56,7 +57,7 @@ withPython('answers, charges, the catalog and every class of error, as Python se
     expect(rows[index]).toMatchObject({
       prompt: BigInt(usage.prompt_tokens),
       completion: BigInt(usage.completion_tokens),
-      cached: BigInt(usage.prompt_tokens_details.cached_tokens),
+      cached: BigInt(usage.prompt_tokens_details?.cached_tokens ?? 0),
       estimated: false,
       outcome: 'completed',
     })

@@ -1,7 +1,7 @@
 /** Every answer of a paid call says what it cost, so that customers can add up their own bill. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readBalance } from '../../src/money/balance.ts'
+import { readBalance } from '../../src/billing/admission/balance/balance.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { chat, directed, SETTINGS } from './catalog.ts'
 

@@ -19,7 +19,7 @@ interface Operation {
 }
 
 /** Headers that every HTTP answer may have: no description names them. */
-const OF_HTTP: ReadonlySet<string> = new Set(['content-type', 'content-length'])
+const OF_HTTP: ReadonlySet<string> = new Set(['content-type', 'content-length', 'date', 'connection'])
 
 /** An OpenAPI document, as far as the tests look into it. */
 export interface Document {
@@ -41,6 +41,8 @@ export interface Answer {
 export interface Description {
   /** Throws unless `answer` is one that the description announces for this call; `path` is beneath /v1. */
   check(method: string, path: string, answer: Answer): void
+  /** Throws unless `value` fits the schema of this name. */
+  checkSchema(name: string, value: unknown): void
 }
 
 /** Reads a description, to hold answers to it. */
@@ -59,6 +61,7 @@ export function createDescription(document: Document): Description {
   }
 
   return {
+    checkSchema: (name, value) => fits(['components', 'schemas', name], value),
     check(method, path, answer) {
       const found = findOperation(document, method, path)
       // What is not described is not served: it can only be refused, which the table of its test looks at.
@@ -79,6 +82,11 @@ export function createDescription(document: Document): Description {
       if (response.content[type] === undefined) throw new Error(`${name}: ${answer.status} is not described as ${type}`)
       if (type === 'video/mp4') return
       const body = [...steps, 'content', type, 'schema']
+      if (type === 'application/jsonl') {
+        for (const line of answer.text.split('\n')) if (line !== '') fits(body, JSON.parse(line))
+        return
+      }
+      if (type === 'text/csv') return fits(body, answer.text)
       if (type !== 'text/event-stream') return fits(body, answer.json)
       for (const event of answer.events) if (event !== '[DONE]') fits(body, JSON.parse(event))
     },
@@ -104,13 +112,17 @@ function checkHeaders(
 function findOperation(document: Document, method: string, path: string) {
   // HEAD goes with GET (E9).
   const key = method === 'HEAD' ? 'get' : method.toLowerCase()
-  // The first name only: the rest may be a model's, with any bytes in it.
-  const bare = (path.split('?')[0] ?? '').replace(/^\/[^/]+/, decodeURIComponent)
+  const bare = path.split('?')[0] ?? ''
   for (const [pattern, operations] of Object.entries(document.paths)) {
     const operation = operations[key]
     // A model's id takes all the rest of the path: it may hold slashes.
     const id = pattern.startsWith('/models/') ? '.+' : '[^/]+'
-    const matches = new RegExp(`^${pattern.replaceAll('.', '[.]').replace('{id}', id)}$`).test(bare)
+    const matches = new RegExp(
+      `^${pattern
+        .replaceAll('.', '[.]')
+        .replace('{id}', id)
+        .replace(/\{\w+\}/g, '[^/]+')}$`,
+    ).test(bare)
     if (operation !== undefined && matches) return { pattern, method: key, operation }
   }
   return null

@@ -37,11 +37,36 @@ describe('an unknown path', () => {
     '/openapixjson',
     '/usage/x',
     '//health',
+    '/%6dodels/svc/demo',
+    '/models%2Fsvc/demo',
+    '/%68ealth',
     '/completions',
   ])('in A, with B beside it for clients that know nothing else: %s', async (path) => {
     const answer = await gateway.ask({ path, key })
     expect(answer.headers.get('Content-Type')).toBe('application/problem+json')
     expect(answer.json).toEqual({ ...problem(answer, unknown), ...errorObject(unknown) })
+  })
+
+  test.each([
+    ['/responses', 'Responses API'],
+    ['/responses/resp_1', 'Responses API'],
+    ['/completions', 'bare prompt'],
+    ['/messages', 'Messages API'],
+    ['/messages/count_tokens', 'Messages API'],
+  ])('of an interface that is not offered says what is, to any method and without a key: %s', async (path, name) => {
+    for (const method of ['GET', 'POST']) {
+      const answer = await gateway.ask({ method, path, ...(method === 'POST' ? { body: '{"model":"svc/demo"}' } : {}) })
+      expect(answer.json).toEqual({ ...problem(answer, unknown), ...errorObject(unknown) })
+      const { detail, error } = answer.json as { detail: string; error: { message: string } }
+      expect(detail).toContain(name)
+      expect(detail).toContain('POST /v1/chat/completions')
+      expect(error.message).toBe(detail)
+    }
+  })
+
+  test.each(['/constructor', '/completionsx', '/responses2'])('%s is none of them', async (path) => {
+    const answer = await gateway.ask({ path })
+    expect((answer.json as { detail: string }).detail).toContain('There is nothing at this path')
   })
 
   test('outside /v1 too', async () => {
@@ -69,6 +94,7 @@ describe('a wrong method', () => {
     ['/videos/x/content', 'GET, HEAD', 'B'],
     ['/videos/x/cancel', 'POST', 'B'],
     ['/manage/v1/deliveries', 'GET, HEAD', 'A'],
+    ['/manage/v1/deliveries/x', 'GET, HEAD', 'A'],
     ['/manage/v1/deliveries/x/redeliver', 'POST', 'A'],
     ['/manage/v1/events', 'GET, HEAD', 'A'],
     ['/manage/v1/webhook-endpoints/x/test', 'POST', 'A'],
@@ -92,6 +118,7 @@ describe('HEAD', () => {
     expect(head.headers.get('Content-Length')).toBe(String(Buffer.byteLength(got.text)))
     expect(head.headers.get('Content-Type')).toBe(got.headers.get('Content-Type'))
     expect(head.headers.get('ETag')).toBe(got.headers.get('ETag'))
+    expect(head.headers.get('Date')).toMatch(/^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/)
   })
 
   test('is refused where GET is', async () => {
@@ -127,12 +154,72 @@ describe('the query', () => {
       'B',
       { status: 400, code: 'unsupported_parameter', param: 'seconds' },
     ],
+    [
+      '/models?modality=chat&modality=chat&x=1&y=2&x=3',
+      'B',
+      { status: 400, code: 'unsupported_parameter', param: 'x', says: /'x' and 'y' are not known/ },
+    ],
+    ['/videos?limit=1&limit=1&y=1', 'B', { status: 400, code: 'unsupported_parameter', param: 'y' }],
+    ['/usage?a=1&limit=x&b=2', 'A', { status: 422, code: 'validation_failed', says: /'a' and 'b' are not known/ }],
     ['/webhook-endpoints?after=x', 'A', { status: 422, code: 'validation_failed', says: /'after'/ }],
     ['/manage/v1/deliveries?organization=x', 'A', { status: 422, code: 'validation_failed', says: /'organization'/ }],
     ['/manage/v1/events?since=x', 'A', { status: 422, code: 'validation_failed', says: /'since'/ }],
   ]
   test.each(refused)('%s', async (path, envelope, expected) => {
     expectRefusal(await gateway.ask({ path, key }), envelope, expected)
+  })
+
+  const LISTS = ['/usage', '/videos', '/webhook-endpoints', '/manage/v1/deliveries']
+  const WRONG = [
+    '0x10',
+    '1e1',
+    '10.0',
+    '+7',
+    '%2B7',
+    '%205',
+    '5%20',
+    '05',
+    '1_0',
+    '-0',
+    '0',
+    '201',
+    '',
+    '%d9%a3',
+    'Infinity',
+  ]
+  test.each(LISTS)('%s: a number is digits alone, from 1 to 200', async (path) => {
+    for (const limit of WRONG) {
+      const refused = await gateway.ask({ path: `${path}?limit=${limit}`, key })
+      const expected = { status: 422, code: 'validation_failed', says: /'limit': must be a whole number from 1 to 200/ }
+      if (path === '/videos') expectRefusal(refused, 'B', { ...expected, param: 'limit' })
+      else expectRefusal(refused, 'A', expected)
+    }
+    for (const limit of ['1', '10', '200', '%31']) {
+      expect((await gateway.ask({ path: `${path}?limit=${limit}`, key })).status).toBe(200)
+    }
+  })
+
+  test.each([
+    'start=2026-01-01T00:00:00Z',
+    'start=2026-01-01t00:00:00z',
+    'start=2026-01-01T00:00:00%2B02:00',
+    'start=2026-01-01t00:00:00.123456789-02:00',
+    'start=2016-12-31T23:59:60Z',
+    'start=2016-12-31t18:59:60.5-05:00',
+  ])('a timestamp of RFC 3339: %s', async (query) => {
+    expect((await gateway.ask({ path: `/usage?${query}`, key })).status).toBe(200)
+  })
+
+  test('a timestamp whose + was lost is told how to write it', async () => {
+    const lost = await gateway.ask({ path: '/usage?start=2026-01-01T00:00:00+02:00', key })
+    expectRefusal(lost, 'A', { status: 422, code: 'validation_failed', says: /'\+' .* arrived as a space.* %2B/ })
+    const other = await gateway.ask({ path: '/usage?start=yesterday', key })
+    expectRefusal(other, 'A', {
+      status: 422,
+      code: 'validation_failed',
+      says: /'start': must be a date and time with an offset/,
+    })
+    expect(other.text).not.toContain('%2B')
   })
 
   test.each(['/models?', '/models?modality=chat', '/models/svc/demo?'])('%s is fine', async (path) => {
@@ -192,11 +279,6 @@ describe('a model in the path', () => {
     expectRefusal(answer, 'B', { status: 404, code: 'model_not_found', says })
     expect(answer.text.length).toBeLessThan(400)
   })
-
-  test('a path whose other names are percent-encoded means the same', async () => {
-    expect((await gateway.ask({ path: '/%6dodels/svc/demo', key })).status).toBe(200)
-    expectRefusal(await gateway.ask({ path: '/%6dodels/svc/x', key }), 'B', { status: 404, code: 'model_not_found' })
-  })
 })
 
 describe('X-Request-Id', () => {
@@ -224,6 +306,13 @@ describe('X-Request-Id', () => {
     expect((await gateway.ask({ path, key, headers })).headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/)
   })
 
+  test.each(places)('of bytes above 127 is echoed by %s', async (_name, path) => {
+    const id = 'caf\xc3\xa9 \x80\xff'
+    const answer = await gateway.ask({ path, key, headers: { 'X-Request-Id': id } })
+    expect(answer.headers.get('X-Request-Id')).toBe(id)
+    expect((answer.json as { request_id?: string }).request_id ?? id).toBe(id)
+  })
+
   test('is on what was made and given again, and on what was refused', async () => {
     const headers = { 'X-Request-Id': 'mine', 'Idempotency-Key': 'mine' }
     const told = async (question: Question) => {
@@ -244,4 +333,49 @@ describe('X-Request-Id', () => {
       expect([answer.status, answer.headers.get('X-Request-Id')]).toEqual([200, 'mine'])
     }
   })
+})
+
+describe('an answer that needed a key is kept by no cache and is of no other type (E18)', () => {
+  const privacyOf = ({ headers }: { readonly headers: Headers }) => [
+    headers.get('Cache-Control'),
+    headers.get('X-Content-Type-Options'),
+  ]
+  test.each([
+    ['/models', 'private, no-cache'],
+    ['/models/svc/demo', 'private, no-cache'],
+    ['/models/svc/none', 'no-store'],
+    ['/models?x=1', 'no-store'],
+    ['/billing/balance', 'no-store'],
+    ['/billing/deposits', 'no-store'],
+    ['/usage', 'no-store'],
+    ['/videos', 'no-store'],
+    ['/videos/x', 'no-store'],
+    ['/videos/x/content', 'no-store'],
+    ['/inference/preflight?model=svc/demo', 'no-store'],
+    ['/webhook-endpoints', 'no-store'],
+    ['/manage/v1/deliveries', 'no-store'],
+  ])('%s: %s; without a key, and by HEAD', async (path, cached) => {
+    expect(privacyOf(await gateway.ask({ path, key }))).toEqual([cached, 'nosniff'])
+    expect(privacyOf(await gateway.ask({ method: 'HEAD', path, key }))).toEqual([cached, 'nosniff'])
+    expect(privacyOf(await gateway.ask({ path }))).toEqual(['no-store', 'nosniff'])
+  })
+
+  test('chat, whole, streamed and refused', async () => {
+    const path = '/chat/completions'
+    expect(privacyOf(await gateway.ask({ path, key, body: chat() }))).toEqual(['no-store', 'nosniff'])
+    expect(privacyOf(await gateway.ask({ path, key, body: chat({ stream: true }) }))).toEqual(['no-cache', 'nosniff'])
+    expect(privacyOf(await gateway.ask({ path, key, body: '{' }))).toEqual(['no-store', 'nosniff'])
+  })
+
+  test.each(['/health', '/openapi.json', '/nothing'])('%s needs none, and says nothing of caches', async (path) => {
+    expect(privacyOf(await gateway.ask({ path }))).toEqual([null, null])
+  })
+})
+
+test('a GET that announces too long a body is refused before its key is looked at', async () => {
+  for (const path of ['/models', '/billing/balance', '/videos/x']) {
+    const headers = { 'Content-Length': '9000000' }
+    const refused = await gateway.ask({ path, headers })
+    expectRefusal(refused, path === '/billing/balance' ? 'A' : 'B', { status: 413, code: 'request_too_large' })
+  }
 })

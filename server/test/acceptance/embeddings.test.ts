@@ -3,30 +3,30 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { shortest } from '../../src/upstream/vectors/write.ts'
+import { shortest } from '../../src/providers/vectors/write.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 
 let gateway: Gateway
 let customer: TestKey
-let upstream: Server
+let provider: Server
 /** What the remote server answers next; the request's body is what it was sent. */
 let answer: (response: ServerResponse, body: Record<string, unknown>) => void
 let asked: Record<string, unknown>[] = []
 
 beforeAll(async () => {
-  upstream = createServer(async (request: IncomingMessage, response) => {
+  provider = createServer(async (request: IncomingMessage, response) => {
     const parts: Buffer[] = []
     for await (const part of request) parts.push(part as Buffer)
     const body = JSON.parse(Buffer.concat(parts).toString())
     asked.push(body)
     answer(response, body)
   })
-  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
-  const remote = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
+  const remote = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`
   gateway = await openGateway({
     settings: `
 deadlines: { first_byte_seconds: 2, whole_seconds: 5 }
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0 }
   remote: { dialect: openai, base_url: "${remote}" }
   away: { dialect: openai, base_url: "http://127.0.0.1:1/v1" }
@@ -34,26 +34,26 @@ models:
   - id: svc/chat
     context_length: 100
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/words
     aliases: [words]
     modality: embedding
     context_length: 8192
     pricing: { input_per_1m_tokens_cents: 100 }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/remote
     modality: embedding
     context_length: 512
     pricing: { input_per_1m_tokens_cents: 1000000 }
-    targets: [{ upstream: away, model: r }, { upstream: remote, model: r }, { upstream: remote, model: second }]
+    targets: [{ provider: away, model: r }, { provider: remote, model: r }, { provider: remote, model: second }]
 `,
   })
   customer = await gateway.customer()
 })
 afterAll(async () => {
   await gateway?.close()
-  upstream.closeAllConnections()
-  upstream.close()
+  provider.closeAllConnections()
+  provider.close()
 })
 
 interface Answer {
@@ -80,7 +80,7 @@ async function charges(key: TestKey) {
     estimated: boolean
   }>(
     `select cost_microcents as cost, prompt_tokens as prompt, completion_tokens as completion, modality, model, estimated
-     from charges where organization_id = $1::uuid order by admitted_at, id`,
+     from named_charges where organization_id = $1::uuid order by admitted_at, id`,
     [key.organizationId],
   )
 }
@@ -192,9 +192,33 @@ describe('refused, before anything is done', () => {
     ['no dimensions', { ...words, dimensions: 0 }, 400, 'invalid_request', 'dimensions', />=1|at least/],
     ['base64', { ...words, encoding_format: 'base64' }, 400, 'unsupported_parameter', 'encoding_format', /"float"/],
     ['another format', { ...words, encoding_format: 'int8' }, 400, 'invalid_request', 'encoding_format', /float/],
+    [
+      'several of them, beside a wrong input',
+      { input: [], truncate: true, priority: 1 },
+      400,
+      'unsupported_parameter',
+      'truncate',
+      /'truncate' and 'priority' are not supported/,
+    ],
     ['what is not known', { ...words, truncate: true }, 400, 'unsupported_parameter', 'truncate', /truncate/],
     ['a chat model', { ...words, model: 'svc/chat' }, 404, 'model_not_found', 'model', /modality is 'chat'/],
     ['an unknown model', { ...words, model: 'svc/x' }, 404, 'model_not_found', 'model', /does not exist/],
+    [
+      'a text far beyond the context',
+      { ...words, input: 'x'.repeat(8_192 * 64 + 1) },
+      400,
+      'context_length_exceeded',
+      'input',
+      /the text is far longer/,
+    ],
+    [
+      'one of several far beyond it, by its bytes',
+      { ...words, input: ['x', 'ä'.repeat(8_192 * 32 + 1)] },
+      400,
+      'context_length_exceeded',
+      'input',
+      /index 1 is far longer/,
+    ],
     [
       'more numbers than fit',
       { ...words, input: new Array(2_000).fill('x'), dimensions: 65_536 },
@@ -252,6 +276,17 @@ describe('a server of OpenAI’s form', () => {
     // One token at a cent each: 512 would have taken the balance far below zero.
     expect([status, body.usage, cost]).toEqual([200, { prompt_tokens: 1, total_tokens: 1 }, '1000000'])
     expect(await charges(key)).toMatchObject([{ prompt: 1n, estimated: true }])
+  })
+
+  test('a text of as many bytes as the context can be asked with is sent; where the balance is short that is said after it', async () => {
+    answer = json(vectors([[1]], { usage: { prompt_tokens: 512 } }))
+    const most = 'word '.repeat((512 * 64) / 5)
+    const sent = await embed({ model: 'svc/remote', input: most }, await gateway.customer({ cents: 1_000 }))
+    expect([sent.status, sent.cost]).toEqual([200, '512000000'])
+    const poor = await gateway.customer({ cents: 0 })
+    expect((await embed({ model: 'svc/remote', input: most }, poor)).json.error?.code).toBe('insufficient_balance')
+    const beyond = await embed({ model: 'svc/remote', input: `${most}word ` }, poor)
+    expect(beyond.json.error?.code).toBe('context_length_exceeded')
   })
 
   const item = (index: unknown, embedding: unknown) => ({ index, embedding })

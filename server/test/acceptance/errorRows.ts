@@ -16,7 +16,7 @@ export const envelopeA: [string, Row][] = [
   ['an unknown key', { path: balance, key: UNKNOWN_KEY, status: 401, code: 'invalid_api_key' }],
   ['an expired key', { path: balance, key: 'expired', status: 401, code: 'invalid_api_key' }],
   ['a revoked key', { path: balance, key: 'revoked', status: 401, code: 'invalid_api_key' }],
-  ['scope', { path: balance, key: 'chat only', status: 403, code: 'insufficient_scope', says: /'billing' at 'read'/ }],
+  ['scope', { path: balance, key: 'chat only', status: 403, code: 'insufficient_scope', says: /billing:read/ }],
   ['no such resource', { path: `/operations/${UUID}`, key: 'good', status: 404, code: 'not_found' }],
   ['a cursor', { path: '/usage?cursor=x', key: 'good', status: 422, code: 'validation_failed', says: /'cursor'/ }],
   ['no limit', { path: limit, key: 'good', status: 404, code: 'not_found', says: /No spending limit/ }],
@@ -36,13 +36,13 @@ export const envelopeA: [string, Row][] = [
   ['query', { path: `${balance}?at=now`, key: 'good', status: 422, code: 'validation_failed', says: /'at'/ }],
   [
     'unknown keys without end',
-    { path: balance, key: UNKNOWN_KEY, address: '192.0.2.60', status: 429, code: 'rate_limited', retryAfter: 60 },
+    { path: balance, key: UNKNOWN_KEY, address: '192.0.2.60', status: 401, code: 'invalid_api_key' },
   ],
   ['deposits that are not enabled', { path: '/billing/deposits', key: 'good', status: 404, code: 'not-found' }],
-  [
-    'subscriptions that are not configured',
-    { path: '/billing/subscription/portal', key: 'admin', body: {}, status: 503, code: 'payment-source-unavailable' },
-  ],
+  ...['checkout', 'portal'].map((page): [string, Row] => [
+    `subscriptions that are not configured, ${page}`,
+    { path: `/billing/subscription/${page}`, key: 'admin', body: {}, status: 503, code: 'payment-source-unavailable' },
+  ]),
   [
     'a wrong method',
     { path: balance, method: 'POST', key: 'good', status: 405, code: 'method_not_allowed', allow: 'GET, HEAD' },
@@ -92,7 +92,7 @@ const ofChat: [string, Row][] = [
     },
   ],
   ['no balance', { path, key: 'poor', body: chat(), status: 402, code: 'insufficient_balance' }],
-  ['scope', { path, key: 'reader', body: chat(), status: 403, code: 'insufficient_scope', says: /'serverless' at/ }],
+  ['scope', { path, key: 'reader', body: chat(), status: 403, code: 'insufficient_scope', says: /serverless:write/ }],
   ['model', { ...good, body: chat({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
   ['a model in the path', { path: '/models/svc/x', key: 'good', status: 404, code: 'model_not_found' }],
   ['a path that nothing is at', { path: '/chat/x', key: 'good', status: 404, code: 'not_found' }],
@@ -106,9 +106,8 @@ const ofChat: [string, Row][] = [
       key: UNKNOWN_KEY,
       body: chat(),
       address: '192.0.2.60',
-      status: 429,
-      code: 'rate_limit_exceeded',
-      retryAfter: 60,
+      status: 401,
+      code: 'invalid_api_key',
     },
   ],
   [
@@ -120,6 +119,19 @@ const ofChat: [string, Row][] = [
       status: 429,
       code: 'subscription_quota_exhausted',
       retryAfter: 30 * 86_400,
+      shouldRetry: 'false',
+      says: /quota of your subscription is used up/,
+    },
+  ],
+  [
+    "a plan's quota in the grace after its period",
+    {
+      path,
+      key: 'used up in grace',
+      body: chat({ model: 'svc/covered' }),
+      status: 429,
+      code: 'subscription_quota_exhausted',
+      retryAfter: 60,
       shouldRetry: 'false',
       says: /quota of your subscription is used up/,
     },
@@ -173,12 +185,12 @@ const ofChat: [string, Row][] = [
     'preflight of no model',
     { path: '/inference/preflight?model=x', key: 'good', status: 404, code: 'model_not_found', param: 'model' },
   ],
-  ['a faulty upstream', { ...good, body: directed('fail=faulty'), status: 502, code: 'upstream_error' }],
+  ['a faulty provider', { ...good, body: directed('fail=faulty'), status: 502, code: 'upstream_error' }],
   [
-    'no upstream',
+    'no provider',
     { ...good, body: directed('fail=unavailable'), status: 503, code: 'upstream_unavailable', retryAfter: 1 },
   ],
-  ['a late upstream', { ...good, body: directed('fail=timeout'), status: 504, code: 'upstream_timeout' }],
+  ['a late provider', { ...good, body: directed('fail=timeout'), status: 504, code: 'upstream_timeout' }],
 ]
 const MANY = new Array(100).fill('word '.repeat(100))
 
@@ -186,11 +198,11 @@ const MANY = new Array(100).fill('word '.repeat(100))
 function ofWhole(path: string, make: Make, text: string, dear: Readonly<Record<string, unknown>>): [string, Row][] {
   const failing = (failure: string) => ({ path, key: 'good', body: make({ [text]: `[[sandbox fail=${failure}]]` }) })
   const rows: [string, Row][] = [
-    ['what the upstream refuses', { ...failing('rejected'), status: 400, code: 'invalid_request' }],
+    ['what the provider refuses', { ...failing('rejected'), status: 400, code: 'invalid_request' }],
     ['a cap', { path, key: 'capped', body: make(dear), status: 402, code: 'quota_exceeded', says: /daily spending/ }],
-    ['a faulty upstream', { ...failing('faulty'), status: 502, code: 'upstream_error' }],
-    ['no upstream', { ...failing('unavailable'), status: 503, code: 'upstream_unavailable', retryAfter: 1 }],
-    ['a late upstream', { ...failing('timeout'), status: 504, code: 'upstream_timeout' }],
+    ['a faulty provider', { ...failing('faulty'), status: 502, code: 'upstream_error' }],
+    ['no provider', { ...failing('unavailable'), status: 503, code: 'upstream_unavailable', retryAfter: 1 }],
+    ['a late provider', { ...failing('timeout'), status: 504, code: 'upstream_timeout' }],
   ]
   return [...ofPaid(path, make, 'POST'), ...rows.map(([name, row]): [string, Row] => [`${name}, ${path}`, row])]
 }
@@ -239,6 +251,7 @@ export const TABLES: Readonly<Record<'A' | 'B', Readonly<Record<number, readonly
 export const BY_THEMSELVES: readonly string[] = [
   'A 409 idempotency_conflict',
   'A 422 idempotency_mismatch',
+  'A 429 rate_limited',
   'A 500 internal_error',
   'B 409 idempotency_conflict',
   'B 422 idempotency_mismatch',
@@ -248,13 +261,15 @@ export const BY_THEMSELVES: readonly string[] = [
 
 /** Rows whose conditions nothing that is served now has, and what brings them. */
 export const LATER: readonly (readonly [string, string])[] = [
-  ['A 404 model_not_found', 'a path of envelope A that names a model'],
-  ['A 402 insufficient_balance', 'a path of envelope A that is paid'],
-  ['A 402 quota_exceeded', 'a path of envelope A that is paid'],
-  ['A 500 operation_failed', 'operations'],
-  ['A 400 validation-error', 'deposits'],
-  ['A 400 unsupported-chain-asset', 'deposits'],
-  ['A 400 invalid-request', 'deposits'],
-  ['A 403 org-frozen', 'deposits'],
-  ['A 404 deposit-not-found', 'deposits'],
+  ['A 404 model_not_found', 'instances: instances.test.ts'],
+  ['A 402 insufficient_balance', 'instances: instances.test.ts'],
+  ['A 402 quota_exceeded', 'instances: instances.test.ts'],
+  ['A 500 operation_failed', 'instances, whose operations have it: instances.test.ts'],
+]
+
+/** Rows that need a chain: each is in the tests of deposits, which name it. */
+export const OF_DEPOSITS: readonly string[] = [
+  'A 400 unsupported-chain-asset',
+  'A 400 invalid-request',
+  'A 404 deposit-not-found',
 ]

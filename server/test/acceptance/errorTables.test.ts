@@ -4,19 +4,29 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemClock } from '../../src/infra/clock.ts'
+import { MINUTE_MS } from '../../src/lib/time.ts'
+import { freezeOrganization } from '../../src/payments/freezes/freezes.ts'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
+import { cancelledInProgress } from './cancellations.ts'
 import { chat, directed, film, picture, SETTINGS, words } from './catalog.ts'
-import { BY_THEMSELVES, balance, envelopeA, envelopeB, LATER, path, TABLES } from './errorRows.ts'
-import { useUpPlan } from './plans.ts'
+import { BY_THEMSELVES, balance, envelopeA, envelopeB, LATER, OF_DEPOSITS, path, TABLES } from './errorRows.ts'
+import { ofPayments, PAYING_SETTINGS } from './paymentRows.ts'
+import { subscribe, useUpPlan } from './plans.ts'
 import { expectErrorEvent, expectRefusal } from './refusals.ts'
 import { type Row, UUID } from './rows.ts'
 import { HOOK, HOOKS } from './webhookRows.ts'
 
 let gateway: AskedGateway
+/** With payments. */
+let paying: AskedGateway
 const keys: Record<string, string> = {}
 
 beforeAll(async () => {
   gateway = await openAskedGateway({ settings: SETTINGS })
+  paying = await openAskedGateway({ settings: PAYING_SETTINGS, beside: gateway })
   const make = async (name: string, options: Parameters<AskedGateway['customer']>[0]) => {
     keys[name] = (await gateway.customer(options)).key
   }
@@ -24,10 +34,18 @@ beforeAll(async () => {
   keys['good'] = good.key
   await gateway.database.query(
     `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status)
-     values ($1::uuid, $2::uuid, $3::uuid, 'epoch', 'svc/film', 'serverless', '', 1, 4, 'expired')`,
+     values ($1::uuid, $2::uuid, $3::uuid, now(), 'svc/film', 'serverless', '', 1, 4, 'expired')`,
     [UUID, good.organizationId, good.id],
   )
   await make('admin', { admin: true })
+  await make('unbilled', { admin: true })
+  const subscribed = await gateway.customer({ admin: true })
+  keys['subscribed'] = subscribed.key
+  await subscribe(gateway.database, subscribed, 'small')
+  const frozen = await gateway.customer({ admin: true })
+  keys['frozen'] = frozen.key
+  const freeze = { reason: 'operator', cause: '', note: 'secret words', frozenAtMs: systemClock.now() } as const
+  await freezeOrganization(gateway.database, frozen.organizationId, freeze)
   await make('poor', { cents: 0 })
   await make('capped', { admin: true })
   const limit = { monthly_limit_dollars: 100, daily_limit_dollars: 0.01 }
@@ -36,6 +54,12 @@ beforeAll(async () => {
   const subscriber = await gateway.customer({ cents: 0 })
   keys['used up'] = subscriber.key
   await useUpPlan(gateway.database, subscriber)
+  const renewing = await gateway.customer({ cents: 0 })
+  keys['used up in grace'] = renewing.key
+  await useUpPlan(gateway.database, renewing, -MINUTE_MS)
+  const canceller = await gateway.customer()
+  keys['cancelled much'] = canceller.key
+  await cancelledInProgress(gateway.database, canceller, 60, systemClock.now())
   await make('expired', { expiresAtMs: 1 })
   const revoked = await gateway.customer()
   keys['revoked'] = revoked.key
@@ -46,7 +70,10 @@ beforeAll(async () => {
     await gateway.ask({ path: '/models', key: `svc_live_${`${index}`.padStart(24, '0')}`, address: '192.0.2.60' })
   }
 })
-afterAll(() => gateway.close())
+afterAll(async () => {
+  await paying.close()
+  await gateway.close()
+})
 
 const own = (row: Row): Question => ({ ...row, key: row.key === undefined ? undefined : (keys[row.key] ?? row.key) })
 
@@ -56,6 +83,49 @@ describe('envelope A', () => {
     const wait = answer.headers.get('Retry-After')
     const retryAfter = row.retryAfter === undefined ? {} : { retryAfter: atMost(wait, row.retryAfter) }
     expectRefusal(answer, 'A', { ...row, ...retryAfter })
+  })
+})
+
+describe('envelope A, with payments', () => {
+  test.each(ofPayments())('%s', async (_name, row) => {
+    expectRefusal(await paying.ask(own(row)), 'A', row)
+  })
+
+  test('checkout and portal take no body; a checkout subscribes nobody; the portal stays open to the frozen (B11)', async () => {
+    const key = await gateway.customer({ admin: true })
+    const send = (path: string) => paying.ask({ method: 'POST', path, key })
+    const opened = await send('/billing/subscription/checkout')
+    expect(opened).toMatchObject({ status: 200, json: { plan: { key: 'small' } } })
+    const shown = (await paying.ask({ path: '/billing/subscription', key })).json
+    expect(shown).toMatchObject({ subscribed: false, status: 'none', plan: { key: 'small' } })
+    expect(shown).not.toHaveProperty('usage')
+    const freeze = { reason: 'operator', cause: '', note: null, frozenAtMs: systemClock.now() } as const
+    await freezeOrganization(gateway.database, key.organizationId, freeze)
+    expectRefusal(await send('/billing/subscription/checkout'), 'A', { status: 403, code: 'org-frozen' })
+    expect((await send('/billing/subscription/portal')).status).toBe(200)
+  })
+
+  test('the payment provider away: 503 for checkout, portal and top-up, and nothing is open afterwards', async () => {
+    const stripe = 'payments: { provider: stripe, secret_key_env: STRIPE_KEY, api_url: "http://127.0.0.1:1" }'
+    const settings = PAYING_SETTINGS.replace('payments: { provider: local }', stripe)
+    const environment = { STRIPE_KEY: 'sk_test_1' }
+    const away = await openAskedGateway({ settings, environment, beside: gateway })
+    const key = await gateway.customer({ admin: true })
+    await gateway.database.query(
+      `insert into payment_customers (organization_id, provider, customer, created_at) values ($1::uuid, 'stripe', $2, now())`,
+      [key.organizationId, `cus_${key.id}`],
+    )
+    for (const [path, body] of [
+      ['/billing/subscription/checkout', { plan_key: 'small' }],
+      ['/billing/subscription/portal', {}],
+      ['/manage/v1/top-ups', { amount_cents: 500 }],
+    ] as const) {
+      const answer = await away.ask({ path, key, body })
+      const retryAfter = Number(answer.headers.get('Retry-After'))
+      expectRefusal(answer, 'A', { status: 503, code: 'payment-source-unavailable', retryAfter })
+    }
+    expect((await away.ask({ path: '/manage/v1/payments', key })).json).toMatchObject({ data: [{ state: 'failed' }] })
+    await away.close()
   })
 })
 
@@ -82,6 +152,30 @@ describe('envelope B', () => {
     const [refused] = answers.filter(({ status }) => status !== 200)
     if (refused === undefined) throw new Error('nothing was refused')
     expectRefusal(refused, 'B', { status: 409, code: 'idempotency_conflict', retryAfter: 1 })
+  })
+
+  test('an organization that keeps all it may: requests with a key are refused, replays and requests without one are not', async () => {
+    const customer = await gateway.customer()
+    const withKey = (key: string) => ({ key: customer, headers: { 'Idempotency-Key': key } })
+    expect((await gateway.ask({ path, body: chat(), ...withKey('kept') })).status).toBe(200)
+    const { status: created } = await gateway.ask({ path: HOOKS, body: HOOK, ...withKey('required first') })
+    expect(created).toBe(201)
+    const full = await gateway.customer()
+    for (const { organizationId } of [full, customer]) {
+      await gateway.database.query(
+        `insert into kept_answer_bytes (organization_id, slot, bytes) values ($1::uuid, 900, 1099511627776)`,
+        [organizationId],
+      )
+    }
+    const asked = { key: full, headers: { 'Idempotency-Key': 'more' } }
+    const more = { status: 429, retryAfter: 60, says: /send it without the key, or later/ }
+    const inA = await gateway.ask({ path: `${HOOKS}/${UUID}`, method: 'DELETE', ...asked })
+    expectRefusal(inA, 'A', { ...more, code: 'rate_limited' })
+    expectRefusal(await gateway.ask({ path, body: chat(), ...asked }), 'B', { ...more, code: 'rate_limit_exceeded' })
+    expect((await gateway.ask({ path, body: chat(), key: full })).status).toBe(200)
+    expect((await gateway.ask({ path: HOOKS, body: HOOK, ...asked })).status).toBe(201)
+    const replayed = await gateway.ask({ path, body: chat(), ...withKey('kept') })
+    expect([replayed.status, replayed.headers.get('Idempotency-Replayed')]).toEqual([200, 'true'])
   })
 
   test('an unknown model on a stream comes as its only event', async () => {
@@ -190,13 +284,20 @@ test('every row of the tables is here, and none waits that has come', () => {
     Object.entries(byStatus).flatMap(([status, codes]) => codes.map((code) => `${envelope} ${status} ${code}`)),
   )
   const shown = new Set([
-    ...envelopeA.map(([, { status, code }]) => `A ${status} ${code}`),
+    ...[...envelopeA, ...ofPayments()].map(([, { status, code }]) => `A ${status} ${code}`),
     ...envelopeB.map(([, { status, code }]) => `B ${status} ${code}`),
     ...BY_THEMSELVES,
+    ...OF_DEPOSITS,
   ])
   const later = LATER.map(([row]) => row)
   expect(rows.filter((row) => !shown.has(row) && !later.includes(row))).toEqual([])
   expect(later.filter((row) => shown.has(row) || !rows.includes(row))).toEqual([])
+})
+
+test.each([...OF_DEPOSITS])('elsewhere: %s', async (row) => {
+  const [, status, code] = row.split(' ')
+  const tests = await readFile(join(import.meta.dirname, '../../src/payments/deposits/gateway.test.ts'), 'utf8')
+  expect(tests).toMatch(new RegExp(`${status}, (json: \\{ code: )?'${code}'`))
 })
 
 test.skip.each([...LATER])('later: %s (%s)', () => {})

@@ -79,6 +79,45 @@ test('a wrong password and a missing database are said plainly, without the pass
   }
 })
 
+test('a role that only owns its database is enough, for migrations too; a superuser is warned of in one line', async () => {
+  const warning = /the role in DATABASE_URL is a superuser/g
+  expect(server.errors().match(warning)).toHaveLength(1)
+  expect(server.errors().match(/Tollgate runs as root/g) ?? []).toHaveLength(process.getuid?.() === 0 ? 1 : 0)
+  // As docs/operating.md has it.
+  const name = `owned_${new URL(fresh.url).pathname.slice(-16)}`
+  await fresh.database.query(`create role ${name} login password 'its-own'`)
+  await fresh.database.query(`create database ${name} owner ${name}`)
+  const url = new URL(fresh.url)
+  Object.assign(url, { username: name, password: 'its-own', pathname: `/${name}` })
+  const own = await startServer({ environment: { DATABASE_URL: url.toString() } })
+  try {
+    const client = new OpenAI({ baseURL: own.url, apiKey: own.firstKey })
+    const messages = [{ role: 'user' as const, content: 'hello' }]
+    expect(
+      (await client.chat.completions.create({ model: 'svc/sandbox', messages })).usage?.total_tokens,
+    ).toBePositive()
+    expect(own.errors()).not.toMatch(warning)
+  } finally {
+    await own.remove()
+    await fresh.database.query(`drop database ${name} with (force)`)
+    await fresh.database.query(`drop role ${name}`)
+  }
+})
+
+test('a command that was not given DATABASE_URL makes no database in the data directory', async () => {
+  const { code, stdout, stderr } = await type(['orgs', 'list'], '')
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(/^tollgate: there is no database in .*: set DATABASE_URL if your server has it/)
+  expect(existsSync(join(server.dataDir, 'postgres'))).toBe(false)
+})
+
+test('without sslmode nothing is sent to a database on another host', async () => {
+  const { code, stdout, stderr } = await type(['orgs', 'list'], 'postgres://tollgate:hidden@db.example:5432/tollgate')
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(/^tollgate: DATABASE_URL: is on another host, .* append \?sslmode=verify-full .*\n$/)
+  expect(stderr).not.toContain('hidden')
+})
+
 test('stopped and started again, it goes on where it was', async () => {
   const { firstKey, dataDir } = server
   const before = await chargesPosted()

@@ -1,10 +1,13 @@
 /** What somebody sees who has just checked this out: the first start, its curl pasted, and whatever may be in the way. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { paste, type Typed, typeCommand } from './terminal.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { sleep } from '../../src/lib/time.ts'
+import { COMMAND, paste, run, type Typed, typeCommand } from './terminal.ts'
 
 // Starting PostgreSQL takes a busy machine a while.
 setDefaultTimeout(60_000)
@@ -33,8 +36,35 @@ const startAgain = (words: readonly string[], environment: Record<string, string
 test('the first start shows what is served and at what price, and fits a terminal', () => {
   expect(banner).toMatch(/svc\/sandbox +100 +200 +Simulated/)
   expect(banner).toMatch(/svc\/sandbox:economy +50 +100\n/)
-  for (const line of banner.split('\n')) expect(line.length).toBeLessThanOrEqual(110)
-  expect(banner.match(/svc_live_[0-9A-Za-z]{24}/g)).toHaveLength(2)
+  expect(banner).toMatch(/svc\/sandbox-image +- +- +2 cents per image/)
+  for (const line of banner.split('\n')) expect(line.length).toBeLessThanOrEqual(/^ {2}svc/.test(line) ? 80 : 110)
+})
+
+test('without a terminal the first key goes to a file that only its owner may read, and nowhere else', async () => {
+  const file = join(folder, '.tollgate/first-key')
+  expect(banner).toContain(`an admin key, in this file. Keep the key, delete the file:\n\n  ${file}\n`)
+  expect(await readFile(file, 'utf8')).toMatch(/^svc_live_[0-9A-Za-z]{24}\n$/)
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  expect(banner).not.toContain('svc_live_')
+})
+
+test('at a terminal the first key is shown, and no file is made', async () => {
+  let shown = ''
+  const own = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+  await chmod(own, 0o711)
+  const show = (_: unknown, data: Uint8Array) => {
+    shown += Buffer.from(data).toString()
+  }
+  const terminal = { cols: 120, rows: 40, data: show }
+  const child = Bun.spawn([COMMAND, 'serve', '--port', '0', '--admin-port', '0'], {
+    ...{ cwd: own, terminal, env: { ...process.env, TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '' } },
+  })
+  while (!shown.includes('"role":"user"') && child.exitCode === null) await sleep(systemClock, 10)
+  expect(shown.match(/svc_live_[0-9A-Za-z]{24}/g)).toHaveLength(2)
+  expect(existsSync(join(own, '.tollgate/first-key'))).toBe(false)
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+  await rm(own, { recursive: true, force: true })
 })
 
 test('the curl that it prints, pasted into a shell, gets an answer', async () => {
@@ -63,11 +93,12 @@ test('a port that is taken is named, and the key of the first start is not lost 
     expect(stderr).toContain(`another ${flag}`)
   }
   const next = typeCommand(['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another'], { folder })
-  expect(await next.shows('Try it')).toMatch(/svc_live_[0-9A-Za-z]{24}/)
+  expect(await next.shows('Try it')).toContain('another/first-key')
+  expect(await readFile(join(folder, 'another/first-key'), 'utf8')).toMatch(/^svc_live_[0-9A-Za-z]{24}\n$/)
   next.process.kill('SIGTERM')
   expect((await next.ended).code).toBe(0)
   const later = typeCommand(['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another'], { folder })
-  expect(await later.shows('--data-dir')).toContain(`Make a key with: npx tollgate keys create --org default`)
+  expect(await later.shows('--data-dir')).toContain(`Make a key with: ./tollgate keys create --org default`)
   later.process.kill('SIGTERM')
   expect((await later.ended).code).toBe(0)
 })
@@ -91,4 +122,43 @@ test('whatever else is in the way is said in one sentence that says what to do',
     expect(stderr).toMatch(expected)
     expect(stderr).not.toContain('hidden')
   }
+})
+
+test('a command makes no data directory: it says that there is none, and how to name one', async () => {
+  const empty = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+  for (const words of [
+    ['orgs', 'list'],
+    ['orgs', 'create', 'acme'],
+    ['migrate'],
+    ['ledger', 'verify'],
+    ['models', 'pull', 'hf:owner/repo/file.gguf'],
+  ]) {
+    const { code, stdout, stderr } = await typeCommand(words, { folder: empty }).ended
+    expect([words, code, stdout]).toEqual([words, 1, ''])
+    expect(stderr).toMatch(
+      /^tollgate: there is no data directory .*\.tollgate: name the one of your server with --data-dir/,
+    )
+  }
+  expect((await typeCommand(['models', 'list'], { folder: empty }).ended).code).toBe(0)
+  expect(await readdir(empty)).toEqual([])
+  await rm(empty, { recursive: true })
+})
+
+test('output that can not be written ends with 1, and a key that nobody has seen is revoked', async () => {
+  const environment = { TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '' }
+  const full = (words: string) => run('sh', ['-c', `'${COMMAND}' ${words} > /dev/full`], folder, environment).ended
+  const made = await full('keys create --org default --scope full_access --name lost')
+  expect(made.code).toBe(1)
+  expect(made.stderr).toMatch(/can't be written to standard output \(ENOSPC\).*\n.*the key [0-9a-f-]{36} was revoked/)
+  for (const words of ['orgs list', 'help', '--version', 'keys list --json']) {
+    const { code, stderr } = await full(words)
+    expect([words, code]).toEqual([words, 1])
+    expect(stderr).toContain("can't be written to standard output (ENOSPC)")
+  }
+  const { stdout } = await typeCommand(['keys', 'list', '--json'], { folder }).ended
+  const keys = JSON.parse(stdout) as { name: string; state: string }[]
+  expect(keys.map(({ name, state }) => [name, state])).toEqual([
+    ['first key', 'active'],
+    ['lost', 'revoked'],
+  ])
 })

@@ -16,7 +16,7 @@ afterAll(() => gateway.close())
 
 /** A token costs a cent; $40 of them, unless something cuts the answer. */
 const long = (stream: boolean) =>
-  directed('prompt_tokens=1 tokens=4000', { model: 'svc/dear', stream, max_tokens: 4000 })
+  directed('prompt_tokens=20 tokens=4000', { model: 'svc/dear', stream, max_tokens: 4000 })
 
 async function limited(enforcement: string): Promise<TestKey> {
   const key = await gateway.customer({ admin: true, cents: 100_000 })
@@ -45,7 +45,7 @@ describe('a spending limit that is reached in the middle of an answer', () => {
     expect(events.at(-1)).toBe('data: [DONE]')
     expect(JSON.parse(events.at(-2)?.slice('data: '.length) ?? '')).toEqual({
       error: {
-        message: expect.stringContaining('daily spending limit ran out'),
+        message: expect.stringContaining('daily spending limit was reached'),
         type: 'billing_error',
         code: 'quota_exceeded',
         param: null,
@@ -72,7 +72,7 @@ describe('a spending limit that is reached in the middle of an answer', () => {
     const key = await limited(enforcement)
     const answer = await gateway.ask({ path, key, body: long(true) })
     expect(answer.text).not.toContain('"error"')
-    expect(await charged(key)).toEqual({ outcome: 'completed', cents: 4_001 })
+    expect(await charged(key)).toEqual({ outcome: 'completed', cents: 4_020 })
   })
 })
 
@@ -81,7 +81,7 @@ describe('when the figures of the gates can not be read', () => {
     const text = await (await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))).text()
     return Number(/^tollgate_gates_unreadable_total (\d+)$/m.exec(text)?.[1])
   }
-  const short = (stream: boolean) => directed('prompt_tokens=1 tokens=5', { model: 'svc/dear', stream, max_tokens: 5 })
+  const short = (stream: boolean) => directed('prompt_tokens=20 tokens=5', { model: 'svc/dear', stream, max_tokens: 5 })
 
   async function withoutAccounts<T>(work: () => Promise<T>): Promise<T> {
     await gateway.database.query('alter table accounts rename to accounts_away')
@@ -103,7 +103,7 @@ describe('when the figures of the gates can not be read', () => {
       await gateway.database.query('select 1 from charges where organization_id = $1', [key.organizationId]),
     ).toEqual([])
     expect((await gateway.ask({ path, key, body: short(stream) })).status).toBe(200)
-    expect(await charged(key)).toEqual({ outcome: 'completed', cents: 6 })
+    expect(await charged(key)).toEqual({ outcome: 'completed', cents: 25 })
   })
 
   test('a video is refused with 503, not made, and counted; its Idempotency-Key is free', async () => {

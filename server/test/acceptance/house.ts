@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Database } from '../../src/io/postgres/database.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
@@ -35,8 +35,8 @@ export interface House {
   charges(key: TestKey): Promise<ChargeRow[]>
   /** Asks the database until there are so many. */
   chargesOnce(key: TestKey, count: number): Promise<ChargeRow[]>
-  /** Asks the separate upstream until none of its endless streams is open any more. */
-  upstreamIdle(): Promise<void>
+  /** Asks the separate provider until none of its endless streams is open any more. */
+  providerIdle(): Promise<void>
   close(): Promise<void>
 }
 
@@ -61,8 +61,8 @@ export async function openHouse({ gguf = false }: HouseOptions = {}): Promise<Ho
   if (gguf) {
     for (const name of ENGINES) writeTinyGguf(join(folder, `${name}.gguf`), { contextTokens: CONTEXT_TOKENS })
   }
-  const upstream = await startUpstream()
-  const server = await startServer({ settings: settingsFor(upstream.port, gguf ? folder : null) })
+  const provider = await startProvider()
+  const server = await startServer({ settings: settingsFor(provider.port, gguf ? folder : null) })
   const database = await openDirectory(server.dataDir)
   const house: House = {
     server,
@@ -79,29 +79,29 @@ export async function openHouse({ gguf = false }: HouseOptions = {}): Promise<Ho
       }
       throw new Error(`there were never ${count} charges`)
     },
-    async upstreamIdle() {
+    async providerIdle() {
       for (let tries = 10_000; tries > 0; tries -= 1) {
-        if ((await (await fetch(`http://127.0.0.1:${upstream.port}/open`)).json()) === 0) return
+        if ((await (await fetch(`http://127.0.0.1:${provider.port}/open`)).json()) === 0) return
       }
-      throw new Error('a stream of the upstream was never cancelled')
+      throw new Error('a stream of the provider was never cancelled')
     },
     async close() {
       await database.close()
       await server.remove()
-      upstream.process.kill('SIGKILL')
+      provider.process.kill('SIGKILL')
       await rm(folder, { recursive: true, force: true })
     },
   }
   return house
 }
 
-async function startUpstream(): Promise<{ process: ChildProcess; port: number }> {
+async function startProvider(): Promise<{ process: ChildProcess; port: number }> {
   const program = join(import.meta.dirname, 'openaiServer.ts')
   // Its input is ours, and it ends with it: whatever becomes of a test, nothing is left behind.
   const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] })
   const port = await new Promise<number>((resolve, reject) => {
     child.stdout.once('data', (data) => resolve(Number(String(data))))
-    child.once('exit', (code) => reject(new Error(`the upstream ended with ${code}`)))
+    child.once('exit', (code) => reject(new Error(`the provider ended with ${code}`)))
   })
   return { process: child, port }
 }
@@ -112,37 +112,37 @@ async function readCharges(database: Database, { organizationId }: TestKey): Pro
     `select coalesce((select sum(amount_microcents) from ledger_entries where organization_id = $1), 0)
           - coalesce((select sum(cost_microcents) from charges where organization_id = $1), 0)
           = (select balance_microcents from accounts where organization_id = $1)
-          - coalesce((select sum(spent_microcents) from spent_slices where organization_id = $1), 0) as agreed`,
+          - coalesce((select sum(spent_microcents) from unfolded_spend where organization_id = $1), 0) as agreed`,
     [organizationId],
   )
   if (books?.agreed !== true) throw new Error('the accounts do not agree with credits and charges')
   return database.query<ChargeRow>(
     `select model, tier, prompt_tokens as prompt, cached_prompt_tokens as cached, completion_tokens as completion,
             estimated, outcome, cost_microcents as cost
-       from charges where organization_id = $1 order by admitted_at, id`,
+       from named_charges where organization_id = $1 order by admitted_at, id`,
     [organizationId],
   )
 }
 
-function settingsFor(upstreamPort: number, gguf: string | null): string {
+function settingsFor(providerPort: number, gguf: string | null): string {
   const price = [
     `input_per_1m_tokens_microcents: ${PRICE.input}`,
     `output_per_1m_tokens_microcents: ${PRICE.output}`,
     `cached_input_per_1m_tokens_microcents: ${PRICE.cached}`,
   ]
-  const model = (id: string, upstream: string, name: string, more = '') => `
+  const model = (id: string, provider: string, name: string, more = '') => `
   - id: svc/${id}
     aliases: [${id}]
     context_length: ${CONTEXT_TOKENS}
     pricing: { ${price.join(', ')} }
-    targets: [{ upstream: ${upstream}, model: ${name} }]${more}`
+    targets: [{ provider: ${provider}, model: ${name} }]${more}`
   const engine = (name: string, sequences: number) => `
   ${name}: { dialect: gguf, file: ${gguf}/${name}.gguf, sequences: ${sequences}, context_tokens: ${CONTEXT_TOKENS} }`
   return `
 open_requests_per_key: 4
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
-  remote: { dialect: openai, base_url: "http://127.0.0.1:${upstreamPort}/v1" }${
+  remote: { dialect: openai, base_url: "http://127.0.0.1:${providerPort}/v1" }${
     gguf === null ? '' : engine('solo', 1) + engine('shared', 3)
   }
 models:
@@ -151,12 +151,12 @@ models:
     modality: embedding
     context_length: ${CONTEXT_TOKENS}
     pricing: { input_per_1m_tokens_microcents: ${PRICE.input} }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/pictures
     modality: image
     pricing: { per_image_cents: 4 }
     parameters: [{ name: n, type: int, max: 4 }, { name: size, type: enum, enum: ["256x256", "512x512"] }]
-    targets: [{ upstream: sandbox }]${
+    targets: [{ provider: sandbox }]${
       gguf === null
         ? ''
         : `
@@ -164,8 +164,8 @@ models:
     modality: embedding
     context_length: ${CONTEXT_TOKENS}
     pricing: { input_per_1m_tokens_microcents: ${PRICE.input} }
-    targets: [{ upstream: solo, model: tiny }]`
-    }${model('sandbox', 'sandbox', 'sandbox', `\n    economy: { pricing: { ${price.slice(0, 2).join(', ')} }, targets: [{ upstream: sandbox, model: sandbox }] }`)}
+    targets: [{ provider: solo, model: tiny }]`
+    }${model('sandbox', 'sandbox', 'sandbox', `\n    economy: { pricing: { ${price.slice(0, 2).join(', ')} }, targets: [{ provider: sandbox, model: sandbox }] }`)}
 ${['exact', 'silent-usage', 'busy-once', 'down', 'endless'].map((name) => model(name, 'remote', name)).join('')}${
   gguf === null ? '' : model('solo', 'solo', 'tiny') + model('shared', 'shared', 'tiny')
 }

@@ -3,30 +3,32 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DAY_MS } from '../../src/kernel/time.ts'
+import { DAY_MS } from '../../src/lib/time.ts'
 import type { TestKey } from '../gateway.ts'
 import { SetClock } from '../setClock.ts'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
-import { chat, directed, picture, SETTINGS, words } from './catalog.ts'
+import { chat, directed, film, picture, SETTINGS, words } from './catalog.ts'
 import type { Answer } from './description.ts'
 import { expectRefusal } from './refusals.ts'
 
 const path = '/chat/completions'
 const COST = 'Svc-Cost-Microcents'
 const clock = new SetClock(Date.UTC(2026, 4, 4, 12))
+/** Requests that are answered with a 409 or a kept answer have a place too (K4). */
+const ROOMY = SETTINGS.replace('open_requests_per_key: 2', 'open_requests_per_key: 400')
 /** Its answers may be larger than a row holds. */
 const WIDE = `
   - id: svc/wide
     context_length: 131072
     max_output_tokens: 100000
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
 plans:`
 
 let gateway: AskedGateway
 let customer: TestKey
 beforeAll(async () => {
-  gateway = await openAskedGateway({ settings: SETTINGS.replace('\nplans:', WIDE), clock })
+  gateway = await openAskedGateway({ settings: ROOMY.replace('\nplans:', WIDE), clock })
   customer = await gateway.customer()
 })
 afterAll(() => gateway.close())
@@ -65,7 +67,7 @@ describe.each([
 ])('%s', (_name, more) => {
   const body = chat(more)
 
-  test('is given again byte for byte, charged once, with its own request id and without its cost', async () => {
+  test('is given again byte for byte, charged once, with its own request id, the headers of its kind and a cost of 0', async () => {
     const key = newKey()
     const answers: Answer[] = []
     const charged = await chargesOf(async () => {
@@ -81,8 +83,12 @@ describe.each([
       expect(replay?.text).toBe(first?.text ?? '')
       expect(replay?.headers.get('Content-Type')).toBe(first?.headers.get('Content-Type') ?? '')
       expect(replay?.headers.get('Idempotency-Replayed')).toBe('true')
-      expect(replay?.headers.get(COST)).toBeNull()
+      expect(replay?.headers.get(COST)).toBe('0')
+      for (const name of ['Cache-Control', 'X-Accel-Buffering']) {
+        expect([name, replay?.headers.get(name)]).toEqual([name, first?.headers.get(name)])
+      }
     }
+    if ('stream' in more) expect(second?.headers.get('Cache-Control')).toBe('no-cache')
     expect(answers.map(({ headers }) => headers.get('X-Request-Id'))).toEqual(['first', 'second', 'third'])
   })
 
@@ -157,7 +163,7 @@ describe.each<[string, string, object, object]>([
       expectRefusal(answer, 'B', { status: 409, code: 'idempotency_conflict', retryAfter: 1 })
     }
     expect(answers.at(-1)?.headers.get('Idempotency-Replayed')).toBe('true')
-    expect(answers.at(-1)?.headers.get(COST)).toBeNull()
+    expect(answers.at(-1)?.headers.get(COST)).toBe('0')
     const mismatch = await send(key, other, { path: at })
     expectRefusal(mismatch, 'B', { status: 422, code: 'idempotency_mismatch', says: /another request/ })
     clock.set(clock.now() + DAY_MS)
@@ -166,6 +172,21 @@ describe.each<[string, string, object, object]>([
     })
     expect(again).toBe(1)
   })
+})
+
+test('the replay of what says no cost says none: a video that was accepted, and its cancelling', async () => {
+  const [made, cancelled] = [newKey(), newKey()]
+  const first = await send(made, film(), { path: '/videos' })
+  expect(first.status).toBe(202)
+  const at = `/videos/${(first.json as { id: string }).id}/cancel`
+  await send(cancelled, undefined, { path: at, method: 'POST' })
+  for (const again of [
+    await send(made, film(), { path: '/videos' }),
+    await send(cancelled, undefined, { path: at, method: 'POST' }),
+  ]) {
+    expect(again.headers.get('Idempotency-Replayed')).toBe('true')
+    expect(again.headers.has(COST)).toBe(false)
+  }
 })
 
 describe('a key', () => {

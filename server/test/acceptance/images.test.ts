@@ -3,12 +3,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { drawText } from '../../src/upstream/sandbox/picture.ts'
+import { drawText } from '../../src/providers/sandbox/picture.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 
 let gateway: Gateway
 let customer: TestKey
-let upstream: Server
+let provider: Server
 /** What the remote server answers next. */
 let answer: (response: ServerResponse) => void
 let asked: Record<string, unknown>[] = []
@@ -17,14 +17,14 @@ let small: string
 let large: string
 
 beforeAll(async () => {
-  upstream = createServer(async (request: IncomingMessage, response) => {
+  provider = createServer(async (request: IncomingMessage, response) => {
     const parts: Buffer[] = []
     for await (const part of request) parts.push(part as Buffer)
     asked.push(JSON.parse(Buffer.concat(parts).toString()))
     answer(response)
   })
-  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
-  const remote = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
+  const remote = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`
   const priced = (id: string, price: string, target: string, parameters: string) => `
   - id: svc/${id}
     aliases: [${id}]
@@ -37,7 +37,7 @@ beforeAll(async () => {
   const sizes = '- { name: size, type: enum, enum: ["64x64", "100x50", "1000x1000"], default: "64x64" }'
   gateway = await openGateway({
     settings: `
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0 }
   remote: { dialect: openai, base_url: "${remote}" }
   drawer: { dialect: sdcpp, base_url: "${remote}" }
@@ -46,15 +46,15 @@ models:
   - id: svc/chat
     context_length: 100
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/plain
     modality: image
     pricing: { per_image_microcents: 1500001 }
-    targets: [{ upstream: sandbox }]
-${priced('fox', 'per_image_cents: 3', '{ upstream: sandbox }', sizes)}
-${priced('area', 'per_mpxl_microcents: 3333333', '{ upstream: remote, model: r }', sizes)}
-${priced('pair', 'per_image_cents: 2', '{ upstream: away, model: r }, { upstream: remote, model: r }, { upstream: remote, model: second }', sizes)}
-${priced('drawn', 'per_image_cents: 1', '{ upstream: drawer, model: sd }', sizes)}
+    targets: [{ provider: sandbox }]
+${priced('fox', 'per_image_cents: 3', '{ provider: sandbox }', sizes)}
+${priced('area', 'per_mpxl_microcents: 3333333', '{ provider: remote, model: r }', sizes)}
+${priced('pair', 'per_image_cents: 2', '{ provider: away, model: r }, { provider: remote, model: r }, { provider: remote, model: second }', sizes)}
+${priced('drawn', 'per_image_cents: 1', '{ provider: drawer, model: sd }', sizes)}
 `,
   })
   customer = await gateway.customer()
@@ -63,8 +63,8 @@ ${priced('drawn', 'per_image_cents: 1', '{ upstream: drawer, model: sd }', sizes
 })
 afterAll(async () => {
   await gateway?.close()
-  upstream.closeAllConnections()
-  upstream.close()
+  provider.closeAllConnections()
+  provider.close()
 })
 
 interface Answer {
@@ -87,7 +87,7 @@ async function draw(body: object, key = customer) {
 async function charges(key: TestKey) {
   return gateway.database.query<{ cost: bigint; images: number; pixels: bigint; modality: string; prompt: bigint }>(
     `select cost_microcents as cost, image_count as images, image_pixels as pixels, modality, prompt_tokens as prompt
-     from charges where organization_id = $1::uuid order by admitted_at, id`,
+     from named_charges where organization_id = $1::uuid order by admitted_at, id`,
     [key.organizationId],
   )
 }

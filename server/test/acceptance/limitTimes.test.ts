@@ -4,23 +4,24 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import Stripe from 'stripe'
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/kernel/time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
 import { type ScriptedVideos, scriptVideos, testVideo } from '../scriptedVideos.ts'
 import { type AnswerWith, startReceiver } from '../webhookReceiver.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
-import { film, SETTINGS } from './catalog.ts'
+import { cancelledInProgress } from './cancellations.ts'
+import { chat, film, SETTINGS } from './catalog.ts'
 import { expectRefusal } from './refusals.ts'
 import { HOOK, HOOKS } from './webhookRows.ts'
 
 const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
 let gateway: AskedGateway
-let upstream: ScriptedVideos
+let provider: ScriptedVideos
 beforeAll(async () => {
-  upstream = scriptVideos()
+  provider = scriptVideos()
   const settings = `webhooks: { allow: [127.0.0.0/8] }\n${SETTINGS}`
-  gateway = await openAskedGateway({ settings, clock, videos: upstream })
+  gateway = await openAskedGateway({ settings, clock, videos: provider })
 })
 afterAll(() => gateway.close())
 
@@ -72,7 +73,7 @@ describe('videos', () => {
 
   test('one that nobody ever began ends after 2 hours, unbilled, and its money is free again', async () => {
     const key = await gateway.customer({ cents: 4 })
-    upstream.taking = () => 'busy'
+    provider.taking = () => 'busy'
     const made = (await gateway.ask({ path: '/videos', key, body: film() })).json as Job
     const short = { status: 402, code: 'insufficient_balance' }
     expectRefusal(await gateway.ask({ path: '/videos', key, body: film() }), 'B', short)
@@ -86,8 +87,46 @@ describe('videos', () => {
     expect(over).toEqual({ ...made, status: 'expired' })
     expectRefusal(await contentOf(key, made['id']), 'B', gone)
     expect(await balanceOf(key)).toMatchObject({ balance_cents: 4 })
-    upstream.taking = () => 'taken'
+    provider.taking = () => 'taken'
     expect((await gateway.ask({ path: '/videos', key, body: film() })).status).toBe(202)
+  })
+
+  test('60 may be cancelled in progress within an hour: then no more are begun until one of those is older; cancelling stays free', async () => {
+    const key = await gateway.customer({ cents: 1_000 })
+    const create = (headers = {}) => gateway.ask({ path: '/videos', key, body: film(), headers })
+    const cancel = (id: unknown) => gateway.ask({ method: 'POST', path: `/videos/${id}/cancel`, key })
+    const begun = async () => {
+      const { id } = (await create()).json as Job
+      await until(
+        () => jobOf(key, id),
+        ({ status }) => status === 'in_progress',
+      )
+      return id
+    }
+    provider.looking = () => ({ kind: 'working', progress: 1 })
+    const replayed = { 'Idempotency-Key': 'before' }
+    const first = (await create(replayed)).json as Job
+    await cancelledInProgress(gateway.database, key, 58, clock.now())
+    clock.turn(10 * MINUTE_MS)
+    const [one, another] = [await begun(), await begun()]
+    expect((await cancel(one)).json).toMatchObject({ status: 'cancelled', cost_cents: null })
+    expect((await create()).status).toBe(202)
+    expect((await cancel(another)).json).toMatchObject({ status: 'cancelled', cost_cents: null })
+    const refused = { status: 429, code: 'rate_limit_exceeded', retryAfter: 50 * 60 + 1, says: /60 videos in progress/ }
+    expectRefusal(await create(), 'B', refused)
+    // Nothing else is refused: a replay, cancelling, calls of other kinds; and it is not told as a matter of money.
+    expect((await create(replayed)).headers.get('Idempotency-Replayed')).toBe('true')
+    expect((await gateway.ask({ path: '/chat/completions', key, body: chat() })).status).toBe(200)
+    const preflight = await gateway.ask({ path: '/inference/preflight?model=svc/film', key })
+    expect(preflight.json).toMatchObject({ verdict: 'ok', funded: true })
+    expect((await cancel(first['id'])).json).toMatchObject({ status: 'cancelled' })
+    const listed = (await gateway.ask({ path: '/videos?limit=200', key })).json as { data: Job[] }
+    for (const { id, status } of listed.data) if (status === 'in_progress') expect((await cancel(id)).status).toBe(200)
+    clock.turn(50 * MINUTE_MS)
+    expectRefusal(await create(), 'B', { ...refused, retryAfter: 1 })
+    clock.turn(1)
+    expect((await create()).status).toBe(202)
+    provider.looking = (job) => job.state
   })
 })
 

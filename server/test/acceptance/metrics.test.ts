@@ -1,12 +1,22 @@
 import { afterAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import { TEST_XPUB } from '../deposits/depositHouse.ts'
 import { openGateway } from '../gateway.ts'
+
+/** The port of nobody: chains whose nodes are away have their metrics all the same. */
+const DEPOSITS = `
+deposits:
+  xpub: ${TEST_XPUB}
+  chains:
+    base: { rpc_urls: ['http://127.0.0.1:1'] }
+    solana: { rpc_urls: ['http://127.0.0.1:1'] }
+`
 
 const gateway = await openGateway()
 afterAll(() => gateway.close())
 
-async function readPage(): Promise<string> {
-  return await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+async function readPage({ app } = gateway): Promise<string> {
+  return await (await app.handleAdmin(new Request('http://admin.test/metrics'))).text()
 }
 
 /** The samples of the metrics page, by name and labels. */
@@ -29,7 +39,7 @@ test('a paid call is seen in every metric of its way: request, first token, atte
   const samples = await scrape()
   expect(samples.get('tollgate_request_duration_seconds_count{route="POST /chat/completions",status="200"}')).toBe(2)
   expect(samples.get('tollgate_first_token_seconds_count')).toBe(1)
-  expect(samples.get('tollgate_upstream_attempt_duration_seconds_count{upstream="sandbox",outcome="answered"}')).toBe(2)
+  expect(samples.get('tollgate_provider_attempt_duration_seconds_count{provider="sandbox",outcome="answered"}')).toBe(2)
   expect(samples.get('tollgate_tokens_total{model="svc/sandbox",class="prompt"}')).toBe(usage.prompt)
   expect(samples.get('tollgate_tokens_total{model="svc/sandbox",class="completion"}')).toBe(usage.completion)
   expect(samples.get('tollgate_tokens_total{model="svc/sandbox",class="cached_prompt"}')).toBeUndefined()
@@ -39,9 +49,9 @@ test('a paid call is seen in every metric of its way: request, first token, atte
   const [row] = await gateway.database.query<{ cost: bigint }>('select sum(cost_microcents)::int8 as cost from charges')
   expect(samples.get(`tollgate_charged_microcents_total${labels}`)).toBe(Number(row?.cost))
   expect(samples.get('tollgate_money_wait_seconds_count')).toBeGreaterThan(0)
-  expect(samples.get('tollgate_wallets')).toBe(1)
-  expect(samples.get('tollgate_allotted_microcents')).toBeGreaterThan(0)
-  for (const idle of ['held_microcents', 'waiting_refills', 'waiting_token_counts', 'calls_waiting_for_money']) {
+  expect(samples.get('tollgate_shares')).toBe(1)
+  expect(samples.get('tollgate_shares_microcents')).toBeGreaterThan(0)
+  for (const idle of ['held_microcents', 'waiting_share_renewals', 'waiting_token_counts', 'calls_waiting_for_money']) {
     expect(samples.get(`tollgate_${idle}`)).toBe(0)
   }
   expect(samples.get('tollgate_open_requests')).toBe(0)
@@ -69,9 +79,10 @@ test('the dashboard shows every metric, and none that is not there', async () =>
       .matchAll(/tollgate_\w+/g)
       .map(([name]) => name),
   )
-  const types = new Map(
-    (await readPage()).matchAll(/^# TYPE (\w+) (\w+)$/gm).map(([, name = '', type]) => [name, type]),
-  )
+  const withDeposits = await openGateway({ settings: DEPOSITS })
+  const page = await readPage(withDeposits).finally(() => withDeposits.close())
+  const types = new Map(page.matchAll(/^# TYPE (\w+) (\w+)$/gm).map(([, name = '', type]) => [name, type]))
+  expect([...types.keys()]).toContain('tollgate_deposit_node_final_block')
   const isThere = (name: string) =>
     types.has(name) || types.get(name.replace(/_(bucket|sum|count)$/, '')) === 'histogram'
   expect(named.size).toBeGreaterThan(20)

@@ -1,9 +1,10 @@
 /** The books of embeddings and images: charges, rollups, usage, plans, and what the verification makes of them. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { systemClock } from '../../src/io/clock.ts'
-import { verifyAll } from '../../src/money/ledger/verifyAll.ts'
-import { findImbalances } from '../../src/money/store.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
+import { verifyAll } from '../../src/billing/ledger/verifyAll.ts'
+import { planCheck } from '../../src/billing/plans/verify.ts'
+import { systemClock } from '../../src/infra/clock.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 import { subscribe } from './plans.ts'
 
@@ -17,26 +18,26 @@ let customer: TestKey
 let subscriber: TestKey
 
 const SETTINGS = `
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
 models:
   - id: svc/talk
     context_length: 512
     plan_covered: true
     pricing: { input_per_1m_tokens_microcents: 1234567, output_per_1m_tokens_microcents: 7654321 }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/words
     modality: embedding
     context_length: 512
     plan_covered: true
     pricing: { input_per_1m_tokens_cents: 10000 }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/picture
     modality: image
     plan_covered: true
     pricing: { per_mpxl_microcents: 3333333 }
     parameters: [{ name: size, type: enum, enum: ["100x70"], default: "100x70" }]
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/words-soon
     modality: embedding
     status: coming_soon
@@ -46,7 +47,7 @@ models:
     modality: image
     status: deprecated
     pricing: { per_image_cents: 1 }
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
   - id: svc/words-by-night
     modality: embedding
     context_length: 512
@@ -54,7 +55,7 @@ models:
       peak: { input_per_1m_tokens_cents: 30000 }
       off_peak: { input_per_1m_tokens_cents: 10000 }
       peak_windows_utc: [{ start: "00:00", end: "12:00" }]
-    targets: [{ upstream: sandbox }]
+    targets: [{ provider: sandbox }]
 plans:
   - key: large
     name: Large
@@ -64,8 +65,11 @@ plans:
     max_usage_cents: 100
 `
 
-/** A text of so many tokens, and long enough to have them: what could not be is not believed. */
+/** A text of so many tokens, and of a length that fits them: what could not be is not believed. */
 const textOf = (tokens: number) => `[[sandbox prompt_tokens=${tokens}]] ${'x'.repeat(tokens)}`
+
+/** Of the embeddings of each round. */
+const TOKENS = [4, 70, 140, 210, 280]
 
 beforeAll(async () => {
   gateway = await openGateway({ settings: SETTINGS, clock })
@@ -73,9 +77,9 @@ beforeAll(async () => {
   subscriber = await gateway.customer({ cents: 0 })
   await subscribe(gateway.database, subscriber, 'large', clock.now())
   // Together, so that they are posted in batches of all kinds.
-  for (let round = 0; round < 5; round += 1) {
+  for (const [round, tokens] of TOKENS.entries()) {
     const calls = [customer, subscriber].flatMap((key) => [
-      gateway.post(key, '/embeddings', { model: 'svc/words', input: textOf(round * 70) }),
+      gateway.post(key, '/embeddings', { model: 'svc/words', input: textOf(tokens) }),
       gateway.post(key, '/images/generations', { model: 'svc/picture', prompt: 'x', n: round + 1 }),
       gateway.post(key, '/chat/completions', { model: 'svc/talk', messages: [{ role: 'user', content: 'Hi' }] }),
     ])
@@ -86,7 +90,8 @@ afterAll(() => gateway?.close())
 
 async function verify(): Promise<string[]> {
   const found: string[] = []
-  for await (const each of verifyAll({ database: gateway.database, pause: async () => {} })) found.push(each.kind)
+  for await (const each of verifyAll({ database: gateway.database, pause: async () => {}, checks: [planCheck] }))
+    found.push(each.kind)
   return found
 }
 
@@ -105,7 +110,7 @@ test('rollups count images, and tokens of the prompt alone for embeddings', asyn
   }>(
     `select model, sum(requests)::bigint as requests, sum(image_count)::bigint as images,
        sum(prompt_tokens)::bigint as prompt, sum(completion_tokens)::bigint as completion
-     from usage_rollups where organization_id = $1::uuid group by 1 order by 1`,
+     from usage_hours where organization_id = $1::uuid group by 1 order by 1`,
     [customer.organizationId],
   )
   expect(rows.map(({ model, requests, images }) => [model, requests, images])).toEqual([
@@ -114,17 +119,17 @@ test('rollups count images, and tokens of the prompt alone for embeddings', asyn
     ['svc/words', 5n, 0n],
   ])
   expect(rows[0]).toMatchObject({ prompt: 0n, completion: 0n })
-  expect(rows[2]).toMatchObject({ prompt: 700n, completion: 0n })
+  expect(rows[2]).toMatchObject({ prompt: 704n, completion: 0n })
 })
 
 test('embeddings are charged in whole cents, images by their pixels; GET /usage adds them up', async () => {
   const rows = await gateway.database.query<{ model: string; cost: bigint }>(
-    `select model, cost_microcents as cost from charges where organization_id = $1::uuid and modality is not null
+    `select model, cost_microcents as cost from named_charges where organization_id = $1::uuid and modality is not null
      order by model, prompt_tokens, image_count`,
     [customer.organizationId],
   )
   const costs = (model: string) => rows.filter((row) => row.model === model).map(({ cost }) => cost)
-  // 0, 70, 140, 210 and 280 tokens at a cent a hundred.
+  // 4, 70, 140, 210 and 280 tokens at a cent a hundred.
   expect(costs('svc/words')).toEqual([1n, 1n, 2n, 3n, 3n].map((cents) => cents * 1_000_000n))
   const ofImages = [1n, 2n, 3n, 4n, 5n].map((count) => (count * 7_000n * 3_333_333n + 999_999n) / 1_000_000n)
   expect(costs('svc/picture')).toEqual(ofImages)
@@ -148,7 +153,7 @@ test('a covered call costs nothing and counts by its list price', async () => {
     ['image', 0n],
     [null, 0n],
   ])
-  expect(rows[0]).toMatchObject({ list: 10_000_000n, input: 700n })
+  expect(rows[0]).toMatchObject({ list: 10_000_000n, input: 704n })
   expect(rows[1]?.list).toBeGreaterThan(0n)
   expect(rows[1]?.input).toBe(0n)
 })

@@ -9,7 +9,8 @@
  * - `silent-usage`: no usage, whatever is asked
  * - `busy-once`: the first call gets 429, all others are answered
  * - `down`: always 503
- * - `endless`: goes on until the caller hangs up, a token each time the network has taken the last one
+ * - `endless`: goes on until the caller hangs up, a token every 10 ms: slow enough that its context is not full before
+ *   a test on a busy machine has made its next call
  *
  * `GET /open` says how many endless streams are open.
  */
@@ -62,7 +63,7 @@ async function* endless(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   try {
     for (let word = 1; ; word += 1) {
       yield chunk({ content: `${word} ` }, null)
-      await new Promise((resolve) => setImmediate(resolve))
+      await new Promise((resolve) => setTimeout(resolve, 10))
     }
   } finally {
     openStreams -= 1
@@ -85,7 +86,7 @@ function usage({ messages }: Asked, completionTokens: number): Uint8Array<ArrayB
   )
 }
 
-const HEAD = { id: 'upstream', object: 'chat.completion.chunk', created: 1, model: 'whatever-the-upstream-calls-it' }
+const HEAD = { id: 'provider', object: 'chat.completion.chunk', created: 1, model: 'whatever-the-provider-calls-it' }
 
 function chunk(delta: object, finishReason: string | null): Uint8Array<ArrayBuffer> {
   return event(JSON.stringify({ ...HEAD, choices: [{ index: 0, delta, finish_reason: finishReason }] }))

@@ -2,15 +2,22 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { ERROR_CATALOGUE } from '../../src/kernel/errors.ts'
+import { ERROR_CATALOGUE } from '../../src/lib/errors.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import type { Document } from './description.ts'
+import { PAYING_SETTINGS } from './paymentRows.ts'
 
 let gateway: AskedGateway
+/** With payments. */
+let paying: AskedGateway
 beforeAll(async () => {
   gateway = await openAskedGateway()
+  paying = await openAskedGateway({ settings: PAYING_SETTINGS, beside: gateway })
 })
-afterAll(() => gateway.close())
+afterAll(async () => {
+  await paying.close()
+  await gateway.close()
+})
 
 const OPERATIONS = {
   'get /health': 'getHealth',
@@ -59,7 +66,21 @@ test('that of the management interface too, with names of its own', async () => 
   const names = Object.values(gateway.managed.paths).flatMap((item) =>
     Object.values(item).map(({ operationId }) => operationId),
   )
-  expect(names).toEqual(['listDeliveries', 'redeliver', 'followEvents', 'testWebhookEndpoint'])
+  expect(names).toEqual([
+    'getOwnKey',
+    'getLimits',
+    'listNotices',
+    'listCharges',
+    'exportCharges',
+    'listLedgerEntries',
+    'getStatement',
+    'listUsageGroups',
+    'listDeliveries',
+    'retrieveDelivery',
+    'redeliver',
+    'followEvents',
+    'testWebhookEndpoint',
+  ])
 })
 
 test('carries version 1.0.0', () => {
@@ -71,6 +92,33 @@ test('describes what is served and nothing else, each under a name of its own', 
     Object.entries(item).map(([method, { operationId }]) => [`${method} ${path}`, operationId]),
   )
   expect(Object.fromEntries(operations)).toEqual(OPERATIONS)
+})
+
+test('with payments it has what they add, and is valid', async () => {
+  for (const document of [paying.description, paying.managed]) {
+    expect(await new Validator().validate({ ...document })).toEqual({ valid: true })
+  }
+  const added = (without: Document, document: Document) =>
+    Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.keys(item)
+        .filter((method) => without.paths[path]?.[method] === undefined)
+        .map((method) => {
+          const name = `${method} ${path}`
+          return [name, item[method]?.operationId, statusesOf(document, name)]
+        }),
+    )
+  const late = [413, 422, 429, 500, 503]
+  expect(added(gateway.description, paying.description)).toEqual([
+    ['post /billing/subscription/checkout', 'createSubscriptionCheckout', [200, 400, 401, 403, 409, ...late]],
+    ['post /billing/subscription/portal', 'createSubscriptionPortal', [200, 401, 403, 404, 409, ...late]],
+  ])
+  expect(added(gateway.managed, paying.managed)).toEqual([
+    ['get /auto-pay', 'getAutoPay', [200, 401, 403, ...late]],
+    ['put /auto-pay', 'setAutoPay', [200, 401, 403, 409, ...late]],
+    ['post /top-ups', 'createTopUp', [201, 401, 403, 409, ...late]],
+    ['get /payments', 'listPayments', [200, 401, 403, ...late]],
+    ['get /payments/{id}', 'getPayment', [200, 401, 403, 404, ...late]],
+  ])
 })
 
 test('enumerates every code, those without a condition too', () => {
@@ -90,31 +138,40 @@ test('points nowhere that is not there, and holds nothing unused', () => {
 
 describe('each operation', () => {
   test.each([
-    ['get /health', [200]],
-    ['get /openapi.json', [200]],
-    ['get /models', [200, 304, 400, 401, 403, 429, 500, 503]],
-    ['get /models/{id}', [200, 304, 400, 401, 403, 404, 429, 500, 503]],
+    ['get /health', [200, 413]],
+    ['get /openapi.json', [200, 413]],
+    ['get /models', [200, 304, 400, 401, 403, 413, 429, 500, 503]],
+    ['get /models/{id}', [200, 304, 400, 401, 403, 404, 413, 429, 500, 503]],
     ['post /chat/completions', [200, 400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 502, 503, 504]],
     ['post /videos', [202, 400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 503]],
-    ['get /videos', [200, 400, 401, 403, 422, 429, 500, 503]],
-    ['get /videos/{id}', [200, 400, 401, 403, 404, 429, 500, 503]],
-    ['get /videos/{id}/content', [200, 206, 304, 400, 401, 403, 404, 410, 416, 422, 429, 500, 503]],
+    ['get /videos', [200, 400, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /videos/{id}', [200, 400, 401, 403, 404, 413, 429, 500, 503]],
+    ['get /videos/{id}/content', [200, 206, 304, 400, 401, 403, 404, 410, 413, 416, 422, 429, 500, 503]],
     ['post /videos/{id}/cancel', [200, 400, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
-    ['get /inference/preflight', [200, 400, 401, 403, 404, 429, 500, 503]],
-    ['get /billing/subscription', [200, 401, 403, 422, 429, 500, 503]],
-    ['get /webhook-endpoints', [200, 401, 403, 422, 429, 500, 503]],
+    ['get /inference/preflight', [200, 400, 401, 403, 404, 413, 429, 500, 503]],
+    ['get /billing/subscription', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /webhook-endpoints', [200, 401, 403, 413, 422, 429, 500, 503]],
     ['post /webhook-endpoints', [201, 401, 403, 409, 413, 422, 429, 500, 503]],
     ['delete /webhook-endpoints/{id}', [204, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
-    ['get /billing/balance', [200, 401, 403, 422, 429, 500, 503]],
+    ['get /billing/balance', [200, 401, 403, 413, 422, 429, 500, 503]],
   ])('%s has the statuses %j', (name, statuses) => {
     expect(statusesOf(gateway.description, name)).toEqual(statuses)
   })
 
   test.each([
-    ['get /deliveries', [200, 401, 403, 422, 429, 500, 503]],
-    ['post /deliveries/{id}/redeliver', [202, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
-    ['get /events', [200, 401, 403, 422, 429, 500, 503]],
-    ['post /webhook-endpoints/{id}/test', [202, 401, 403, 404, 409, 413, 422, 429, 500, 503]],
+    ['get /key', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /deliveries', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /deliveries/{id}', [200, 401, 403, 404, 413, 422, 429, 500, 503]],
+    ['post /deliveries/{id}/redeliver', [202, 401, 402, 403, 404, 409, 413, 422, 429, 500, 503]],
+    ['get /usage', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /limits', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /notices', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /ledger', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /charges', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /charges/export', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['get /statements/{month}', [200, 401, 403, 404, 413, 422, 429, 500, 503]],
+    ['get /events', [200, 401, 403, 413, 422, 429, 500, 503]],
+    ['post /webhook-endpoints/{id}/test', [202, 401, 402, 403, 404, 409, 413, 422, 429, 500, 503]],
   ])('of the management interface: %s has the statuses %j', (name, statuses) => {
     expect(statusesOf(gateway.managed, name)).toEqual(statuses)
   })
@@ -123,9 +180,9 @@ describe('each operation', () => {
     ['post /videos', 202, ['Idempotency-Replayed']],
     ['get /videos', 200, []],
     ['get /videos/{id}', 200, ['Svc-Queue-Position', 'Svc-Estimated-Seconds']],
-    ['get /videos/{id}/content', 200, ['Cache-Control', 'ETag', 'Last-Modified', 'Accept-Ranges']],
-    ['get /videos/{id}/content', 206, ['Cache-Control', 'ETag', 'Last-Modified', 'Accept-Ranges', 'Content-Range']],
-    ['get /videos/{id}/content', 416, ['Cache-Control', 'ETag', 'Last-Modified', 'Accept-Ranges', 'Content-Range']],
+    ['get /videos/{id}/content', 200, ['ETag', 'Last-Modified', 'Accept-Ranges']],
+    ['get /videos/{id}/content', 206, ['ETag', 'Last-Modified', 'Accept-Ranges', 'Content-Range']],
+    ['get /videos/{id}/content', 416, ['ETag', 'Last-Modified', 'Accept-Ranges', 'Content-Range']],
     ['post /videos/{id}/cancel', 200, ['Idempotency-Replayed']],
     ['post /webhook-endpoints', 201, ['Idempotency-Replayed']],
     ['post /webhook-endpoints', 409, ['Retry-After']],
@@ -134,7 +191,8 @@ describe('each operation', () => {
   ])('%s: %i has the headers that all have, and %j', (name, status, own) => {
     const [method = '', path = ''] = name.split(' ')
     const headers = gateway.description.paths[path]?.[method]?.responses[status]?.headers ?? {}
-    const ofAll = ['X-Request-Id', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
+    const ofCaller = ['Cache-Control', 'X-Content-Type-Options']
+    const ofAll = ['X-Request-Id', ...ofCaller, 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
     expect(Object.keys(headers)).toEqual([...ofAll, ...own])
   })
 

@@ -9,10 +9,12 @@ import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { type Counts, lastHead, OTHER_APIS, streamOf } from './otherApis.ts'
 import { type Expected, expectErrorEvent, expectRefusal } from './refusals.ts'
 
-/** Stands in everything that the upstream says; must not arrive, and must not be logged. */
+/** Stands in everything that the provider says; must not arrive, and must not be logged. */
 const CANARY = 'canary-51ab'
 const path = '/chat/completions'
 const COUNTS: Counts = { fresh: 40, cached: 1_000, completion: 12 }
+/** Long enough for as many tokens: no text has more of them than bytes. */
+const QUESTION = 'Hello. '.repeat(150)
 /** Micro-cents for a million tokens. */
 const PRICE = { input: 300_000_000n, cached: 30_000_000n, output: 1_500_000_000n }
 
@@ -25,13 +27,13 @@ const tooLong: Expected = { status: 400, code: 'context_length_exceeded', param:
 for (const api of OTHER_APIS) {
   describe(api.dialect, () => {
     let gateway: AskedGateway
-    let upstream: RawServer
+    let provider: RawServer
     let spare: RawServer
     let key: TestKey
     let answer: (socket: Socket) => void = () => {}
 
     beforeAll(async () => {
-      upstream = await rawServer((socket) => answer(socket))
+      provider = await rawServer((socket) => answer(socket))
       spare = await rawServer((socket) => socket.end(whole('spare')))
       const model = (id: string, targets: readonly string[]) => `
   - id: svc/${id}
@@ -41,12 +43,12 @@ for (const api of OTHER_APIS) {
       input_per_1m_tokens_microcents: ${PRICE.input}
       output_per_1m_tokens_microcents: ${PRICE.output}
       cached_input_per_1m_tokens_microcents: ${PRICE.cached}
-    targets: [${targets.map((name) => `{ upstream: ${name}, model: theirs }`).join(', ')}]`
-      // Who is asked first must not follow from the rows before: see upstreamFailures.test.ts.
+    targets: [${targets.map((name) => `{ provider: ${name}, model: theirs }`).join(', ')}]`
+      // Who is asked first must not follow from the rows before: see providerFailures.test.ts.
       const settings = `
 breaker_failures: 1000000
-upstreams:
-  first: { dialect: ${api.dialect}, base_url: "${upstream.url}${api.basePath}", api_key_env: THEIR_KEY }
+providers:
+  first: { dialect: ${api.dialect}, base_url: "${provider.url}${api.basePath}", api_key_env: THEIR_KEY }
   spare: { dialect: ${api.dialect}, base_url: "${spare.url}${api.basePath}" }
   nobody: { dialect: ${api.dialect}, base_url: "http://127.0.0.1:1${api.basePath}" }
 models:${model('one', ['first'])}${model('two', ['first', 'spare'])}${model('away', ['nobody'])}
@@ -56,7 +58,7 @@ models:${model('one', ['first'])}${model('two', ['first', 'spare'])}${model('awa
     }, 60_000)
     afterAll(async () => {
       await gateway.close()
-      upstream.stop()
+      provider.stop()
       spare.stop()
     })
 
@@ -73,13 +75,13 @@ models:${model('one', ['first'])}${model('two', ['first', 'spare'])}${model('awa
       gateway.ask({
         path,
         key,
-        body: { model: `svc/${model}`, messages: [{ role: 'user', content: 'Hello.' }], ...more },
+        body: { model: `svc/${model}`, messages: [{ role: 'user', content: QUESTION }], ...more },
       })
     const charges = (organizationId: string) =>
       gateway.database.query<Record<string, unknown>>(
         `select prompt_tokens as prompt, cached_prompt_tokens as cached, completion_tokens as completion,
                 estimated, outcome, cost_microcents as cost
-           from charges where organization_id = $1 order by admitted_at, id`,
+           from named_charges where organization_id = $1 order by admitted_at, id`,
         [organizationId],
       )
     const countCharges = async () => (await charges(key.organizationId)).length
@@ -113,13 +115,13 @@ models:${model('one', ['first'])}${model('two', ['first', 'spare'])}${model('awa
     test('a call goes out in its words, and its credential in a header of its own', async () => {
       says(whole('x'))
       await ask({ max_tokens: 5, temperature: 0.5 })
-      const request = upstream.requests.at(-1) ?? ''
+      const request = provider.requests.at(-1) ?? ''
       expect(request.split('\r\n')[0]).toBe(api.requestLine)
       expect(request).toMatch(new RegExp(`^${api.keyHeader}: ${CANARY}-key\\r$`, 'im'))
       expect(request).not.toMatch(/^authorization:/im)
       expect(request.match(new RegExp(CANARY, 'g'))).toHaveLength(1)
       const body = request.slice(request.indexOf('\r\n\r\n'))
-      expect(body).toContain('"text":"Hello."')
+      expect(body).toContain(`"text":"${QUESTION}"`)
       expect(body).toMatch(/"(max_tokens|maxOutputTokens)":5\b/)
       expect(body).toContain('"temperature":0.5')
     })
@@ -207,7 +209,7 @@ models:${model('one', ['first'])}${model('two', ['first', 'spare'])}${model('awa
       expect((await ask()).json).toMatchObject({ choices: [{ message: { content: 'a\ufffdb' } }] })
     })
 
-    test('a client that hangs up cancels the upstream and pays for what came', async () => {
+    test('a client that hangs up cancels the provider and pays for what came', async () => {
       key = await gateway.customer()
       await new Promise<void>((resolve) => {
         answer = (socket) => {
@@ -232,44 +234,44 @@ models:${model('one', ['first'])}${model('two', ['first', 'spare'])}${model('awa
       expect(rows).toMatchObject([{ outcome: 'cancelled', estimated: true, completion: 3n }])
     })
 
-    test('no log line holds a credential or what an upstream wrote', () => {
+    test('no log line holds a credential or what a provider wrote', () => {
       expect(gateway.logs.filter((line) => line.includes(CANARY))).toEqual([])
     })
   })
 }
 
 test('a temperature that the API has no word for is refused before anything is sent', async () => {
-  const upstream = await rawServer(() => {})
+  const provider = await rawServer(() => {})
   const gateway = await openAskedGateway({
     settings: `
-upstreams: { claude: { dialect: anthropic, base_url: "${upstream.url}/v1" } }
+providers: { claude: { dialect: anthropic, base_url: "${provider.url}/v1" } }
 models:
   - id: svc/claude
     context_length: 4096
     max_output_tokens: 64
     pricing: { input_per_1m_tokens_cents: 300, output_per_1m_tokens_cents: 1500 }
-    targets: [{ upstream: claude, model: theirs }]
+    targets: [{ provider: claude, model: theirs }]
 `,
   })
   const body = { model: 'svc/claude', messages: [{ role: 'user', content: 'Hi' }], temperature: 1.5 }
   const refused = await gateway.ask({ path, key: await gateway.customer(), body })
   expectRefusal(refused, 'B', { status: 400, code: 'invalid_request', says: /from 0 to 1/ })
-  expect(upstream.requests).toEqual([])
+  expect(provider.requests).toEqual([])
   await gateway.close()
-  upstream.stop()
+  provider.stop()
 })
 
 test('a prompt that a filter blocks is refused in our words, and costs nothing', async () => {
   const blocked = { promptFeedback: { blockReason: 'PROHIBITED_CONTENT' }, usageMetadata: { promptTokenCount: 9 } }
-  const upstream = await rawServer((socket) => socket.end(streamOf(piece(`data: ${JSON.stringify(blocked)}\n\n`))))
+  const provider = await rawServer((socket) => socket.end(streamOf(piece(`data: ${JSON.stringify(blocked)}\n\n`))))
   const gateway = await openAskedGateway({
     settings: `
-upstreams: { google: { dialect: gemini, base_url: "${upstream.url}/v1beta" } }
+providers: { google: { dialect: gemini, base_url: "${provider.url}/v1beta" } }
 models:
   - id: svc/gemini
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 300, output_per_1m_tokens_cents: 1500 }
-    targets: [{ upstream: google, model: theirs }]
+    targets: [{ provider: google, model: theirs }]
 `,
   })
   const key = await gateway.customer()
@@ -278,5 +280,5 @@ models:
   expectRefusal(refused, 'B', { status: 400, code: 'invalid_request', says: /blocked this prompt/ })
   expect(await gateway.database.query('select 1 from charges', [])).toEqual([])
   await gateway.close()
-  upstream.stop()
+  provider.stop()
 })

@@ -10,7 +10,7 @@ export interface Counts {
   readonly completion: number
 }
 
-/** A server's words, each for the body of a chunked event stream. */
+/** Canned events of one dialect, each sent as one chunk of the stream. */
 export interface OtherApi {
   readonly dialect: 'anthropic' | 'gemini'
   /** Added to the server's address in the settings. */

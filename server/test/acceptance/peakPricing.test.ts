@@ -4,11 +4,11 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { priceTokens } from '../../src/billing/charges/pricing.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
 import { priceFromJson, rateAt } from '../../src/catalog/price.ts'
-import { priceTokens } from '../../src/money/pricing.ts'
-import { findImbalances } from '../../src/money/store.ts'
 import type { TestKey } from '../customer.ts'
-import { type SteppedUpstream, startSteppedUpstream } from '../faults/steppedUpstream.ts'
+import { type SteppedProvider, startSteppedProvider } from '../faults/steppedProvider.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
 import { SetClock } from '../setClock.ts'
 
@@ -43,34 +43,34 @@ function pricing(windows: string, peak: Rate, offPeak: Rate): string {
   return `{ peak: ${side(peak)}, off_peak: ${side(offPeak)}, peak_windows_utc: [${windows}] }`
 }
 
-const settings = (upstreamUrl: string) => `
-upstreams:
-  stepped: { dialect: openai, base_url: "${upstreamUrl}" }
+const settings = (providerUrl: string) => `
+providers:
+  stepped: { dialect: openai, base_url: "${providerUrl}" }
 models:
   - id: svc/timed
     context_length: 8192
     max_output_tokens: 1000
     pricing: ${pricing('{ start: "08:00", end: "20:00" }', PEAK, OFF_PEAK)}
-    targets: [{ upstream: stepped, model: stepped }]
+    targets: [{ provider: stepped, model: stepped }]
     economy:
       pricing: ${pricing('{ start: "23:00", end: "01:00" }', ECONOMY_PEAK, ECONOMY_OFF_PEAK)}
-      targets: [{ upstream: stepped, model: stepped }]
+      targets: [{ provider: stepped, model: stepped }]
 `
 
 const at = (time: string) => Date.parse(`2030-01-15T${time}Z`)
 const RICH = { cents: 1_000_000_000 }
 
-let upstream: SteppedUpstream
+let provider: SteppedProvider
 let gateway: Gateway
 const clock = new SetClock(at('00:30:00.000'))
 
 beforeAll(async () => {
-  upstream = await startSteppedUpstream()
-  gateway = await openGateway({ settings: settings(upstream.url), clock })
+  provider = await startSteppedProvider()
+  gateway = await openGateway({ settings: settings(provider.url), clock })
 })
 
 afterAll(async () => {
-  upstream.stop()
+  provider.stop()
   await gateway.close()
 })
 
@@ -80,11 +80,11 @@ function call(key: TestKey, more: object = {}): Promise<Response> {
 }
 
 /** One call from end to end, the clock standing still. */
-async function answered(key: TestKey, more: object = {}): Promise<Response> {
+async function answered(key: TestKey, more: object = {}, usage: typeof USAGE = USAGE): Promise<Response> {
   const response = call(key, more)
-  const asked = await upstream.next()
+  const asked = await provider.next()
   asked.says('word ')
-  asked.ends(USAGE)
+  asked.ends(usage)
   return await response
 }
 
@@ -140,11 +140,27 @@ test('on each side of every edge a call is charged at that side, cached input in
   }
 })
 
+test('cached tokens are told only where more than 0 of them were charged at a cached rate, whole and streamed (C4)', async () => {
+  clock.set(at('07:59:59.999'))
+  const key = await gateway.customer(RICH)
+  const none = { ...USAGE, cached: 0 }
+  const whole = (await (await answered(key, {}, none)).json()) as { usage: object }
+  expect(whole.usage).toEqual({
+    prompt_tokens: none.prompt,
+    completion_tokens: none.completion,
+    total_tokens: none.prompt + none.completion,
+  })
+  const streamed = await (await answered(key, { stream: true }, none)).text()
+  expect(streamed).toContain('"usage":')
+  expect(streamed).not.toContain('prompt_tokens_details')
+  expect(await costs(key)).toEqual([costOf(OFF_PEAK, none), costOf(OFF_PEAK, none)])
+})
+
 test('a call that arrives before the edge and is answered after it is charged as of its arrival', async () => {
   clock.set(at('07:59:59.999'))
   const key = await gateway.customer(RICH)
   const response = call(key)
-  const asked = await upstream.next()
+  const asked = await provider.next()
   clock.set(at('08:01:00.000'))
   asked.says('late ')
   asked.ends(USAGE)
@@ -160,7 +176,7 @@ test('streams that run over an edge are charged at one rate, that of their arriv
     clock.set(at(arrival))
     const key = await gateway.customer(RICH)
     const response = call(key, { stream: true })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('before ')
     const text = (await response).text()
     clock.set(at(edge))
@@ -176,7 +192,7 @@ test('a client that hangs up after the edge pays for what was generated at the r
   const key = await gateway.customer(RICH)
   const response = await (async () => {
     const streamed = call(key, { stream: true })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('one two ', { usage: { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 } })
     return await streamed
   })()
@@ -203,13 +219,13 @@ test('a call that waits for money over an edge keeps the rate of its arrival', a
   clock.set(at('07:59:59.999'))
   const key = await gateway.customer({ cents: 20_000 })
   const first = call(key)
-  const asked = await upstream.next()
+  const asked = await provider.next()
   const second = call(key)
   await someoneWaits()
   clock.set(at('08:00:00.000'))
   asked.says('word ')
   asked.ends({ prompt: 1, completion: 1 })
-  const askedLater = await upstream.next()
+  const askedLater = await provider.next()
   askedLater.says('word ')
   askedLater.ends(USAGE)
   expect([(await first).status, (await second).status]).toEqual([200, 200])
@@ -231,7 +247,7 @@ test('every charge is recomputed from its row and its price version alone', asyn
     `select price::text as price, (extract(epoch from admitted_at) * 1000)::bigint::text as admitted,
             prompt_tokens as prompt, cached_prompt_tokens as cached, completion_tokens as completion,
             cost_microcents as cost
-       from charges join price_versions on hash = price_hash`,
+       from named_charges join price_versions on hash = price_hash`,
   )
   for (const row of rows) {
     const usage = {

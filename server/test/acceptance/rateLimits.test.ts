@@ -1,10 +1,10 @@
 /** How often a key may call (K3), in one process and in two that share Redis, as a client meets it. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { systemClock } from '../../src/io/clock.ts'
-import { systemRandom } from '../../src/io/random.ts'
-import { DAY_MS } from '../../src/kernel/time.ts'
-import { grantCredit } from '../../src/money/grantCredit.ts'
+import { grantCredit } from '../../src/billing/ledger/grantCredit.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { systemRandom } from '../../src/infra/random.ts'
+import { DAY_MS } from '../../src/lib/time.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { openGateway } from '../gateway.ts'
 import { startRedis } from '../redis.ts'

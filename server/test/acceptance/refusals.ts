@@ -1,5 +1,5 @@
 import { expect } from 'bun:test'
-import { ERROR_CATALOGUE, type ErrorCode } from '../../src/kernel/errors.ts'
+import { ERROR_CATALOGUE, type ErrorCode } from '../../src/lib/errors.ts'
 import type { Answer } from './description.ts'
 
 /** What a refusal must look like. */

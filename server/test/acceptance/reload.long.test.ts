@@ -1,12 +1,13 @@
 /** The settings file changed under a running server: it looks each second, and at once on SIGHUP. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { rename, writeFile } from 'node:fs/promises'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI from 'openai'
-import { systemClock } from '../../src/io/clock.ts'
-import type { Database } from '../../src/io/postgres/database.ts'
-import { sleep } from '../../src/kernel/time.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { sleep } from '../../src/lib/time.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
 
@@ -18,16 +19,16 @@ let client: OpenAI
 
 /** One model at so many cents per million tokens, in and out, and whatever else. */
 const settings = (cents: number, more = '') => `
-upstreams:
+providers:
   slow: { dialect: sandbox, first_token_ms: 0, tokens_per_second: 20 }
 models:
   - id: svc/priced
     context_length: 8192
     pricing: { input_per_1m_tokens_cents: ${cents}, output_per_1m_tokens_cents: ${cents} }
-    targets: [{ upstream: slow, model: slow }]
+    targets: [{ provider: slow, model: slow }]
 ${more}`
 
-/** Without the upstream that the first settings had. */
+/** Without the provider that the first settings had. */
 const WITHOUT_SLOW = (cents: number) => settings(cents).replaceAll('slow', 'quick').replace('20 }', 'unlimited }')
 
 beforeAll(async () => {
@@ -63,12 +64,12 @@ const ask = (content: string) => ({ model: 'svc/priced', messages: [{ role: 'use
 /** Cost per token of each charge, oldest first: what it was priced at, in cents per million. */
 async function pricesCharged(): Promise<bigint[]> {
   const rows = await database.query<{ cost: bigint; tokens: bigint }>(
-    `select cost_microcents as cost, prompt_tokens + completion_tokens as tokens from charges order by admitted_at, id`,
+    `select cost_microcents as cost, prompt_tokens + completion_tokens as tokens from named_charges order by admitted_at, id`,
   )
   return rows.map(({ cost, tokens }) => cost / tokens)
 }
 
-test('a stream under way ends well at its own price and upstream, while new calls meet the new ones', async () => {
+test('a stream under way ends well at its own price and provider, while new calls meet the new ones', async () => {
   // 60 tokens at 20 a second: longer than the server takes to notice.
   const stream = await client.chat.completions.create({ ...ask('[[sandbox tokens=60]] go'), stream: true })
   let tokens = 0
@@ -116,4 +117,20 @@ test('SIGHUP has the file read at once, and never ends the server', async () => 
   await client.chat.completions.create(ask('after a second SIGHUP'))
   expect((await pricesCharged()).at(-1)).toBe(1_000n)
   expect(await server.stop()).toBe(0)
+})
+
+test('a file that is made in the folder of a server without one is read, and the log names what needs a restart', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+  const bare = await startServer({ wrapper: ['env', '-C', folder] })
+  try {
+    const models = new OpenAI({ baseURL: bare.url, apiKey: bare.firstKey }).models
+    const ids = async () => (await models.list()).data.map(({ id }) => id)
+    expect(await ids()).toContain('svc/sandbox')
+    await writeFile(join(folder, 'tollgate.yaml'), settings(100, 'accounts:\n'))
+    await until(async () => (await ids()).join() === 'svc/priced', 'the new file is in effect')
+    await until(() => /accounts.*take effect with a restart only/.test(bare.errors()), 'the log names accounts')
+  } finally {
+    await bare.remove()
+    await rm(folder, { recursive: true, force: true })
+  }
 })

@@ -8,22 +8,22 @@ const MODEL = `
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }`
 const SETTINGS = `
-upstreams:
+providers:
   never: { dialect: sandbox, first_token_ms: 600000 }
   quick: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
   nobody: { dialect: openai, base_url: "http://127.0.0.1:1/v1" }
 models:
   - id: svc/hedged${MODEL}
-    targets: [{ upstream: never }, { upstream: quick }]
+    targets: [{ provider: never }, { provider: quick }]
     routing: { hedge_after_ms: 1 }
   - id: svc/retried${MODEL}
-    targets: [{ upstream: nobody, model: any }]
+    targets: [{ provider: nobody, model: any }]
     routing: { retries: 1 }
   - id: svc/covered${MODEL}
-    targets: [{ upstream: quick, backup: true }, { upstream: nobody, model: any }]
+    targets: [{ provider: quick, backup: true }, { provider: nobody, model: any }]
     economy:
       pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
-      targets: [{ upstream: nobody, model: any }]
+      targets: [{ provider: nobody, model: any }]
       routing: { cold_start_seconds: 0.3 }
 `
 
@@ -42,15 +42,15 @@ const ask = (key: TestKey, model: string, stream: boolean) =>
 
 async function targetsCharged({ organizationId }: TestKey): Promise<string[]> {
   const rows = await gateway.database.query<{ target: string }>(
-    'select target from charges where organization_id = $1::uuid',
+    'select target from named_charges where organization_id = $1::uuid',
     [organizationId],
   )
   return rows.map(({ target }) => target)
 }
 
-async function attempts(upstream: string, outcome: string): Promise<number> {
+async function attempts(provider: string, outcome: string): Promise<number> {
   const text = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  const name = `tollgate_upstream_attempt_duration_seconds_count{upstream="${upstream}",outcome="${outcome}"}`
+  const name = `tollgate_provider_attempt_duration_seconds_count{provider="${provider}",outcome="${outcome}"}`
   return Number(
     text
       .split('\n')
@@ -94,7 +94,7 @@ test('economy: waits for a server that is being started, then 503 with the time 
 
 test('metrics show each target: whether it is well, and what it has open', async () => {
   const text = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  expect(text).toContain('tollgate_target_up{upstream="quick",model="quick"} 1')
-  expect(text).toContain('tollgate_target_open_calls{upstream="never",model="never"} 0')
-  expect(text).toMatch(/tollgate_hedged_calls_total\{upstream="quick"\} \d/)
+  expect(text).toContain('tollgate_target_up{provider="quick",model="quick"} 1')
+  expect(text).toContain('tollgate_target_open_calls{provider="never",model="never"} 0')
+  expect(text).toMatch(/tollgate_hedged_calls_total\{provider="quick"\} \d/)
 })

@@ -22,7 +22,7 @@ export function ofPaid(path: string, make: Make, allow: string): [string, Row][]
     ['no key', { path, body: make(), status: 401, code: 'unauthenticated' }],
     ['an unknown key', { path, key: UNKNOWN_KEY, body: make(), status: 401, code: 'invalid_api_key' }],
     ['no balance', { path, key: 'poor', body: make(), status: 402, code: 'insufficient_balance' }],
-    ['scope', { path, key: 'reader', body: make(), status: 403, code: 'insufficient_scope', says: /'serverless' at/ }],
+    ['scope', { path, key: 'reader', body: make(), status: 403, code: 'insufficient_scope', says: /serverless:write/ }],
     ['no model', { ...asked, body: make({ model: 'svc/x' }), status: 404, code: 'model_not_found', param: 'model' }],
     [
       'a chat model',
@@ -41,9 +41,8 @@ export function ofPaid(path: string, make: Make, allow: string): [string, Row][]
         key: UNKNOWN_KEY,
         body: make(),
         address: '192.0.2.60',
-        status: 429,
-        code: 'rate_limit_exceeded',
-        retryAfter: 60,
+        status: 401,
+        code: 'invalid_api_key',
       },
     ],
   ]

@@ -1,11 +1,11 @@
 /**
- * A call whose Idempotency-Key another process takes over while its upstream answers: nothing is charged for it, its money
+ * A call whose Idempotency-Key another process takes over while its provider answers: nothing is charged for it, its money
  * is free again, and its client is told to ask again, whatever kind of call it is.
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
-import { drawText } from '../../src/upstream/sandbox/picture.ts'
+import { drawText } from '../../src/providers/sandbox/picture.ts'
 import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../rawServer.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { type Expected, expectErrorEvent, expectRefusal } from './refusals.ts'
@@ -14,17 +14,17 @@ import { type Expected, expectErrorEvent, expectRefusal } from './refusals.ts'
 const CENTS = 20
 
 let gateway: AskedGateway
-let upstream: RawServer
+let provider: RawServer
 let answer: (socket: Socket) => void = () => {}
 let picture: string
 beforeAll(async () => {
-  upstream = await rawServer((socket) => answer(socket))
+  provider = await rawServer((socket) => answer(socket))
   picture = (await drawText(['x'], { width: 64, height: 64 }, 1)).toString('base64')
-  const target = 'targets: [{ upstream: remote, model: theirs }]'
+  const target = 'targets: [{ provider: remote, model: theirs }]'
   gateway = await openAskedGateway({
     settings: `
-upstreams:
-  remote: { dialect: openai, base_url: "${upstream.url}/v1" }
+providers:
+  remote: { dialect: openai, base_url: "${provider.url}/v1" }
 models:
   - id: svc/chat
     context_length: 4096
@@ -45,7 +45,7 @@ models:
 })
 afterAll(async () => {
   await gateway.close()
-  upstream.stop()
+  provider.stop()
 })
 
 const jsonOf = (value: object) => (socket: Socket) => {

@@ -3,7 +3,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 
-const COMMAND = join(import.meta.dirname, '../../bin/tollgate')
+/** What people type as `./tollgate`. */
+export const COMMAND = join(import.meta.dirname, '../../../tollgate')
 
 export interface TerminalOptions {
   readonly environment?: Readonly<Record<string, string>>
@@ -37,20 +38,28 @@ export function paste(text: string, folder: string): Promise<Ended> {
   return run('sh', ['-c', text], folder, {}).ended
 }
 
-function run(program: string, words: readonly string[], folder: string, more: Record<string, string>): Typed {
+/** Runs any program, with these variables over those of the tests, and `input` piped into it. */
+export function run(
+  program: string,
+  words: readonly string[],
+  folder: string,
+  more: Record<string, string>,
+  input?: string,
+): Typed {
   const child = spawn(program, words, {
     cwd: folder,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     env: { ...process.env, ...more },
   })
+  child.stdin?.on('error', () => {}).end(input)
   let stdout = ''
   let stderr = ''
   const waiting = new Set<() => void>()
-  child.stdout.on('data', (data) => {
+  child.stdout?.on('data', (data) => {
     stdout += data
     for (const look of waiting) look()
   })
-  child.stderr.on('data', (data) => {
+  child.stderr?.on('data', (data) => {
     stderr += data
     for (const look of waiting) look()
   })

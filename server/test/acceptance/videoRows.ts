@@ -6,14 +6,30 @@ import { ofPaid, type Row, UUID } from './rows.ts'
 const NO_UUID = '01900000-0000-7000-8000-000000000001'
 const FORM = { 'Content-Type': 'multipart/form-data; boundary=x' }
 
-/** What happens after a job was accepted is told by the job. */
+const good = { path: '/videos', key: 'good' }
+const invalid = { status: 422, code: 'validation_failed' }
+
+/** Refusals of the routes of videos. A job that was accepted tells its failures itself. */
 export function ofVideos(): [string, Row][] {
-  const good = { path: '/videos', key: 'good' }
-  const invalid = { status: 422, code: 'validation_failed' }
-  const none = { key: 'good', status: 404, code: 'not_found' }
+  return [...ofNewVideos(), ...ofListedVideos(), ...ofOneVideo()]
+}
+
+function ofNewVideos(): [string, Row][] {
   return [
     ...ofPaid('/videos', film, 'POST, GET, HEAD'),
     ['no prompt', { ...good, body: film({ prompt: undefined }), ...invalid, param: 'prompt' }],
+    [
+      'too many cancellations in progress',
+      {
+        path: '/videos',
+        key: 'cancelled much',
+        body: film(),
+        status: 429,
+        code: 'rate_limit_exceeded',
+        retryAfter: 3_601,
+        says: /60 videos in progress/,
+      },
+    ],
     ['seconds of nothing', { ...good, body: film({ seconds: 0 }), ...invalid, param: 'seconds' }],
     [
       'fewer seconds than the model makes',
@@ -56,6 +72,11 @@ export function ofVideos(): [string, Row][] {
       },
     ],
     ['no form', { ...good, headers: FORM, body: 'x', status: 400, code: 'invalid_request' }],
+  ]
+}
+
+function ofListedVideos(): [string, Row][] {
+  return [
     ['a page of nothing', { path: '/videos?limit=0', key: 'good', ...invalid, param: 'limit' }],
     ['a page of too many', { path: '/videos?limit=201', key: 'good', ...invalid, param: 'limit' }],
     ['two lengths of a page', { path: '/videos?limit=1&limit=2', key: 'good', ...invalid, param: 'limit' }],
@@ -66,6 +87,12 @@ export function ofVideos(): [string, Row][] {
       'a cursor',
       { path: '/videos?cursor=x', key: 'good', status: 400, code: 'unsupported_parameter', param: 'cursor' },
     ],
+  ]
+}
+
+function ofOneVideo(): [string, Row][] {
+  const none = { key: 'good', status: 404, code: 'not_found' }
+  return [
     [
       'another variant',
       {

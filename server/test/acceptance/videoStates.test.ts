@@ -1,7 +1,7 @@
 /** A video job in each of its states, as its customer sees it: fields, file, cancellation, money, and who is told (V3 to V7). */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { SECOND_MS } from '../../src/kernel/time.ts'
+import { SECOND_MS } from '../../src/lib/time.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
 import { type ScriptedVideos, scriptVideos, testVideo } from '../scriptedVideos.ts'
@@ -18,18 +18,18 @@ const DEAR = `
     pricing: { per_video_second_cents: 100 }
     video: { concurrency: 1 }
     parameters: [{ name: seconds, type: int, max: 10, default: 4 }]
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
 plans:`
 
 const NOW_MS = Date.UTC(2031, 4, 4, 12)
 const clock = new LongClock(NOW_MS)
 let gateway: AskedGateway
-let upstream: ScriptedVideos
+let provider: ScriptedVideos
 let receiver: Receiver
 beforeAll(async () => {
-  upstream = scriptVideos()
+  provider = scriptVideos()
   const settings = `webhooks: { allow: [127.0.0.0/8] }\n${SETTINGS.replace('\nplans:', DEAR)}`
-  gateway = await openAskedGateway({ settings, clock, videos: upstream })
+  gateway = await openAskedGateway({ settings, clock, videos: provider })
   receiver = await startReceiver()
 })
 afterAll(async () => {
@@ -71,27 +71,27 @@ interface Brought {
 /** A job of a new customer with 100 cents, brought into a state. */
 const STATES: Readonly<Record<string, (key: TestKey) => Promise<Brought>>> = {
   async queued(key) {
-    upstream.taking = () => 'busy'
+    provider.taking = () => 'busy'
     const made = await create(key)
     return { key, made, job: await jobOf(key, made['id']) }
   },
   async in_progress(key) {
-    upstream.looking = () => ({ kind: 'working', progress: 37.9 })
+    provider.looking = () => ({ kind: 'working', progress: 37.9 })
     const made = await create(key)
     return { key, made, job: await until(key, made['id'], 'in_progress', 37) }
   },
   async completed(key) {
-    upstream.sending = () => testVideo(2.6)
+    provider.sending = () => testVideo(2.6)
     const made = await create(key)
     return { key, made, job: await until(key, made['id'], 'completed') }
   },
   async failed(key) {
-    upstream.looking = () => ({ kind: 'failed', code: 'content_policy', detail: 'the upstream says why' })
+    provider.looking = () => ({ kind: 'failed', code: 'content_policy', detail: 'the provider says why' })
     const made = await create(key)
     return { key, made, job: await until(key, made['id'], 'failed') }
   },
   async cancelled(key) {
-    upstream.looking = () => ({ kind: 'working', progress: 37.9 })
+    provider.looking = () => ({ kind: 'working', progress: 37.9 })
     const made = await create(key)
     await until(key, made['id'], 'in_progress', 37)
     expect((await cancel(key, made['id'])).status).toBe(200)
@@ -107,9 +107,9 @@ async function bring(state: string): Promise<Brought> {
 
 const unscripted = scriptVideos()
 function resume(): void {
-  upstream.taking = unscripted.taking
-  upstream.looking = unscripted.looking
-  upstream.sending = unscripted.sending
+  provider.taking = unscripted.taking
+  provider.looking = unscripted.looking
+  provider.sending = unscripted.sending
 }
 
 describe('fields', () => {
@@ -177,7 +177,7 @@ test('where it stands is told while it waits, how long it may take until it is o
     expect(await headersOf(id)).toEqual([null, null])
   }
   // One is being made, so that the others wait.
-  upstream.looking = () => ({ kind: 'working', progress: 1 })
+  provider.looking = () => ({ kind: 'working', progress: 1 })
   const ids = [(await create(key, model))['id']]
   await until(key, ids[0], 'in_progress')
   for (let count = 0; count < 2; count += 1) {
@@ -191,12 +191,12 @@ test('where it stands is told while it waits, how long it may take until it is o
   resume()
 })
 
-test('one that an upstream is being asked to take still waits, before those behind it', async () => {
+test('one that a provider is being asked to take still waits, before those behind it', async () => {
   const key = await gateway.customer()
-  const { submit } = upstream
+  const { submit } = provider
   let answer = () => {}
   const asked = new Promise<void>((resolve) => {
-    upstream.submit = (...call) => {
+    provider.submit = (...call) => {
       resolve()
       return new Promise((taken) => {
         answer = () => taken(submit(...call))
@@ -216,7 +216,7 @@ test('one that an upstream is being asked to take still waits, before those behi
     ['queued', '1'],
     ['queued', '2'],
   ])
-  upstream.submit = submit
+  provider.submit = submit
   answer()
   for (const { id } of made) await until(key, id, 'completed')
 })
@@ -343,7 +343,7 @@ describe('who is told', () => {
       created_at: expect.stringMatching(/^2031-05-.*\.\d{3}Z$/),
       data: { video: { id: job['id'], object: 'video', model: 'svc/film', status, ...own } },
     })
-    expect(told?.body).not.toContain('upstream')
+    expect(told?.body).not.toMatch(/upstream|provider/)
     // What it tells of is so: the file can be fetched, and is paid.
     expect((await contentOf(key, job['id'])).status).toBe(status === 'completed' ? 200 : 404)
     expect(await balanceOf(key)).toBe(status === 'completed' ? 97 : 100)
@@ -356,7 +356,7 @@ describe('who is told', () => {
     const key = await subscriber()
     const cancelled = await STATES['cancelled']?.(key)
     resume()
-    upstream.taking = () => 'busy'
+    provider.taking = () => 'busy'
     const queued = await create(key)
     clock.turn(2 * 3_600 * SECOND_MS)
     await until(key, queued['id'], 'expired')

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import OpenAI, { APIError } from 'openai'
-import { listen } from '../../src/io/httpServer.ts'
+import { listen } from '../../src/infra/httpServer.ts'
 import type { TestKey } from '../customer.ts'
 import { type ScriptedVideos, scriptVideos, testVideo } from '../scriptedVideos.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
@@ -10,7 +10,7 @@ import { type AskedGateway, openAskedGateway } from './ask.ts'
 setDefaultTimeout(60_000)
 
 const SETTINGS = `
-upstreams:
+providers:
   sandbox: { dialect: sandbox }
 models:
   - id: svc/film
@@ -21,17 +21,17 @@ models:
     parameters:
       - { name: seconds, type: int, min: 2, max: 20, default: 4 }
       - { name: size, type: enum, enum: ["1280x720", "64x64"], default: "1280x720" }
-    targets: [{ upstream: sandbox, model: film }]
+    targets: [{ provider: sandbox, model: film }]
   - id: svc/plain
     modality: video
     pricing: { per_video_second_cents: 10 }
     video: { concurrency: 2 }
     parameters: [{ name: seconds, type: int, min: 1, max: 5, default: 5 }]
-    targets: [{ upstream: sandbox, model: plain }]
+    targets: [{ provider: sandbox, model: plain }]
 `
 
 let gateway: AskedGateway
-let upstream: ScriptedVideos
+let provider: ScriptedVideos
 let url: string
 let stop: () => Promise<void>
 let key: TestKey
@@ -39,9 +39,9 @@ let key: TestKey
 let isHeld = false
 
 beforeAll(async () => {
-  upstream = scriptVideos()
-  upstream.looking = (job) => (isHeld ? { kind: 'working', progress: 41.7 } : job.state)
-  gateway = await openAskedGateway({ settings: SETTINGS, videos: upstream })
+  provider = scriptVideos()
+  provider.looking = (job) => (isHeld ? { kind: 'working', progress: 41.7 } : job.state)
+  gateway = await openAskedGateway({ settings: SETTINGS, videos: provider })
   const server = listen({
     host: '127.0.0.1',
     port: 0,

@@ -9,7 +9,7 @@ setDefaultTimeout(60_000)
 
 const SETTINGS = `
 webhooks: { allow: [127.0.0.0/8] }
-upstreams:
+providers:
   sandbox: { dialect: sandbox }
 models:
   - id: svc/film
@@ -17,16 +17,16 @@ models:
     pricing: { per_video_second_microcents: 7300000 }
     video: { concurrency: 2 }
     parameters: [{ name: seconds, type: int, min: 2, max: 20, default: 4 }]
-    targets: [{ upstream: sandbox, model: film }]
+    targets: [{ provider: sandbox, model: film }]
 `
 
 let gateway: Gateway
-let upstream: ScriptedVideos
+let provider: ScriptedVideos
 let key: TestKey
 
 beforeAll(async () => {
-  upstream = scriptVideos()
-  gateway = await openGateway({ settings: SETTINGS, videos: upstream })
+  provider = scriptVideos()
+  gateway = await openGateway({ settings: SETTINGS, videos: provider })
   key = await gateway.customer({ cents: 100_000 })
 })
 afterAll(() => gateway.close())
@@ -67,13 +67,13 @@ test('a video is counted from its acceptance to its charge, with the money of al
   expect(metric('video_claim_seconds_count{claim="start"}')).toBeGreaterThan(0)
   expect(metric('video_claim_seconds_count{claim="due"}')).toBeGreaterThan(0)
   // Sent, looked at, fetched.
-  expect(metric('upstream_attempt_duration_seconds_count{upstream="sandbox",outcome="answered"}')).toBe(3)
+  expect(metric('provider_attempt_duration_seconds_count{provider="sandbox",outcome="answered"}')).toBe(3)
   expect(metric('videos_queued{model="svc/film"}')).toBe(0)
   expect(metric('oldest_queued_video_seconds{model="svc/film"}')).toBe(0)
 })
 
 test('jobs that wait and that are under way are seen, and how each of them ends', async () => {
-  upstream.looking = () => ({ kind: 'working', progress: 1 })
+  provider.looking = () => ({ kind: 'working', progress: 1 })
   const ids = [await create(), await create(), await create(), await create()]
   await until((metric) => metric('videos_under_way{model="svc/film"}') === 2)
   await gateway.database.query(
@@ -86,7 +86,7 @@ test('jobs that wait and that are under way are seen, and how each of them ends'
   await gateway.database.query(`update videos set due_at = 'epoch' where id = $1::uuid`, [ids[2] ?? ''])
   await until((now) => now(ended('expired')) === 1)
   for (const id of [ids[0], ids[3]]) await cancel(id ?? '')
-  upstream.looking = () => ({ kind: 'failed', code: 'content_policy', detail: 'no' })
+  provider.looking = () => ({ kind: 'failed', code: 'content_policy', detail: 'no' })
   await until((now) => now(ended('content_policy')) === 1)
   const last = await scrape()
   expect(last(ended('cancelled'))).toBe(2)
@@ -110,7 +110,7 @@ test('deliveries are counted by what came of them', async () => {
     const body = { url, event_types: ['video.completed'] }
     expect((await gateway.post(key, '/webhook-endpoints', body, { 'Idempotency-Key': url })).status).toBe(201)
   }
-  upstream.looking = (job) => job.state
+  provider.looking = (job) => job.state
   await create()
   await until((now) => {
     return (

@@ -1,11 +1,12 @@
-/** Holds what clients received and what the upstream gave against the books. */
+/** Holds what clients received and what the provider gave against the books. */
 
-import type { Database } from '../../src/io/postgres/database.ts'
-import { describe } from '../../src/money/ledger/disagreement.ts'
-import { verifyAll } from '../../src/money/ledger/verifyAll.ts'
-import { findImbalances } from '../../src/money/store.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
+import { verifyAll } from '../../src/billing/ledger/verifyAll.ts'
+import { planCheck } from '../../src/billing/plans/verify.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { describe } from '../../src/lib/disagreement.ts'
 import type { Received } from './caller.ts'
-import type { CountingUpstream } from './countingUpstream.ts'
+import type { CountingProvider } from './countingProvider.ts'
 import { endsWhole } from './killPlan.ts'
 
 /** As the settings of the kill tests say, for every model. */
@@ -27,8 +28,8 @@ export interface Evidence {
   readonly organizationId: string
   readonly grantedMicrocents: bigint
   readonly received: readonly Received[]
-  readonly upstream: CountingUpstream
-  /** Nothing was killed: then nothing is charged but whole answers and what was broken off by upstream or client. */
+  readonly provider: CountingProvider
+  /** Nothing was killed: then nothing is charged but whole answers and what was broken off by provider or client. */
   readonly stoppedCleanly: boolean
 }
 
@@ -36,7 +37,7 @@ export interface Evidence {
 export async function audit(database: Database, evidence: Evidence): Promise<string[]> {
   const charges = await database.query<ChargeRow>(
     `select replace(id::text, '-', '') as id, model, outcome, estimated, prompt_tokens, completion_tokens, cost_microcents, list_microcents
-     from charges where organization_id = $1::uuid`,
+     from named_charges where organization_id = $1::uuid`,
     [evidence.organizationId],
   )
   return [
@@ -63,16 +64,18 @@ function auditAnswers(charges: readonly ChargeRow[], { received }: Evidence): st
   })
 }
 
-/** Every charge is for a call that produced tokens, and for no more of them than there were. */
+/** Every charge is for a call that produced tokens, and for no more of them than there were, or for a prompt given up. */
 function auditCharge(charge: ChargeRow, evidence: Evidence): string[] {
-  const { received, upstream, stoppedCleanly } = evidence
+  const { received, provider, stoppedCleanly } = evidence
   const problems: string[] = []
   const sum = charge.prompt_tokens * PRICE_MICROCENTS.input + charge.completion_tokens * PRICE_MICROCENTS.output
   const list = charge.list_microcents ?? charge.cost_microcents
   if (list !== (sum + 999_999n) / 1_000_000n) problems.push('its cost is not its price')
   if (charge.list_microcents !== null && charge.cost_microcents !== 0n)
     problems.push('it is covered, and costs something')
-  if (charge.completion_tokens <= 0n) problems.push('no token was generated')
+  // Who hangs up before the first token pays for the prompt that the model was sent (C3).
+  const isPromptAlone = charge.outcome === 'cancelled' && charge.estimated && charge.prompt_tokens > 0n
+  if (charge.completion_tokens <= 0n && !isPromptAlone) problems.push('no token was generated')
   const seen = received.find(({ id }) => id === `chatcmpl-${charge.id}`)
   // Only a sandbox call whose end was not reached has no usage, and so not its number.
   const call = seen?.call ?? received.find((each) => BigInt(each.call.number) === charge.prompt_tokens)?.call
@@ -83,8 +86,8 @@ function auditCharge(charge: ChargeRow, evidence: Evidence): string[] {
     if (!mayBeCharged) problems.push('this call is not to be charged')
     // What was counted here may differ by a token or two.
     if (call.model !== 'sandbox' && !charge.estimated) {
-      const given = Math.max(0, ...(upstream.served.get(call.number) ?? []).map(({ tokens }) => tokens))
-      if (charge.completion_tokens > BigInt(given)) problems.push(`the upstream gave ${given} tokens`)
+      const given = Math.max(0, ...(provider.served.get(call.number) ?? []).map(({ tokens }) => tokens))
+      if (charge.completion_tokens > BigInt(given)) problems.push(`the provider gave ${given} tokens`)
     }
     const got = received.find((each) => each.call === call)
     if (stoppedCleanly && got && !got.whole && !got.hungUp && got.code === null) problems.push('its client got nothing')
@@ -113,17 +116,18 @@ async function auditSums(
     problems.push(`the books of ${each.organization_id} disagree: ${JSON.stringify(each, bigintAsText)}`)
   }
   // Charges against prices, rollups, and the meters of plans.
-  for await (const found of verifyAll({ database, pause: async () => {} })) problems.push(describe(found))
+  for await (const found of verifyAll({ database, pause: async () => {}, checks: [planCheck] }))
+    problems.push(describe(found))
   const spent = charges.reduce((total, charge) => total + charge.cost_microcents, 0n)
-  const [account] = await database.query<{ balance_microcents: bigint; allotted_microcents: bigint }>(
-    'select balance_microcents, allotted_microcents from accounts where organization_id = $1::uuid',
+  const [account] = await database.query<{ balance_microcents: bigint; shares_microcents: bigint }>(
+    'select balance_microcents, shares_microcents from accounts where organization_id = $1::uuid',
     [organizationId],
   )
-  // After a restart nothing is allotted to the dead process any more, so the account itself says it all.
+  // After a restart nothing is granted to the dead process any more, so the account itself says it all.
   if (account?.balance_microcents !== grantedMicrocents - spent) {
     problems.push(`the balance is ${account?.balance_microcents}, not ${grantedMicrocents - spent}`)
   }
-  if (account?.allotted_microcents !== 0n) problems.push(`${account?.allotted_microcents} are still allotted`)
+  if (account?.shares_microcents !== 0n) problems.push(`${account?.shares_microcents} are still granted`)
   const [dead] = await database.query<{ count: bigint }>('select count(*) as count from dead_charges')
   if (dead?.count !== 0n) problems.push(`${dead?.count} charges were refused by the database`)
   return problems

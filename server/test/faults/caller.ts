@@ -1,6 +1,6 @@
 /** A client that remembers exactly how much of its answer it has received. */
 
-import { askFor, type CountingUpstream } from './countingUpstream.ts'
+import { askFor, type CountingProvider, longEnough } from './countingProvider.ts'
 import type { PlannedCall } from './killPlan.ts'
 
 export interface Received {
@@ -45,12 +45,12 @@ export async function makeCall(url: string, key: string, call: PlannedCall): Pro
   return received
 }
 
-/** Makes a call to an upstream that never answers, and hangs up when the call has reached it. */
+/** Makes a call to a provider that never answers, and hangs up when the call has reached it. */
 export async function abandonCall(
   url: string,
   key: string,
   call: PlannedCall,
-  upstream: CountingUpstream,
+  provider: CountingProvider,
 ): Promise<Received> {
   const leaving = new AbortController()
   const answered = fetch(`${url}/chat/completions`, {
@@ -62,7 +62,7 @@ export async function abandonCall(
     () => true,
     () => true,
   )
-  while (!upstream.served.has(call.number)) {
+  while (!provider.served.has(call.number)) {
     if (await Promise.race([answered, turn().then(() => false)])) break
   }
   leaving.abort()
@@ -76,7 +76,10 @@ function turn(): Promise<void> {
 
 function contentOf({ model, number, tokens }: PlannedCall): string {
   if (model !== 'sandbox') return askFor(number, tokens)
-  return `[[sandbox tokens=${tokens} prompt_tokens=${number} first_token_ms=0 tokens_per_second=2000]]`
+  return longEnough(
+    number,
+    `[[sandbox tokens=${tokens} prompt_tokens=${number} first_token_ms=0 tokens_per_second=2000]]`,
+  )
 }
 
 interface Body {

@@ -1,12 +1,12 @@
 /** The gateway's PostgreSQL dies, hangs and stalls under load: nothing is lost, nothing is free, and it mends by itself. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { MICROCENTS_PER_CENT } from '../../src/kernel/money.ts'
+import { MICROCENTS_PER_CENT } from '../../src/lib/money.ts'
 import { makeCustomer, type TestKey } from '../customer.ts'
 import { killPostgres, openDirectory, readPostmaster, signalPostgres } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { audit } from './audit.ts'
-import { type CountingUpstream, startCountingUpstream } from './countingUpstream.ts'
+import { type CountingProvider, startCountingProvider } from './countingProvider.ts'
 import { brokenOff, settingsFor } from './killRun.ts'
 import { seeded } from './seeded.ts'
 import { isUnavailable, isWhole, type SteadyLoad, startSteadyLoad } from './steadyLoad.ts'
@@ -17,23 +17,23 @@ const CENTS = 10_000_000
 /** After this new calls are refused; the tests hold the database up for longer. */
 const REFUSED_AFTER_MS = 2_000
 
-let upstream: CountingUpstream
+let provider: CountingProvider
 let server: TestServer
 let customer: TestKey
 let load: SteadyLoad
 
 beforeAll(async () => {
-  upstream = startCountingUpstream()
-  server = await startServer({ settings: settingsFor(upstream) })
+  provider = startCountingProvider()
+  server = await startServer({ settings: settingsFor(provider) })
 }, LIMIT_MS)
 
 afterAll(async () => {
   await server.remove()
-  await upstream.stop()
+  await provider.stop()
 }, LIMIT_MS)
 
 beforeEach(async () => {
-  upstream.forget()
+  provider.forget()
   const database = await openDirectory(server.dataDir)
   customer = await makeCustomer(database, { cents: CENTS })
   await database.close()
@@ -48,13 +48,13 @@ afterEach(async () => {
   const refused = load.received.filter((each) => !each.whole)
   expect(refused.filter((each) => !isUnavailable(each))).toEqual([])
   expect(await server.stop()).toBe(0)
-  server = await startServer({ settings: settingsFor(upstream), dataDir: server.dataDir })
+  server = await startServer({ settings: settingsFor(provider), dataDir: server.dataDir })
   const database = await openDirectory(server.dataDir)
   const problems = await audit(database, {
     organizationId: customer.organizationId,
     grantedMicrocents: BigInt(CENTS) * MICROCENTS_PER_CENT,
     received: load.received,
-    upstream,
+    provider,
     stoppedCleanly: true,
   })
   await database.close()

@@ -3,43 +3,55 @@
 import { afterEach, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { openDirectory } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
-import { type SteppedCall, type SteppedUpstream, startSteppedUpstream } from './steppedUpstream.ts'
+import { type SteppedCall, type SteppedProvider, startSteppedProvider } from './steppedProvider.ts'
 
 const LIMIT_MS = 60_000
 
 let server: TestServer
-let upstream: SteppedUpstream
+let provider: SteppedProvider
 
 afterEach(async () => {
   await server.remove()
-  upstream.stop()
+  provider.stop()
 }, LIMIT_MS)
 
 async function start(): Promise<void> {
-  upstream = await startSteppedUpstream()
-  server = await startServer({
-    settings: `
-upstreams:
-  stepped: { dialect: openai, base_url: "${upstream.url}" }
+  provider = await startSteppedProvider()
+  server = await startServer({ settings: settings() })
+}
+
+function settings(): string {
+  return `
+providers:
+  stepped: { dialect: openai, base_url: "${provider.url}" }
 models:
   - id: svc/stepped
     context_length: 100000000
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: stepped, model: stepped }]
-`,
-  })
+    targets: [{ provider: stepped, model: stepped }]
+  - id: svc/vectors
+    modality: embedding
+    context_length: 1000
+    pricing: { input_per_1m_tokens_cents: 1000000 }
+    targets: [{ provider: stepped, model: stepped }]
+`
 }
 
 /** A call over a socket that the test reads when it likes. */
 function call(stream: boolean): Socket {
+  return send('/chat/completions', { model: 'svc/stepped', stream, messages: [{ role: 'user', content: 'Hello' }] })
+}
+
+function send(path: string, what: object): Socket {
   const { hostname, port } = new URL(server.url)
-  const body = JSON.stringify({ model: 'svc/stepped', stream, messages: [{ role: 'user', content: 'Hello' }] })
+  const body = JSON.stringify(what)
   const socket = connect(Number(port), hostname)
   socket.pause()
   socket.on('error', () => {})
   socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${server.firstKey}\r\n` +
+    `POST /v1${path} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${server.firstKey}\r\n` +
       `Content-Length: ${body.length}\r\n\r\n${body}`,
   )
   return socket
@@ -54,6 +66,23 @@ async function readAll(socket: Socket): Promise<string> {
   socket.resume()
   await closed
   return text
+}
+
+/** Closes the connection; resolves when the server has closed it too, and so knows. */
+async function hangUp(socket: Socket): Promise<void> {
+  const closed = once(socket, 'close')
+  socket.end()
+  socket.resume()
+  await closed
+}
+
+/** What the charges cost, asked of the server once it is started again. */
+async function charged(): Promise<bigint[]> {
+  server = await startServer({ settings: settings(), dataDir: server.dataDir })
+  const database = await openDirectory(server.dataDir)
+  const rows = await database.query<{ cost: bigint }>('select cost_microcents as cost from charges')
+  await database.close()
+  return rows.map(({ cost }) => cost)
 }
 
 /** The server has heard the signal when it takes no more calls. */
@@ -75,7 +104,7 @@ for (const stream of [true, false]) {
     async () => {
       await start()
       const socket = call(stream)
-      const asked = await upstream.next()
+      const asked = await provider.next()
       const stopped = server.stop()
       await untilStopping()
       asked.says('one')
@@ -92,7 +121,7 @@ for (const stream of [true, false]) {
     async () => {
       await start()
       const socket = call(stream)
-      const asked = await upstream.next()
+      const asked = await provider.next()
       answerAtLength(asked)
       const stopped = server.stop()
       await untilStopping()
@@ -106,11 +135,31 @@ for (const stream of [true, false]) {
 }
 
 test(
+  'embeddings whose client has hung up are waited for, and charged',
+  async () => {
+    await start()
+    const socket = send('/embeddings', { model: 'svc/vectors', input: 'Hello' })
+    const asked = await provider.next()
+    await hangUp(socket)
+    const stopped = server.stop()
+    await untilStopping()
+    const text = JSON.stringify({ data: [{ index: 0, embedding: [1] }], usage: { prompt_tokens: 3 } })
+    asked.socket.write(
+      `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+    )
+    expect(await stopped).toBe(0)
+    expect(server.errors()).not.toContain('calls that were still open are ended')
+    expect(await charged()).toEqual([3_000_000n])
+  },
+  LIMIT_MS,
+)
+
+test(
   'a second signal ends what is open at once',
   async () => {
     await start()
     const socket = call(true)
-    await upstream.next()
+    await provider.next()
     const stopped = server.stop()
     await untilStopping()
     server.process.kill('SIGTERM')

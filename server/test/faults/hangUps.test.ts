@@ -1,27 +1,27 @@
-/** A client that hangs up pays for what was generated and for nothing else, stops the upstream, and leaves no hold behind. */
+/** A client that hangs up pays for what was generated and for nothing else, stops the provider, and leaves no hold behind. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { systemClock } from '../../src/io/clock.ts'
-import { openClient } from '../../src/io/postgres/client.ts'
-import { findImbalances } from '../../src/money/store.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { openClient } from '../../src/infra/postgres/client.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { type OpenPort, openPort } from './openPort.ts'
-import { type SteppedUpstream, startSteppedUpstream, toUsage } from './steppedUpstream.ts'
+import { type SteppedProvider, startSteppedProvider, toUsage } from './steppedProvider.ts'
 
 /** Nothing here waits for a clock; a machine that is busy with other things may still be slow. */
 setDefaultTimeout(60_000)
 
-let upstream: SteppedUpstream
+let provider: SteppedProvider
 let port: OpenPort
 let hangUps = 0
 
 beforeAll(async () => {
-  upstream = await startSteppedUpstream()
-  port = await openPort(upstream.url)
+  provider = await startSteppedProvider()
+  port = await openPort(provider.url)
 })
 
 afterAll(async () => {
-  upstream.stop()
+  provider.stop()
   await port.close()
 })
 
@@ -55,7 +55,7 @@ async function readUntil(response: Promise<Response>, text: string): Promise<voi
 async function expectAllReleased(key: TestKey): Promise<void> {
   await port.idle()
   const { response } = call(key, { max_tokens: 90_000 })
-  const last = await upstream.next()
+  const last = await provider.next()
   last.says('last')
   last.ends({ prompt: 1, completion: 1 })
   expect((await response).status).toBe(200)
@@ -67,26 +67,26 @@ const cancelled = { outcome: 'cancelled', estimated: true }
 
 for (const stream of [true, false]) {
   describe(stream ? 'a stream' : 'a JSON request', () => {
-    test('before the upstream has answered: nothing is charged', async () => {
+    test('before the provider has answered: the prompt is charged, which it has been sent', async () => {
       const key = await port.gateway.customer({ cents: 1_000 })
       const { hangUp } = call(key, { stream })
-      const asked = await upstream.next()
+      const asked = await provider.next()
       await hangUp()
       await asked.cancelled
       await port.idle()
-      expect(await port.charges(key)).toEqual([])
+      expect(await port.charges(key)).toMatchObject([{ ...cancelled, promptTokens: 5, completionTokens: 0 }])
       await expectAllReleased(key)
     })
 
-    test('before the first token: nothing is charged', async () => {
+    test('before the first token: the prompt is charged', async () => {
       const key = await port.gateway.customer({ cents: 1_000 })
       const { hangUp } = call(key, { stream })
-      const asked = await upstream.next()
+      const asked = await provider.next()
       asked.begins()
       await hangUp()
       await asked.cancelled
       await port.idle()
-      expect(await port.charges(key)).toEqual([])
+      expect(await port.charges(key)).toMatchObject([{ ...cancelled, promptTokens: 5, completionTokens: 0 }])
       await expectAllReleased(key)
     })
   })
@@ -96,7 +96,7 @@ describe('in mid-answer', () => {
   test('a stream is charged for what was generated', async () => {
     const key = await port.gateway.customer({ cents: 1_000 })
     const { response, hangUp } = call(key, { stream: true })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('one two')
     asked.says(' three')
     await readUntil(response, 'three')
@@ -107,10 +107,10 @@ describe('in mid-answer', () => {
     await expectAllReleased(key)
   })
 
-  test('usage that the upstream reported on its way is charged, with what came after it', async () => {
+  test('usage that the provider reported on its way is charged, with what came after it', async () => {
     const key = await port.gateway.customer({ cents: 1_000 })
     const { response, hangUp } = call(key, { stream: true })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('one', { usage: toUsage(7, 1) })
     asked.says(' two three')
     await readUntil(response, 'three')
@@ -124,7 +124,7 @@ describe('in mid-answer', () => {
   test('a running total in every chunk is charged as it is', async () => {
     const key = await port.gateway.customer({ cents: 1_000 })
     const { response, hangUp } = call(key, { stream: true })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('one', { usage: toUsage(7, 10) })
     asked.says(' two', { usage: toUsage(7, 20) })
     await readUntil(response, 'two')
@@ -140,7 +140,7 @@ describe('in mid-answer', () => {
   test('a model that has only been thinking is charged for that', async () => {
     const key = await port.gateway.customer({ cents: 1_000 })
     const thinking = call(key, { stream: true })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.thinks('hmm hmm')
     await asThought()
     await thinking.hangUp()
@@ -153,7 +153,7 @@ describe('in mid-answer', () => {
   test('a JSON request is charged for what was generated', async () => {
     const key = await port.gateway.customer({ cents: 1_000 })
     const { hangUp } = call(key)
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('one two three')
     await asThought()
     await hangUp()
@@ -165,7 +165,7 @@ describe('in mid-answer', () => {
 })
 
 /**
- * What the upstream sent and the client can't see has been read by the gateway. Gateway and client share one HTTP client
+ * What the provider sent and the client can't see has been read by the gateway. Gateway and client share one HTTP client
  * here, which takes what arrives in its order: answers that were sent later are there later.
  */
 async function asThought(): Promise<void> {
@@ -180,7 +180,7 @@ describe('at the edges of a call', () => {
     const key = await port.gateway.customer({ cents: 1_000 })
     const blocked = await lockTable('charges')
     const { response, hangUp } = call(key, { stream })
-    const asked = await upstream.next()
+    const asked = await provider.next()
     asked.says('one two three')
     asked.ends({ prompt: 5, completion: 4 })
     if (stream) await readUntil(response, 'three')
@@ -197,8 +197,8 @@ describe('at the edges of a call', () => {
   test('while the call waits for another to give money back: it is never sent', async () => {
     const rich = await port.gateway.customer({ cents: 1_000 })
     const first = call(rich, { max_tokens: 90_000 })
-    const asked = await upstream.next()
-    const count = upstream.count
+    const asked = await provider.next()
+    const count = provider.count
     // A second key of the same organization: a key may have one request open here.
     const second = await makeKey(port.gateway.database, rich.organizationId)
     const waiting = call(second, { stream: true, max_tokens: 100 })
@@ -208,7 +208,7 @@ describe('at the edges of a call', () => {
     asked.ends({ prompt: 5, completion: 1 })
     expect((await first.response).status).toBe(200)
     await port.idle()
-    expect(upstream.count).toBe(count)
+    expect(provider.count).toBe(count)
     expect(await port.charges(rich)).toHaveLength(1)
     await expectAllReleased(rich)
     await expectAllReleased(second)
@@ -216,14 +216,14 @@ describe('at the edges of a call', () => {
 
   test('while the key is looked up: the call is never sent', async () => {
     const key = await port.gateway.customer({ cents: 1_000 })
-    const count = upstream.count
+    const count = provider.count
     const blocked = await lockTable('api_keys')
     const { hangUp } = call(key, { stream: true })
     await blocked.until('api_keys')
     await hangUp()
     await blocked.release()
     await port.idle()
-    expect(upstream.count).toBe(count)
+    expect(provider.count).toBe(count)
     expect(await port.charges(key)).toEqual([])
     await expectAllReleased(key)
   })

@@ -1,8 +1,8 @@
 /** Gateways that die in mid-work: one with its own database, or two on another's. */
 
 import { readdir, readFile } from 'node:fs/promises'
-import { systemClock } from '../../src/io/clock.ts'
-import type { Database } from '../../src/io/postgres/database.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
 import { killPostgres, openDirectory } from '../dataDirectory.ts'
 import { freshDatabase } from '../postgres.ts'
 import { startRedis } from '../redis.ts'

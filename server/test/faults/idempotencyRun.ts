@@ -3,9 +3,9 @@
  * them at once, a gateway dies, and all ask again. Whatever had left whole must come again, and each key is charged once.
  */
 
-import type { Database } from '../../src/io/postgres/database.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
 import { makeCustomer, makeKey } from '../customer.ts'
-import { askFor, type CountingUpstream, startCountingUpstream } from './countingUpstream.ts'
+import { askFor, type CountingProvider, startCountingProvider } from './countingProvider.ts'
 import { openKeyedHouse, openPairedHouse } from './idempotencyHouse.ts'
 import { settingsFor } from './killRun.ts'
 import { seeded } from './seeded.ts'
@@ -47,38 +47,18 @@ interface Got {
 
 /** `paired`: two processes on one database, of which one dies and the other lives on. */
 export async function startKeyedRunner({ paired = false } = {}): Promise<KeyedRunner> {
-  const upstream = startCountingUpstream()
-  const house = await (paired ? openPairedHouse : openKeyedHouse)(settingsWithAll(upstream))
+  const provider = startCountingProvider()
+  const house = await (paired ? openPairedHouse : openKeyedHouse)(settingsWithAll(provider))
   // Prompts of so many tokens, which the model's context bounds: enough for 2,000 seeds.
   let made = 0
 
-  const send = async (asked: Asked): Promise<Got | null> => {
-    try {
-      const response = await fetch(`${house.url()}${asked.path}`, {
-        method: 'POST',
-        headers: { Authorization: `Bearer ${asked.key}`, 'Idempotency-Key': asked.idempotencyKey },
-        body: asked.body,
-      })
-      const text = await response.text()
-      const isWhole = text.endsWith('data: [DONE]\n\n') || text.endsWith('}')
-      return isWhole ? { asked, status: response.status, text } : null
-    } catch {
-      return null
-    }
-  }
-  /** Until there is an answer; each 409 says that somebody is at work, which ends. */
-  const insist = async (asked: Asked): Promise<Got> => {
-    for (let tries = 0; tries < 5_000; tries += 1) {
-      const got = await send(asked)
-      if (got !== null && got.status !== 409) return got
-    }
-    throw new Error(`${asked.idempotencyKey} was in progress for ever`)
-  }
+  const send = (asked: Asked) => sendTo(house.url(), asked)
+  const insist = (asked: Asked) => insistOn(asked, send)
 
   return {
     async run(seed) {
       const chooses = seeded(seed)
-      upstream.forget()
+      provider.forget()
       const asked = await house.inDatabase((database) =>
         makeAsked(database, seed, () => {
           made += 1
@@ -109,7 +89,7 @@ export async function startKeyedRunner({ paired = false } = {}): Promise<KeyedRu
       const again = await Promise.all(asked.map(insist))
       const problems = [...compare([...before, ...after, ...again])]
       for (const { number } of asked) {
-        const times = upstream.served.get(number)?.length ?? 0
+        const times = provider.served.get(number)?.length ?? 0
         if (times > 2) problems.push(`call ${number}: made ${times} times, at most once on either side of the kill`)
       }
       problems.push(...(await house.inDatabase((database) => wrongCharges(database, asked))))
@@ -121,19 +101,44 @@ export async function startKeyedRunner({ paired = false } = {}): Promise<KeyedRu
     },
     async close() {
       await house.close()
-      await upstream.stop()
+      await provider.stop()
     },
   }
 }
 
-function settingsWithAll(upstream: CountingUpstream): string {
-  const targets = 'targets: [{ upstream: counting, model: answers }]'
+/** Returns the whole answer; null when the connection broke off before its end. */
+async function sendTo(url: string, asked: Asked): Promise<Got | null> {
+  try {
+    const response = await fetch(`${url}${asked.path}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${asked.key}`, 'Idempotency-Key': asked.idempotencyKey },
+      body: asked.body,
+    })
+    const text = await response.text()
+    const isWhole = text.endsWith('data: [DONE]\n\n') || text.endsWith('}')
+    return isWhole ? { asked, status: response.status, text } : null
+  } catch {
+    return null
+  }
+}
+
+/** Sends until there is an answer. A 409 says that another request is at work, and that ends. */
+async function insistOn(asked: Asked, send: (asked: Asked) => Promise<Got | null>): Promise<Got> {
+  for (let tries = 0; tries < 5_000; tries += 1) {
+    const got = await send(asked)
+    if (got !== null && got.status !== 409) return got
+  }
+  throw new Error(`${asked.idempotencyKey} was in progress for ever`)
+}
+
+function settingsWithAll(provider: CountingProvider): string {
+  const targets = 'targets: [{ provider: counting, model: answers }]'
   const more = [
     `  - { id: svc/vectors, modality: embedding, context_length: 512, pricing: { input_per_1m_tokens_cents: 1 }, ${targets} }`,
     `  - { id: svc/pictures, modality: image, pricing: { per_image_cents: 1 }, ${targets} }`,
     'plans:',
   ].join('\n')
-  return settingsFor(upstream).replace('plans:', more)
+  return settingsFor(provider).replace('plans:', more)
 }
 
 /** Of every four a stream, a whole answer, embeddings and an image. */

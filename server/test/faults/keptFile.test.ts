@@ -5,7 +5,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDirectory } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
-import { askFor, startCountingUpstream } from './countingUpstream.ts'
+import { askFor, EMBEDDED_TOKENS, startCountingProvider } from './countingProvider.ts'
 
 /** A start renames a file or two; no more are looked at. */
 const RENAMES_MOST = 12
@@ -15,15 +15,15 @@ let last: TestServer | null = null
 afterAll(() => last?.remove(), 60_000)
 
 test('killed between the file of a large answer and its commit', async () => {
-  const upstream = startCountingUpstream()
+  const provider = startCountingProvider()
   const settings = `
-upstreams: { counting: { dialect: openai, base_url: "${upstream.url}" } }
+providers: { counting: { dialect: openai, base_url: "${provider.url}" } }
 models:
   - id: svc/vectors
     modality: embedding
     context_length: 512
     pricing: { input_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: counting, model: answers }]
+    targets: [{ provider: counting, model: answers }]
 `
   const first = await startServer({ settings })
   last = first
@@ -60,9 +60,11 @@ models:
   const again = await ask(server)
   expect([again.headers.get('Idempotency-Replayed'), (await again.text()) === text]).toEqual(['true', true])
   const database = await openDirectory(dataDir)
-  expect(await database.query('select prompt_tokens as tokens from charges')).toEqual([{ tokens: 1n }])
+  expect(await database.query('select prompt_tokens as tokens from named_charges')).toEqual([
+    { tokens: BigInt(EMBEDDED_TOKENS) },
+  ])
   await database.close()
   // One of them is nobody's, until the sweep.
   expect(await files()).toHaveLength(2)
-  await upstream.stop()
+  await provider.stop()
 }, 120_000)

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
-import { systemClock } from '../../src/io/clock.ts'
+import { systemClock } from '../../src/infra/clock.ts'
 import type { TestKey } from '../customer.ts'
 import { type FreshDatabase, freshDatabase } from '../postgres.ts'
 import { startRedis, type TestRedis } from '../redis.ts'

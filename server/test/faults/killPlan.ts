@@ -1,4 +1,4 @@
-import type { UpstreamModel } from './countingUpstream.ts'
+import { FIRST_NUMBER, type ProviderModel } from './countingProvider.ts'
 import { type Seeded, seeded } from './seeded.ts'
 
 /** How the world ends. */
@@ -7,7 +7,7 @@ export type Fault =
   | { readonly kind: 'gateway' }
   /** SIGKILL to the gateway and to every process of PostgreSQL. */
   | { readonly kind: 'both'; readonly databaseFirst: boolean }
-  /** SIGKILL at the gateway's Nth send to any socket: to a client, the upstream, or the database. */
+  /** SIGKILL at the gateway's Nth send to any socket: to a client, the provider, or the database. */
   | { readonly kind: 'send'; readonly nth: number }
   /** SIGTERM: open calls are to end well. */
   | { readonly kind: 'stop' }
@@ -15,7 +15,7 @@ export type Fault =
 export interface PlannedCall {
   /** Unique in the plan; shows as `prompt_tokens` in the usage of its charge. */
   readonly number: number
-  readonly model: 'sandbox' | UpstreamModel
+  readonly model: 'sandbox' | ProviderModel
   readonly stream: boolean
   readonly tokens: number
   /** The client hangs up after so many pieces of text; null: it stays. Streams only. */
@@ -40,7 +40,7 @@ const CALLS = 300
 export function planOf(seed: number): KillPlan {
   const random = seeded(seed)
   const calls: PlannedCall[] = []
-  for (let number = 1; number <= CALLS; number += 1) calls.push(callOf(random, number))
+  for (let index = 0; index < CALLS; index += 1) calls.push(callOf(random, FIRST_NUMBER + index))
   const whole = calls.filter(({ model, hangsUpAfter }) => endsWhole(model) && hangsUpAfter === null).length
   return {
     seed,

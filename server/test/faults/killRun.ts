@@ -1,20 +1,20 @@
 /** Runs seeds of the kill test: load, the end of the world, a restart on the same data, and a look into the books. */
 
-import { systemClock } from '../../src/io/clock.ts'
-import { MICROCENTS_PER_CENT } from '../../src/kernel/money.ts'
-import { setSubscription } from '../../src/money/plan/setSubscription.ts'
+import { setSubscription } from '../../src/billing/plans/setSubscription.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { MICROCENTS_PER_CENT } from '../../src/lib/money.ts'
 import { makeCustomer } from '../customer.ts'
 import { killPostgres, openDirectory, readPostmaster } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { audit } from './audit.ts'
 import { abandonCall, makeCall, type Received } from './caller.ts'
-import { type CountingUpstream, startCountingUpstream, UPSTREAM_MODELS } from './countingUpstream.ts'
+import { type CountingProvider, PROVIDER_MODELS, startCountingProvider } from './countingProvider.ts'
 import { type Fault, type KillPlan, type PlannedCall, planOf } from './killPlan.ts'
 
 export interface KillResult {
   readonly seed: number
   readonly fault: Fault
-  /** What is wrong; empty when all is well. */
+  /** The faults that were found; empty when all is well. */
   readonly problems: readonly string[]
   /** The fault came while calls were open, and not only after the last of them. */
   readonly struck: boolean
@@ -47,8 +47,8 @@ const PLAN = {
 
 /** One data directory, and a gateway on it that dies and comes back once a seed. */
 export async function startKillRunner(): Promise<KillRunner> {
-  const upstream = startCountingUpstream()
-  const settings = settingsFor(upstream)
+  const provider = startCountingProvider()
+  const settings = settingsFor(provider)
   let server = await startServer({ settings })
   const { dataDir } = server
 
@@ -61,14 +61,14 @@ export async function startKillRunner(): Promise<KillRunner> {
         if (seed % 2 === 0) await setSubscription(database, made.organizationId, PLAN, systemClock.now())
         return made
       })
-      upstream.forget()
+      provider.forget()
       const problems: string[] = []
       if (plan.fault.kind === 'send') {
         await server.kill()
         server = await startUnder(plan.fault.nth, dataDir, settings, server)
       }
       const before = await readPostmaster(dataDir).catch(() => null)
-      const { received, exitCode, struck } = await runLoad(server, customer.key, plan, upstream)
+      const { received, exitCode, struck } = await runLoad(server, customer.key, plan, provider)
       if (plan.fault.kind === 'stop' && exitCode !== 0)
         problems.push(`SIGTERM ended with ${exitCode}: ${server.errors()}`)
       if (plan.fault.kind === 'stop') problems.push(...received.flatMap(brokenOff))
@@ -84,7 +84,7 @@ export async function startKillRunner(): Promise<KillRunner> {
           organizationId: customer.organizationId,
           grantedMicrocents: BigInt(CREDIT_CENTS) * MICROCENTS_PER_CENT,
           received,
-          upstream,
+          provider,
           stoppedCleanly: plan.fault.kind === 'stop',
         }
         problems.push(...(await audit(database, evidence)))
@@ -110,25 +110,25 @@ export async function startKillRunner(): Promise<KillRunner> {
     },
     async close() {
       await server.remove()
-      await upstream.stop()
+      await provider.stop()
     },
   }
 }
 
-/** Models of the same price over the sandbox and the counting upstream. */
-export function settingsFor(upstream: CountingUpstream): string {
+/** Models of the same price over the sandbox and the counting provider. */
+export function settingsFor(provider: CountingProvider): string {
   const pricing = 'pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }'
   const model = (name: string, target: string) =>
     `  - { id: svc/${name}, plan_covered: true, context_length: 32768, max_output_tokens: 4096, ${pricing}, targets: [${target}] }`
   return [
     'open_requests_per_key: 1000',
     'rate_limit: { requests_per_second: 10000, burst: 1000000 }',
-    'upstreams:',
+    'providers:',
     '  simulated: { dialect: sandbox }',
-    `  counting: { dialect: openai, base_url: "${upstream.url}" }`,
+    `  counting: { dialect: openai, base_url: "${provider.url}" }`,
     'models:',
-    model('sandbox', '{ upstream: simulated, model: sandbox }'),
-    ...UPSTREAM_MODELS.map((name) => model(name, `{ upstream: counting, model: ${name} }`)),
+    model('sandbox', '{ provider: simulated, model: sandbox }'),
+    ...PROVIDER_MODELS.map((name) => model(name, `{ provider: counting, model: ${name} }`)),
     'plans:',
     '  - { key: small, name: Small, input_tokens_monthly: 300, output_tokens_monthly: 100000, weekly_tokens: 100000 }',
     '',
@@ -168,7 +168,7 @@ async function runLoad(
   server: TestServer,
   key: string,
   plan: KillPlan,
-  upstream: CountingUpstream,
+  provider: CountingProvider,
 ): Promise<{ received: Received[]; exitCode: number | null; struck: boolean }> {
   const received: Received[] = []
   const queue = [...plan.calls]
@@ -182,7 +182,7 @@ async function runLoad(
   const one = async (call: PlannedCall) => {
     const got =
       call.model === 'silent'
-        ? await abandonCall(server.url, key, call, upstream)
+        ? await abandonCall(server.url, key, call, provider)
         : await makeCall(server.url, key, call)
     received.push(got)
     if (got.whole) whole += 1

@@ -1,8 +1,8 @@
 /** A whole gateway in this process behind a real port, so that clients can hang up and stop reading. */
 
-import { systemClock } from '../../src/io/clock.ts'
-import { listen } from '../../src/io/httpServer.ts'
-import type { Clock } from '../../src/kernel/time.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { listen } from '../../src/infra/httpServer.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 
 export interface ChargeSeen {
@@ -15,7 +15,9 @@ export interface ChargeSeen {
 export interface OpenPort {
   readonly gateway: Gateway
   readonly port: number
-  /** Sends a chat call as a client that can hang up. */
+  /** Sends a JSON body to a path beneath /v1, as a client that can hang up. */
+  send(key: TestKey, path: string, body: object, signal?: AbortSignal): Promise<Response>
+  /** The same for a chat call. */
   chat(key: TestKey, body: object, signal?: AbortSignal): Promise<Response>
   /** Resolves when the server knows of so many hang-ups in all. */
   hungUp(count: number): Promise<void>
@@ -28,15 +30,23 @@ export interface OpenPort {
 
 const PROMPT = [{ role: 'user', content: 'Hello' }]
 
-/** One model, `svc/stepped`, at the upstream's address: 1 cent a token in and 2 out. One open request a key. */
-export async function openPort(upstreamUrl: string, clock: Clock = systemClock): Promise<OpenPort> {
-  const gateway = await openGateway({ settings: settingsFor(upstreamUrl), clock })
+/** One model, `svc/stepped`, at the provider's address: 1 cent a token in and 2 out. One open request a key. */
+export function openPort(providerUrl: string, clock: Clock = systemClock): Promise<OpenPort> {
+  return openPortWith(settingsFor(providerUrl), clock)
+}
+
+/** Bytes of a request, as much as the settings of any test allow. */
+const MAX_BODY_BYTES = 64 << 20
+
+/** The same with the settings of the test. */
+export async function openPortWith(settings: string, clock: Clock = systemClock): Promise<OpenPort> {
+  const gateway = await openGateway({ settings, clock })
   let hangUps = 0
   const waiting: (() => void)[] = []
   const server = listen({
     host: '127.0.0.1',
     port: 0,
-    maxBodyBytes: 1 << 20,
+    maxBodyBytes: MAX_BODY_BYTES,
     handle: (request, peer) => {
       request.signal.addEventListener('abort', () => {
         hangUps += 1
@@ -46,16 +56,19 @@ export async function openPort(upstreamUrl: string, clock: Clock = systemClock):
     },
     onError: () => new Response(null, { status: 500 }),
   })
+  const send: OpenPort['send'] = ({ key }, path, body, signal) =>
+    fetch(`http://127.0.0.1:${server.port}/v1${path}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal }),
+    })
   return {
     gateway,
     port: server.port,
-    chat: ({ key }, body, signal) =>
-      fetch(`http://127.0.0.1:${server.port}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { Authorization: `Bearer ${key}` },
-        body: JSON.stringify({ model: 'svc/stepped', messages: PROMPT, ...body }),
-        ...(signal === undefined ? {} : { signal }),
-      }),
+    send,
+    chat: (key, body, signal) =>
+      send(key, '/chat/completions', { model: 'svc/stepped', messages: PROMPT, ...body }, signal),
     async hungUp(count) {
       while (hangUps < count) await new Promise<void>((resolve) => waiting.push(resolve))
     },
@@ -75,16 +88,16 @@ export async function openPort(upstreamUrl: string, clock: Clock = systemClock):
   }
 }
 
-function settingsFor(upstreamUrl: string): string {
+function settingsFor(providerUrl: string): string {
   return `
 open_requests_per_key: 1
-upstreams:
-  stepped: { dialect: openai, base_url: "${upstreamUrl}" }
+providers:
+  stepped: { dialect: openai, base_url: "${providerUrl}" }
 models:
   - id: svc/stepped
     context_length: 100000000
     pricing: { input_per_1m_tokens_cents: 1000000, output_per_1m_tokens_cents: 2000000 }
-    targets: [{ upstream: stepped, model: stepped }]
+    targets: [{ provider: stepped, model: stepped }]
 `
 }
 
@@ -95,7 +108,7 @@ async function readCharges(gateway: Gateway, organizationId: string): Promise<Ch
     prompt_tokens: bigint
     completion_tokens: bigint
   }>(
-    `select outcome, estimated, prompt_tokens, completion_tokens from charges
+    `select outcome, estimated, prompt_tokens, completion_tokens from named_charges
      where organization_id = $1::uuid order by admitted_at, id`,
     [organizationId],
   )

@@ -4,15 +4,15 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { STEP_TOKENS } from '../../src/chat/request.ts'
-import type { Database } from '../../src/io/postgres/database.ts'
-import { findImbalances } from '../../src/money/store.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
+import { STEP_TOKENS } from '../../src/inference/chat/request.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
 import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startRedis, type TestRedis } from '../redis.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { seeded } from './seeded.ts'
-import { startWordyUpstream, type WordyUpstream } from './wordyUpstream.ts'
+import { startWordyProvider, type WordyProvider } from './wordyProvider.ts'
 
 const PROCESSES = 4
 /** The client here lets 256 calls through at once. */
@@ -26,24 +26,24 @@ const ASK_AGAIN_MS = 200
 const CENT = 1_000_000n
 
 const random = seeded(20_260)
-let upstream: WordyUpstream
+let provider: WordyProvider
 let redis: TestRedis
 let server: TestServer
 let database: Database
 
 beforeAll(async () => {
-  upstream = startWordyUpstream(() => random.between(1, WORDS_MOST))
+  provider = startWordyProvider(() => random.between(1, WORDS_MOST))
   redis = await startRedis()
   const settings = `
 rate_limit: { requests_per_second: 10000, burst: 1000000 }
-upstreams:
-  wordy: { dialect: openai, base_url: "${upstream.url}" }
+providers:
+  wordy: { dialect: openai, base_url: "${provider.url}" }
 models:
   - id: svc/wordy
     context_length: 4096
     max_output_tokens: 2048
     pricing: { input_per_1m_tokens_cents: 0, output_per_1m_tokens_cents: 1000 }
-    targets: [{ upstream: wordy, model: wordy }]
+    targets: [{ provider: wordy, model: wordy }]
 `
   server = await startServer({ settings, environment: { TOLLGATE_PROCESSES: String(PROCESSES), REDIS_URL: redis.url } })
   database = await openDirectory(server.dataDir)
@@ -52,7 +52,7 @@ models:
 afterAll(async () => {
   await database.close()
   await server.remove()
-  await upstream.stop()
+  await provider.stop()
   await redis.kill()
 }, 120_000)
 
@@ -77,7 +77,7 @@ async function untilAllIsSpent(keys: readonly TestKey[]): Promise<number> {
     for (;;) {
       const isServed = await stream(key)
       if (isServed) answers += 1
-      else if (upstream.open === 0) return
+      else if (provider.open === 0) return
       else await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS))
     }
   }
@@ -96,7 +96,7 @@ async function spend(cents: number, prepare: (key: TestKey) => Promise<void> = a
   const keys = [first]
   while (keys.length < KEYS) keys.push(await makeKey(database, first.organizationId))
   await prepare(first)
-  upstream.forget()
+  provider.forget()
   const answers = await untilAllIsSpent(keys)
   const [row] = await database.query<{ charges: bigint; cut: bigint; microcents: bigint }>(
     `select count(*) as charges, count(*) filter (where outcome = 'cut') as cut,
@@ -112,13 +112,13 @@ async function spend(cents: number, prepare: (key: TestKey) => Promise<void> = a
 /** Says what was overspent beside what may be, and holds the one against the other. */
 function judge(name: string, { answers, cut, microcents }: Spent): void {
   const overspent = microcents - BigInt(MONEY_CENTS) * CENT
-  const bound = BigInt(upstream.mostOpen * STEP_TOKENS) * MICROCENTS_A_TOKEN
+  const bound = BigInt(provider.mostOpen * STEP_TOKENS) * MICROCENTS_A_TOKEN
   const inCents = (amount: bigint) => (Number(amount) / 1e6).toFixed(3)
   console.log(
-    `${name}: ${answers} answers, ${cut} of them cut, ${upstream.mostOpen} open at once; overspent ` +
+    `${name}: ${answers} answers, ${cut} of them cut, ${provider.mostOpen} open at once; overspent ` +
       `${inCents(overspent)} cents of ${MONEY_CENTS}, bound ${inCents(bound)} cents`,
   )
-  expect(upstream.mostOpen).toBeGreaterThan(PROCESSES)
+  expect(provider.mostOpen).toBeGreaterThan(PROCESSES)
   expect(overspent).toBeLessThanOrEqual(bound)
   // And little of it was left unspent: less than the first step of one more answer.
   expect(-overspent).toBeLessThan(BigInt(STEP_TOKENS) * MICROCENTS_A_TOKEN)

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
-import { findImbalances } from '../../src/money/store.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
 import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { type FreshDatabase, freshDatabase } from '../postgres.ts'
 import { startServer, type TestServer } from '../server.ts'
@@ -16,14 +16,14 @@ const AFFORDED = 50
 
 /** A cent a token of the answer, and nothing for the prompt: a call of 10 tokens holds and costs exactly 10 cents. */
 const SETTINGS = `
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 20, tokens_per_second: unlimited }
 models:
   - id: svc/dime
     context_length: 4096
     max_output_tokens: 1024
     pricing: { input_per_1m_tokens_cents: 0, output_per_1m_tokens_cents: 1000000 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
 `
 const BODY = JSON.stringify({
   model: 'svc/dime',
@@ -94,14 +94,22 @@ async function storm(keys: readonly TestKey[], tries: number): Promise<number> {
   return served
 }
 
+/** Charges that stand: a process that was stopped for longer than a charge's deadline refunds what it could not answer (E14). */
 async function charged(organizationId: string): Promise<{ charges: number; cents: number }> {
   const rows = await fresh.database.query<{ charges: bigint; cents: bigint }>(
     `select count(*) as charges, coalesce(sum(cost_microcents) / 1000000, 0)::bigint as cents
-     from charges where organization_id = $1::uuid`,
+     from charges c where organization_id = $1::uuid and not exists (
+       select from ledger_entries where kind = 'refund' and source = 'refund:' || c.id)`,
     [organizationId],
   )
   return { charges: Number(rows[0]?.charges), cents: Number(rows[0]?.cents) }
 }
+
+/** A share is free a minute after its process's last sign of life; the rest is for a slow machine. */
+const FREED_WITHIN_MS = 120_000
+const ASK_EVERY_MS = 250
+/** By every process, twice. */
+const REFUSALS = 2 * PROCESSES
 
 const EXACTLY = { charges: AFFORDED, cents: AFFORDED * CENTS_A_CALL }
 
@@ -138,9 +146,9 @@ test('a daily limit of $5 lets exactly 50 of 1,000 concurrent calls of $0.10 thr
 
 test('one process killed and another stopped for 40 s: never more than 50, and in the end exactly 50', async () => {
   const { organizationId, keys } = await customer(AFFORDED * CENTS_A_CALL)
-  const [first, second, third, fourth] = servers
-  if (!first || !second || !third || !fourth) throw new Error('no servers')
-  // Each takes a part of the money into its allotment before two of them fail.
+  const [first, , , fourth] = servers
+  if (!first || !fourth) throw new Error('no servers')
+  // Each takes a part of the money into its share before two of them fail.
   for (const server of servers) await call(server, keys[0] as TestKey)
   const storming = storm(keys, 2)
   await first.kill()
@@ -153,11 +161,15 @@ test('one process killed and another stopped for 40 s: never more than 50, and i
   fourth.process.kill('SIGCONT')
   servers[0] = await start()
   // What the dead one had is free once the database has run for a minute; clients go on asking.
-  for (let tries = 0; tries < 400 && (await charged(organizationId)).charges < AFFORDED; tries += 1) {
-    await call(tries % 2 === 0 ? second : third, keys[tries % KEYS] as TestKey)
+  const untilMs = performance.now() + FREED_WITHIN_MS
+  let refusals = 0
+  for (let tries = 0; performance.now() < untilMs; tries += 1) {
+    const status = await call(servers[tries % PROCESSES] as TestServer, keys[tries % KEYS] as TestKey)
+    refusals = status === 402 ? refusals + 1 : 0
+    if (refusals >= REFUSALS && (await charged(organizationId)).charges >= AFFORDED) break
+    await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS))
   }
-  for (let more = 0; more < 8; more += 1)
-    expect(await call(servers[more % PROCESSES] as TestServer, keys[more] as TestKey)).toBe(402)
+  expect(refusals).toBeGreaterThanOrEqual(REFUSALS)
   expect(await charged(organizationId)).toEqual(EXACTLY)
   expect(await findImbalances(fresh.database)).toEqual([])
-}, 240_000)
+}, 280_000)

@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { systemClock } from '../../src/io/clock.ts'
+import { systemClock } from '../../src/infra/clock.ts'
 import { makeCustomer, type TestKey } from '../customer.ts'
 import type { TestRedis } from '../redis.ts'
 import { type LimitedFleet, lasting, startLimitedFleet, statuses, troubled } from './keyLoad.ts'

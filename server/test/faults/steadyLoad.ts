@@ -1,6 +1,7 @@
 /** Clients that make one call after the other until they are told to end, and say what became of each. */
 
 import { makeCall, type Received } from './caller.ts'
+import { FIRST_NUMBER } from './countingProvider.ts'
 import type { PlannedCall } from './killPlan.ts'
 import type { Seeded } from './seeded.ts'
 
@@ -20,11 +21,11 @@ const PROBE_INTERVAL_MS = 20
 export const isWhole = ({ whole }: Received) => whole
 export const isUnavailable = ({ status, code }: Received) => status === 503 && code === 'upstream_unavailable'
 
-/** So many clients at once, with calls that all would be answered whole; numbered from 1. */
+/** So many clients at once, with calls that all would be answered whole. */
 export function startSteadyLoad(url: string, key: string, clients: number, random: Seeded): SteadyLoad {
   const received: Received[] = []
   const waiting = new Set<(received: Received) => void>()
-  let numbers = 0
+  let numbers = FIRST_NUMBER - 1
   let ended = false
   const one = async () => {
     numbers += 1

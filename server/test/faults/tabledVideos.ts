@@ -1,8 +1,8 @@
-import type { Database } from '../../src/io/postgres/database.ts'
-import { UpstreamFailure, type VideoWork } from '../../src/upstream/spec.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { ProviderFailure, type VideoWork } from '../../src/providers/dialect/spec.ts'
 import { testVideo } from '../scriptedVideos.ts'
 
-/** An upstream whose jobs outlive whoever asks: they stand in a table. What it fails says so in its prompt. */
+/** A provider whose jobs outlive whoever asks: they stand in a table. What it fails says so in its prompt. */
 export function tabledVideos(database: Database, finds: boolean): VideoWork {
   const find = async (where: string, value: string) => {
     const rows = await database.query<{ id: bigint; prompt: string; seconds: number }>(
@@ -27,7 +27,7 @@ export function tabledVideos(database: Database, finds: boolean): VideoWork {
     },
     async download(id) {
       const job = await find('id::text', id)
-      if (job === null) throw new UpstreamFailure('unavailable', 'there is no such job')
+      if (job === null) throw new ProviderFailure('unavailable', 'there is no such job')
       return new Response(testVideo(job.seconds)).body ?? new ReadableStream()
     },
     async cancel(id) {

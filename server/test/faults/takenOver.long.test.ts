@@ -4,26 +4,26 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { LOCK_CLASS } from '../../src/io/postgres/locks.ts'
+import { LOCK_CLASS } from '../../src/infra/postgres/locks.ts'
 import { makeCustomer } from '../customer.ts'
 import { type FreshDatabase, freshDatabase } from '../postgres.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { untilOld } from './idempotencyHouse.ts'
-import { type SteppedUpstream, startSteppedUpstream } from './steppedUpstream.ts'
+import { type SteppedProvider, startSteppedProvider } from './steppedProvider.ts'
 
 let fresh: FreshDatabase
-let upstream: SteppedUpstream
+let provider: SteppedProvider
 const servers: TestServer[] = []
 beforeAll(async () => {
   fresh = await freshDatabase()
-  upstream = await startSteppedUpstream()
+  provider = await startSteppedProvider()
   const settings = `
-upstreams: { stepped: { dialect: openai, base_url: "${upstream.url}" } }
+providers: { stepped: { dialect: openai, base_url: "${provider.url}" } }
 models:
   - id: svc/stepped
     context_length: 4096
     pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ upstream: stepped, model: x }]
+    targets: [{ provider: stepped, model: x }]
 `
   const environment = { DATABASE_URL: fresh.url, TOLLGATE_DATA_KEY: 'cd'.repeat(32) }
   for (let number = 0; number < 2; number += 1) servers.push(await startServer({ settings, environment }))
@@ -35,7 +35,7 @@ afterAll(async () => {
     await server.remove()
   }
   await fresh.drop()
-  upstream.stop()
+  provider.stop()
 }, 60_000)
 
 test.each([
@@ -56,7 +56,7 @@ test.each([
       return { status: response.status, text: await response.text() }
     }
     const late = ask(first)
-    const lateCall = await upstream.next()
+    const lateCall = await provider.next()
     lateCall.says('late')
     expect((await ask(second)).status).toBe(409)
 
@@ -68,7 +68,7 @@ test.each([
     )
     expect(ended).toHaveLength(1)
     const taking = ask(second)
-    const takenCall = await upstream.next()
+    const takenCall = await provider.next()
     first.process.kill('SIGCONT')
     lateCall.ends({ prompt: 3, completion: 1 })
     const refused = await late

@@ -4,23 +4,16 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Attempt, type Attempts, createAttempts } from '../../src/idempotency/attempts.ts'
-import { systemRandom } from '../../src/io/random.ts'
+import type { Attempt, Attempts } from '../../src/http/idempotency/attempts.ts'
+import { systemRandom } from '../../src/infra/random.ts'
+import { openAttempts, wholeOf } from '../keptAnswers.ts'
 import { FastClock, type House, openHouse, openTill, type Till, withFaults } from '../moneyHouse.ts'
-import { SILENCE } from '../silence.ts'
 import { seeded } from './seeded.ts'
 
 const ROUNDS = 60
 const CALLS_A_ROUND = 8
 const COST_MICROCENTS = 10n
 const KEY = '00000000-0000-4000-8000-00000000000c'
-const NO_FILES = {
-  write: () => Promise.reject(new Error('no file is asked for')),
-  size: () => Promise.resolve(null),
-  read: () => Promise.resolve(null),
-  remove: () => Promise.resolve(),
-  async *list() {},
-}
 
 const clock = new FastClock(Date.UTC(2030, 0, 15, 12))
 const random = systemRandom()
@@ -34,16 +27,8 @@ afterAll(() => house.drop())
 
 /** To it every slot but its own is abandoned. */
 function openProcess(slot: number, till: Till): { attempts: Attempts; till: Till } {
-  const attempts = createAttempts({
-    database: house.database,
-    clock,
-    random,
-    log: SILENCE,
-    slot,
-    isAbandoned: () => Promise.resolve(true),
-    dataKey,
-    artifacts: NO_FILES,
-  })
+  const isAbandoned = () => Promise.resolve(true)
+  const attempts = openAttempts({ database: house.database, clock, random, slot, isAbandoned, dataKey })
   return { attempts, till }
 }
 
@@ -55,10 +40,14 @@ async function finish(
   text: string,
 ): Promise<boolean> {
   const body = new TextEncoder().encode(text)
-  const riders = await attempt.keep({ status: 200, contentType: 'text/plain', operationId: null, body })
-  const posted = await till.writer.post(house.charge(organization, COST_MICROCENTS), till.wallet(organization), riders)
+  const participants = await attempt.keep({ status: 200, contentType: 'text/plain', operationId: null, body })
+  const posted = await till.writer.post(
+    house.charge(organization, COST_MICROCENTS),
+    till.share(organization),
+    participants,
+  )
   await attempt.end()
-  return posted
+  return posted.kind === 'posted'
 }
 
 /** One call of a process that is taken over at any moment of its end, by a process that ends it too. */
@@ -69,18 +58,21 @@ async function race(
   turns: number,
 ) {
   const organization = await house.organization(1_000n)
-  const first = await one.attempts.begin(KEY, key, request)
+  const owner = { id: KEY, organizationId: organization }
+  const first = await one.attempts.begin(owner, key, request)
   if (first.kind !== 'begun') throw new Error(first.kind)
   const finishing = finish(one, first.attempt, organization, 'of the first')
   for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
-  const second = await other.attempts.begin(KEY, key, request)
+  const second = await other.attempts.begin(owner, key, request)
   const secondLeft = second.kind === 'begun' && (await finish(other, second.attempt, organization, 'of the second'))
   const firstLeft = await finishing
   expect([firstLeft, secondLeft].filter(Boolean)).toHaveLength(1)
   expect(await house.spent(organization)).toEqual({ microcents: COST_MICROCENTS, charges: 1 })
-  const again = await other.attempts.begin(KEY, key, request)
+  const again = await other.attempts.begin(owner, key, request)
   if (again.kind !== 'replay') throw new Error(again.kind)
-  expect(new TextDecoder().decode(again.answer.body)).toBe(firstLeft ? 'of the first' : 'of the second')
+  expect(new TextDecoder().decode((await wholeOf(again.answer)).body)).toBe(
+    firstLeft ? 'of the first' : 'of the second',
+  )
   return firstLeft
 }
 

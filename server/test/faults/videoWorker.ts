@@ -3,8 +3,8 @@
  * CANCEL is an organization's and a job's id, it cancels that job.
  */
 
-import { systemClock } from '../../src/io/clock.ts'
-import { openClient } from '../../src/io/postgres/client.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { openClient } from '../../src/infra/postgres/client.ts'
 import { runVideos } from '../../src/videos/run.ts'
 import { cancel } from '../../src/videos/transitions.ts'
 import { openTestArtifacts } from '../testArtifacts.ts'

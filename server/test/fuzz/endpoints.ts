@@ -1,4 +1,3 @@
-import { arrayLiteral, type Database } from '../../src/io/postgres/database.ts'
 import type { TestKey } from '../customer.ts'
 
 export interface EndpointSeeds {
@@ -8,9 +7,6 @@ export interface EndpointSeeds {
 }
 
 const MADE = 4
-/** An organization may have 50. */
-const KEPT = 20
-const CLEANING_MS = 100
 
 /** Makes some webhook endpoints, and asks for the cursors of their pages. */
 export async function makeEndpoints(url: string, { key }: TestKey): Promise<EndpointSeeds> {
@@ -18,7 +14,7 @@ export async function makeEndpoints(url: string, { key }: TestKey): Promise<Endp
   const Authorization = `Bearer ${key}`
   const ids: string[] = []
   for (let count = 0; count < MADE; count += 1) {
-    const body = JSON.stringify({ url: 'https://hooks.example/seed', event_types: ['video.failed'] })
+    const body = JSON.stringify({ url: `https://hooks.example/seed${count}`, event_types: ['video.failed'] })
     const headers = { Authorization, 'Idempotency-Key': crypto.randomUUID() }
     const answer = await fetch(path, { method: 'POST', headers, body })
     if (!answer.ok) throw new Error(await answer.text())
@@ -32,23 +28,4 @@ export async function makeEndpoints(url: string, { key }: TestKey): Promise<Endp
     if (next !== null) cursors.push(next)
   }
   return { ids, cursors }
-}
-
-/** Deletes what generated requests have made, but for the last few, so that more can be made; the result stops it. */
-export function clearEndpoints(database: Database, { ids }: EndpointSeeds): () => Promise<void> {
-  let cleaning: Promise<unknown> = Promise.resolve()
-  const timer = setInterval(() => {
-    cleaning = database
-      .query(
-        `delete from webhook_endpoints where id <> all ($1::text::uuid[]) and id not in (
-           select id from webhook_endpoints order by created_at desc limit $2::integer)`,
-        [arrayLiteral(ids), KEPT],
-      )
-      // The next one is soon.
-      .catch(() => {})
-  }, CLEANING_MS)
-  return async () => {
-    clearInterval(timer)
-    await cleaning
-  }
 }

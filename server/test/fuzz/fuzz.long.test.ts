@@ -51,6 +51,7 @@ withSchemathesis(
         for (const [name, field] of [
           ['ChatCompletionChunk', 'created'],
           ['Balance', 'balance_cents'],
+          ['CryptoDepositList', 'min_deposit_cents'],
         ] as const) {
           const schema = components.schemas[name]
           if (schema === undefined) throw new Error(`there is no schema ${name}`)
@@ -61,10 +62,13 @@ withSchemathesis(
         limit['properties'].monthly_limit_dollars.minimum = 1_000
       },
     })
+    // Two of the five are of one kind.
     expect(findings).toBe(4)
     expect(report).toContain('Undocumented status code')
     expect(report).toContain('SSE event violates schema')
     expect(report).toContain('Response violates schema')
+    for (const property of ['balance_cents', 'min_deposit_cents'])
+      expect(report).toMatch(new RegExp(`Schema at \\S*/properties/${property}:`))
     expect(report).toContain('Schema-violating request accepted')
   },
   SLACK_MS,

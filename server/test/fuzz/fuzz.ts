@@ -11,7 +11,9 @@ import { makeCustomer } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { installPython, run } from '../python.ts'
 import { startServer } from '../server.ts'
-import { clearEndpoints, makeEndpoints } from './endpoints.ts'
+import { clearMade } from './clearing.ts'
+import { makeDeposits, openFuzzedChains } from './deposits.ts'
+import { makeEndpoints } from './endpoints.ts'
 import { IMAGES_MOST, MODELS, SECONDS_MOST, SETTINGS, SIZES } from './settings.ts'
 import { fillUsage } from './usage.ts'
 import { makeVideos } from './videos.ts'
@@ -63,21 +65,28 @@ export function installSchemathesis() {
 
 /** Starts the gateway to ask, with its embedded PostgreSQL. Call `close` at the end. */
 export async function openFuzzer(bin: string): Promise<Fuzzer> {
-  const server = await startServer({ settings: SETTINGS })
+  const chains = openFuzzedChains()
+  const server = await startServer({ settings: SETTINGS + chains.settings }).catch((error) => {
+    chains.close()
+    throw error
+  })
   const database = await openDirectory(server.dataDir)
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-fuzz-'))
-  let stopClearing = async () => {}
+  const clearing: (() => Promise<void>)[] = []
   const close = async () => {
-    await stopClearing()
+    for (const stop of clearing) await stop()
     await database.close()
     await server.remove()
+    chains.close()
     await rm(folder, { recursive: true, force: true })
   }
   try {
     const customer = await makeCustomer(database, { cents: CREDIT_CENTS, admin: true })
     const limited = await makeCustomer(database, { cents: CREDIT_CENTS, admin: true })
     const endpoints = await makeEndpoints(server.url, customer)
-    stopClearing = clearEndpoints(database, endpoints)
+    clearing.push(clearMade(database, 'webhook_endpoints', endpoints.ids))
+    const deposits = await makeDeposits(server.url, customer, chains)
+    clearing.push(clearMade(database, 'deposits', deposits.ids))
     const seeds = {
       models: MODELS,
       sizes: SIZES,
@@ -85,10 +94,11 @@ export async function openFuzzer(bin: string): Promise<Fuzzer> {
       secondsMost: SECONDS_MOST,
       videos: await makeVideos(server.url, customer),
       endpointCursors: endpoints.cursors,
+      deposits,
       ...(await fillUsage(database, server.url, customer)),
     }
     await setLimit(server.url, limited.key)
-    const surroundings = {
+    const context = {
       bin,
       folder,
       url: server.url,
@@ -102,7 +112,7 @@ export async function openFuzzer(bin: string): Promise<Fuzzer> {
       },
       seeds,
     }
-    return { round: (options) => runRound(surroundings, options), close }
+    return { round: (options) => runRound(context, options), close }
   } catch (error) {
     await close()
     throw error
@@ -119,7 +129,7 @@ async function setLimit(url: string, key: string): Promise<void> {
   if (!answer.ok) throw new Error(await answer.text())
 }
 
-interface Surroundings {
+interface FuzzContext {
   readonly bin: string
   readonly folder: string
   readonly url: string
@@ -127,8 +137,8 @@ interface Surroundings {
   readonly seeds: object
 }
 
-async function runRound(surroundings: Surroundings, { seed, examples, alter, signal }: RoundOptions): Promise<Round> {
-  const { bin, folder, url, environment, seeds } = surroundings
+async function runRound(context: FuzzContext, { seed, examples, alter, signal }: RoundOptions): Promise<Round> {
+  const { bin, folder, url, environment, seeds } = context
   const described: Document = await (await fetch(`${url}/openapi.json`)).json()
   alter?.(described)
   await writeFile(join(folder, 'openapi.json'), JSON.stringify(described))

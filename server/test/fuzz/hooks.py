@@ -17,7 +17,8 @@ LIMITED_KEY = os.environ["TOLLGATE_FUZZ_LIMITED_KEY"]
 SEEDS = json.loads(os.environ["TOLLGATE_FUZZ_SEEDS"])
 """`models`: ids by operation. `sizes`, `imagesMost`: what every image model takes. `cursors`: of pages of GET /usage.
 `windows`: pairs of instants, the first earlier. `secondsMost`: of the video models. `videos`: ids of jobs, those that are
-`complete` and those `underWay`. `endpointCursors`: of pages of GET /webhook-endpoints. `run`: another each time."""
+`complete` and those `underWay`. `endpointCursors`: of pages of GET /webhook-endpoints. `deposits`: `ids`, and `pairs` of a
+chain and an asset that it has. `run`: another each time."""
 
 # One case in so many goes out as it was generated.
 UNTOUCHED_EVERY = 5
@@ -86,6 +87,15 @@ def before_call(context, case, kwargs):
         ask_video(case, label, turn)
     if label == "GET /webhook-endpoints" and "cursor" in case.query:
         case.query["cursor"] = SEEDS["endpointCursors"][turn % len(SEEDS["endpointCursors"])]
+    if label == "POST /webhook-endpoints" and isinstance(case.body, dict):
+        # Generated ones come again, and an organization has at most two endpoints with the same URL.
+        case.body["url"] = f"https://hooks.example/{SEEDS['run']}.{number}"
+    if label == "POST /billing/deposits/crypto" and isinstance(case.body, dict):
+        pairs = SEEDS["deposits"]["pairs"]
+        case.body["chain"], case.body["asset"] = pairs[turn % len(pairs)]
+    if label == "GET /billing/deposits/{id}":
+        ids = SEEDS["deposits"]["ids"]
+        case.path_parameters["id"] = ids[turn % len(ids)]
     if label == "PUT /billing/spending-limit" and isinstance(case.body, dict):
         in_whole_cents(case.body)
 

@@ -2,9 +2,12 @@
 export const SETTINGS = `
 open_requests_per_key: 1000
 rate_limit: { requests_per_second: 10000, burst: 100000 }
+video_cancellations_per_hour: 10000
+queued_videos: 10000
+webhooks: { tests_per_minute: 600 }
 # Each request says that it comes from elsewhere: unknown keys are counted by address.
 trusted_proxies: [127.0.0.0/8]
-upstreams:
+providers:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited, video_seconds_per_second: unlimited }
   # Thousands of clips are asked for, which nobody needs to see.
   endless: { dialect: sandbox, video_seconds_per_second: 0.01 }
@@ -14,10 +17,10 @@ models:
     context_length: 131072
     max_output_tokens: 1024
     pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200, cached_input_per_1m_tokens_cents: 10 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
     economy:
       pricing: { input_per_1m_tokens_microcents: 499999, output_per_1m_tokens_microcents: 500000 }
-      targets: [{ upstream: sandbox, model: sandbox }]
+      targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/daily
     context_length: 4096
     plan_covered: true
@@ -25,13 +28,13 @@ models:
       peak: { input_per_1m_tokens_cents: 200, output_per_1m_tokens_cents: 400 }
       off_peak: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
       peak_windows_utc: [{ start: "08:00", end: "20:00" }]
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/words
     aliases: [words]
     modality: embedding
     context_length: 8192
     pricing: { input_per_1m_tokens_cents: 100 }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/picture
     aliases: [picture]
     modality: image
@@ -39,12 +42,12 @@ models:
     parameters:
       - { name: n, type: int, min: 1, max: 4 }
       - { name: size, type: enum, enum: ["64x64", "128x64"], default: "64x64" }
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/area
     modality: image
     pricing: { per_mpxl_microcents: 4000000 }
     parameters: [{ name: size, type: enum, enum: ["64x64", "128x64"], default: "64x64" }]
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/film
     aliases: [film]
     modality: video
@@ -52,12 +55,12 @@ models:
     parameters:
       - { name: seconds, type: int, min: 1, max: 8, default: 4 }
       - { name: size, type: enum, enum: ["64x64", "128x64"], default: "64x64" }
-    targets: [{ upstream: endless, model: sandbox }]
+    targets: [{ provider: endless, model: sandbox }]
   - id: svc/clip
     modality: video
     pricing: { per_video_second_cents: 1 }
     parameters: [{ name: seconds, type: int, min: 1, max: 8, default: 1 }]
-    targets: [{ upstream: sandbox, model: sandbox }]
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/later
     modality: video
     status: coming_soon

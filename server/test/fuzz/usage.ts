@@ -1,9 +1,10 @@
-import { systemClock } from '../../src/io/clock.ts'
-import type { Database } from '../../src/io/postgres/database.ts'
-import { systemRandom } from '../../src/io/random.ts'
-import { uuidV7 } from '../../src/kernel/ids.ts'
-import { DAY_MS, HOUR_MS, toTimestamp } from '../../src/kernel/time.ts'
-import { ensureChargePartition, postCharges } from '../../src/money/store.ts'
+import { postCharges } from '../../src/billing/charges/post.ts'
+import { ensureChargePartition } from '../../src/billing/charges/store.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { systemRandom } from '../../src/infra/random.ts'
+import { uuidV7 } from '../../src/lib/ids.ts'
+import { DAY_MS, HOUR_MS, toTimestamp } from '../../src/lib/time.ts'
 import type { TestKey } from '../customer.ts'
 
 /** No gateway takes a slot so high. */

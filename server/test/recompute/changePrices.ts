@@ -16,7 +16,7 @@ export interface ChangeOptions {
   readonly settingsPath: string
   /** Other prices, and nothing else. */
   readonly settings: string
-  /** Tells the upstream to complete no job, and to go on. */
+  /** Tells the provider to complete no job, and to go on. */
   readonly hold: (isHeld: boolean) => Promise<void>
   /** Jobs that are not over. */
   readonly countOpen: () => Promise<number>

@@ -1,6 +1,9 @@
 /** A client that writes down what it was told of a call: how much came, who it was, and what it cost. */
 
-import { type CallPlan, messageOf, type WireUsage } from './plan.ts'
+import type { CallPlan } from './plan.ts'
+import { bytesOf, promptTokensOf } from './planPrompt.ts'
+import type { WireUsage } from './planUsage.ts'
+import { spaced } from './words.ts'
 
 export interface Received {
   readonly kind: 'chat'
@@ -11,6 +14,12 @@ export interface Received {
   readonly tier: string
   readonly stream: boolean
   readonly maxTokens: number | null
+  /** Of the prompt: bytes of its texts, tokens with those of its form, and messages. */
+  readonly promptBytes: number
+  readonly promptTokens: number
+  readonly messages: number
+  /** Of each piece of the text. */
+  readonly wordBytes: number
   /** By the machine's clock, which is the gateway's too. */
   readonly startedMs: number
   endedMs: number
@@ -19,6 +28,8 @@ export interface Received {
   /** The charge's id, which is the completion's; null where the client never saw it. */
   chargeId: string | null
   words: number
+  /** Something came that is no word of this answer. */
+  isGarbled: boolean
   /** `whole`: came to its end without an error in it. */
   end: 'whole' | 'error' | 'left' | 'broken'
   /** The client meant to leave without knowing the completion's id: `keyId` then tells which call a charge is for. */
@@ -64,11 +75,16 @@ export async function makeCall(
     tier: plan.isEconomy ? 'economy' : 'serverless',
     stream: plan.stream,
     maxTokens: plan.maxTokens,
+    promptBytes: bytesOf(plan.messages),
+    promptTokens: promptTokensOf(plan.messages),
+    messages: plan.messages.length,
+    wordBytes: spaced(plan.word).length,
     startedMs: Date.now(),
     endedMs: 0,
     status: null,
     chargeId: null,
     words: 0,
+    isGarbled: false,
     end: 'broken',
     isEarly: leavesEarly,
     finishReason: null,
@@ -90,7 +106,7 @@ export async function makeCall(
     if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {
       await readStream(response, received, plan, leaving)
     } else {
-      takeWhole(received, response.headers.get('Svc-Cost-Microcents'), (await response.json()) as Body)
+      takeWhole(received, plan, response.headers.get('Svc-Cost-Microcents'), (await response.json()) as Body)
     }
   } catch {
     if (leaving.signal.aborted) received.end = 'left'
@@ -99,27 +115,28 @@ export async function makeCall(
   return received
 }
 
-function bodyOf({ number, model, isEconomy, stream, includeUsage, maxTokens }: CallPlan): string {
+function bodyOf({ model, isEconomy, messages, stream, includeUsage, maxTokens }: CallPlan): string {
   return JSON.stringify({
     model: `svc/m${model}${isEconomy ? ':economy' : ''}`,
-    messages: [{ role: 'user', content: messageOf(number) }],
+    messages,
     ...(stream ? { stream } : {}),
     ...(includeUsage === null ? {} : { stream_options: { include_usage: includeUsage } }),
     ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
   })
 }
 
-function takeWhole(received: Received, cost: string | null, body: Body): void {
-  take(received, body)
+function takeWhole(received: Received, plan: CallPlan, cost: string | null, body: Body): void {
+  take(received, plan, body)
   received.costMicrocents = cost
-  received.words = wordsIn(body.choices?.[0]?.message?.content)
+  takeText(received, plan, body.choices?.[0]?.message?.content)
   received.end = body.error === undefined && received.finishReason !== null ? 'whole' : 'error'
 }
 
-function take(received: Received, body: Body): void {
+function take(received: Received, plan: CallPlan, body: Body): void {
   received.chargeId ??= body.id?.replace('chatcmpl-', '') ?? null
-  received.words += wordsIn(body.choices?.[0]?.delta?.content)
+  takeText(received, plan, body.choices?.[0]?.delta?.content)
   received.finishReason = body.choices?.[0]?.finish_reason ?? received.finishReason
+  if ((body.choices?.length ?? 1) !== 1) received.isGarbled = true
   if (body.error !== undefined) received.code = body.error.code
   if (body.usage === undefined) return
   const { prompt_tokens: prompt, completion_tokens: completion, prompt_tokens_details: details } = body.usage
@@ -127,16 +144,19 @@ function take(received: Received, body: Body): void {
 }
 
 /** Words are all alike, each with a space before it. */
-function wordsIn(text: string | undefined): number {
-  return (text?.length ?? 0) / ' word'.length
+function takeText(received: Received, plan: CallPlan, text = ''): void {
+  const words = Math.floor(text.length / received.wordBytes)
+  received.words += words
+  if (text !== spaced(plan.word).repeat(words)) received.isGarbled = true
 }
 
 async function readStream(
   response: Response,
   received: Received,
-  { hangUp }: CallPlan,
+  plan: CallPlan,
   leaving: AbortController,
 ): Promise<void> {
+  const { hangUp } = plan
   const decoder = new TextDecoder()
   let text = ''
   for await (const bytes of response.body ?? []) {
@@ -147,9 +167,12 @@ async function readStream(
       received.costMicrocents = COST.exec(event)?.[1] ?? received.costMicrocents
       if (event === 'data: [DONE]') {
         received.end = received.code !== null ? 'error' : received.finishReason === null ? 'broken' : 'whole'
-      } else if (event.startsWith('data: ')) take(received, JSON.parse(event.slice(6)) as Body)
+      } else if (event.startsWith('data: ')) take(received, plan, JSON.parse(event.slice(6)) as Body)
     }
-    if (hangUp?.kind === 'words' && received.words >= hangUp.after && received.end === 'broken') {
+    const isEnough =
+      (hangUp?.kind === 'words' && received.words >= hangUp.after) ||
+      (hangUp?.kind === 'end' && received.finishReason !== null)
+    if (isEnough && received.end === 'broken') {
       leaving.abort()
       received.end = 'left'
       return

@@ -2,8 +2,8 @@
 
 import { createHash, randomUUID } from 'node:crypto'
 import type { Received } from './client.ts'
-import { messageOf } from './plan.ts'
 import { secondsPresetOf, type VideoPlan } from './planVideo.ts'
+import { messageOf } from './words.ts'
 
 export interface ReceivedVideo
   extends Pick<

@@ -2,7 +2,8 @@
 
 import type { Received } from './client.ts'
 import type { EmbeddingPlan, WholePlan } from './planWhole.ts'
-import { HEAD_CHARACTERS, vectorOf } from './upstreamWhole.ts'
+import { HEAD_CHARACTERS, vectorOf } from './providerWhole.ts'
+import { wordsIn } from './words.ts'
 
 /** Answers do not say whose charge is theirs: each such call has a key of its own while it lasts. */
 export interface ReceivedWhole
@@ -24,8 +25,8 @@ export interface ReceivedWhole
   readonly chargeId: null
   readonly isEarly: true
   /** Of embeddings: what was sent. */
-  readonly texts: number
-  readonly textWords: number
+  readonly textBytes: readonly number[]
+  readonly textWords: readonly number[]
   /** As the answer says. */
   promptTokens: number | null
   /** Each text's vector is its own. */
@@ -70,8 +71,8 @@ export async function makeWholeCall(
     isEarly: true,
     costMicrocents: null,
     code: null,
-    texts: texts.length,
-    textWords: texts.join(' ').split(' ').length,
+    textBytes: texts.map((text) => text.length),
+    textWords: texts.map(wordsIn),
     promptTokens: null,
     vectorsAreRight: null,
     count: plan.kind === 'image' ? plan.count : null,

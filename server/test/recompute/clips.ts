@@ -1,4 +1,4 @@
-/** The files that the upstream sends for videos: real clips of many makes, and what is none. */
+/** The files that the provider sends for videos: real clips of many makes, and what is none. */
 
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const WORDS = {
   up: `${picture(2.6)} ${H264} -movflags faststart`,
   four: `${picture(4)} ${H264}`,
   odd: `${picture(3, '30000/1001')} ${H264}`,
-  /** In another order than it is shown in, with an edit list. */
+  /** With B-frames and an edit list: pictures are stored in another order than they are shown in. */
   reordered: `${picture(5.2, '25')} -c:v libx264 -bf 3 -pix_fmt yuv420p`,
   fragments: `${picture(3.3)} ${H264} -g 5 -movflags frag_keyframe+empty_moov`,
   /** The sound goes on behind the picture. */

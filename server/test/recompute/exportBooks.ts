@@ -1,6 +1,6 @@
 /** Writes charges and balances out of the database, for a program that knows nothing of it. */
 
-import { arrayLiteral, type Database } from '../../src/io/postgres/database.ts'
+import { arrayLiteral, type Database } from '../../src/infra/postgres/database.ts'
 
 const PAGE = 10_000
 
@@ -17,7 +17,7 @@ export async function exportCharges(database: Database, path: string): Promise<n
          'cached', cached_prompt_tokens, 'completion', completion_tokens, 'isEstimated', estimated,
          'costMicrocents', cost_microcents::text, 'target', target, 'outcome', outcome, 'modality', modality,
          'images', image_count, 'pixels', image_pixels, 'seconds', video_seconds)::text as line
-       from charges where (admitted_at, id) > ($1::timestamptz, $2::uuid) order by charges.admitted_at, charges.id
+       from named_charges where (admitted_at, id) > ($1::timestamptz, $2::uuid) order by named_charges.admitted_at, named_charges.id
        limit ${PAGE}`,
       [after.admitted_at, after.id],
     )
@@ -47,7 +47,7 @@ export async function readBalances(
 ): Promise<{ organizationId: string; balance: string; held: string }[]> {
   return database.query(
     `select organization_id as "organizationId", (balance_microcents - coalesce((select sum(spent_microcents)
-       from spent_slices s where s.organization_id = a.organization_id), 0))::text as balance, held_microcents::text as held
+       from unfolded_spend s where s.organization_id = a.organization_id), 0))::text as balance, held_microcents::text as held
      from accounts a where organization_id = any($1::text::uuid[])`,
     [arrayLiteral(organizationIds)],
   )

@@ -1,8 +1,10 @@
 /** What each call for embeddings or images is to be: by seed and number alone, like those of chat in `plan.ts`. */
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
-import { CONTEXT_TOKENS, messageOf, type Payer } from './plan.ts'
+import type { Payer } from './plan.ts'
+import { reportedPrompt } from './planUsage.ts'
 import { ONE_VIDEO_IN } from './planVideo.ts'
+import { messageOf, spaced, WORDS, wordsIn } from './words.ts'
 
 export type Kind = 'chat' | 'embedding' | 'image' | 'video'
 
@@ -22,7 +24,7 @@ interface WholePlanned {
   readonly failure: WholeFailure | null
   /** Whether the second target fails too, where there is one. */
   readonly spareFails: boolean
-  /** The upstream takes so long. */
+  /** The provider takes so long. */
   readonly afterMs: number
   /** The client leaves after so long; null: it stays. */
   readonly leavesAfterMs: number | null
@@ -53,13 +55,15 @@ export interface ImagePlan extends WholePlanned {
   /** Null: left to what is preset. */
   readonly count: number | null
   readonly size: string | null
-  /** As the upstream sends them: perhaps fewer or more than were asked for, and of other sizes. */
+  /** As the provider sends them: perhaps fewer or more than were asked for, and of other sizes. */
   readonly images: readonly WireImage[]
 }
 
 export type WholePlan = EmbeddingPlan | ImagePlan
 
 export const EMBEDDING_MODELS = 4
+/** One is so small that many a text is longer. */
+export const embeddingContextOf = (model: number) => (model === 1 ? 64 : 1_048_576)
 export const IMAGE_MODELS = 6
 /** As the settings say, where they say it. */
 export const IMAGES_MOST = 4
@@ -91,7 +95,7 @@ export function planWhole(seed: number, number: number, kind: 'embedding' | 'ima
     model,
     failure: !leaves && random.percent(10) ? failureOf(random) : null,
     spareFails: random.percent(30),
-    afterMs: leaves || random.percent(20) ? random.between(1, 12) : 0,
+    afterMs: leaves || random.percent(20) ? random.between(1, 18) : 0,
     leavesAfterMs: leaves ? random.between(0, 15) : null,
   }
   return kind === 'embedding' ? embeddingOf(random, planned) : imageOf(random, planned)
@@ -109,27 +113,30 @@ function failureOf(random: Seeded): WholeFailure {
 }
 
 function embeddingOf(random: Seeded, planned: WholePlanned): EmbeddingPlan {
-  const longest = random.percent(10) ? 400 : 20
+  const longest = random.percent(10) ? 200 : 20
   const more = Array.from({ length: random.percent(50) ? 0 : random.between(1, 12) }, () =>
-    Array.from({ length: random.between(1, longest) }, () => 'word').join(' '),
+    spaced(random.pick(WORDS)).repeat(random.between(1, longest)),
   )
   const texts = [messageOf(planned.number), ...more]
   const dimensions = random.between(1, 24)
-  return { ...planned, kind: 'embedding', texts, dimensions, usage: embeddingUsage(random, texts) }
+  return { ...planned, kind: 'embedding', texts, dimensions, usage: embeddingUsage(random, planned.model, texts) }
 }
 
-/** Believable: no more tokens than bytes. The rest is more than all contexts hold, or no count. */
-function embeddingUsage(random: Seeded, texts: readonly string[]): object | undefined {
-  const tokens = random.between(0, texts.join('').length)
+/** Counts, true and false, and what is no count. */
+function embeddingUsage(random: Seeded, model: number, texts: readonly string[]): object | undefined {
+  const tokens = reportedPrompt(random, {
+    promptTokens: texts.reduce((sum, text) => sum + wordsIn(text), 0),
+    promptBytes: texts.join('').length,
+    contextTokens: texts.length * embeddingContextOf(model),
+  })
   const chance = random.between(1, 100)
   if (chance <= 65) return { prompt_tokens: tokens, total_tokens: tokens }
   if (chance <= 80) return { total_tokens: tokens }
-  if (chance <= 90) return undefined
+  if (chance <= 92) return undefined
   return random.pick<object>([
     { prompt_tokens: -1 },
     { prompt_tokens: 1.5 },
     { prompt_tokens: String(tokens) },
-    { prompt_tokens: texts.length * CONTEXT_TOKENS + 1 },
     { prompt_tokens: 9e15, total_tokens: 9e15 },
     {},
   ])

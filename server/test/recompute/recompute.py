@@ -7,11 +7,11 @@ settings file:
 
   settings.json    prices and targets, as the gateway was given them; settings-later.json has those of videos afterwards
   change.json      between which instants the later ones came into force; null where they never did
-  sent.jsonl       what the upstream handed to each connection, and the usage that it reported
+  sent.jsonl       what the provider handed to each connection, and the usage that it reported
   received.jsonl   what each client was told
   charges.jsonl    what was charged, out of the database
   accounts.json    credit that was granted, balances that are left and what is held of them
-  clips/           the files that the upstream sent for videos
+  clips/           the files that the provider sent for videos
 
 All arithmetic is on Python's whole numbers, which have no limit. Prints a line of JSON; `problems` in it is empty when
 every charge is right. Keeps its tables in a file of its own, so that memory does not grow with the number of calls.
@@ -25,14 +25,18 @@ import sqlite3
 import struct
 import sys
 
+import chat
 import videos
 
 MICROCENTS_A_CENT = 1_000_000
 TOKENS_A_PRICE = 1_000_000
 PIXELS_A_PRICE = 1_000_000
 SHOWN_PROBLEMS = 50
-# What a chat's form may add to an estimated prompt, in tokens. No upstream of a run reports a prompt as small as that.
-FORM_TOKENS = 8
+DAY_MS = 86_400_000
+# Of so many charges, one may be for an answer whose hold the database was too late to extend.
+CHARGES_A_LATE_EXTENSION = 100_000
+# Of so many clients that leave, one may have done so while its request was on its way: sent, and not yet read.
+LEFT_A_LOST_PROMPT = 10_000
 
 
 class Prices:
@@ -44,11 +48,11 @@ class Prices:
         self.tables = {}
         self.targets = {}
         self.modality = {}
-        self.context = {}
+        self.models = {}
         self.parameters = {}
         for model in settings["models"]:
             self.modality[model["id"]] = model.get("modality", "chat")
-            self.context[model["id"]] = model.get("context_length")
+            self.models[model["id"]] = model
             self.parameters[model["id"]] = {each["name"]: each for each in model.get("parameters", [])}
             tiers = {"serverless": model}
             if "economy" in model:
@@ -56,7 +60,7 @@ class Prices:
             for tier, section in tiers.items():
                 self.tables[model["id"], tier] = section["pricing"]
                 self.targets[model["id"], tier] = {
-                    target["upstream"] + "/" + target["model"] for target in section["targets"]
+                    target["provider"] + "/" + target["model"] for target in section["targets"]
                 }
 
     def rate(self, model, tier, at_ms):
@@ -249,19 +253,21 @@ def check_attempts(call, attempts):
     if call["kind"] == "video":
         yield from videos.check_attempts(attempts)
         return
-    taken = [sent["target"] for sent in attempts if sent["end"] != "refused"]
+    taken = [sent["target"] for sent in attempts if sent["end"] not in ("refused", "unread")]
     if len(taken) != len(set(taken)):
         yield "was sent again to a target that had taken it"
     if call["kind"] == "image" and len(taken) > 1:
         yield "was begun %d times" % len(taken)
+    if call["kind"] != "chat" and any(sent["end"] == "cancelled" for sent in attempts):
+        yield "was broken off at its provider, which had all of the request"
 
 
 def check_charge(charge, call, attempts, books, prices):
-    """What is wrong with one charge, given what its client was told and what the upstream sent."""
+    """What is wrong with one charge, given what its client was told and what the provider sent."""
     sent = attempt_at(charge["target"].split("/", 1)[1], attempts)
     modality = charge["modality"] or "chat"
     costs = costs_of(charge, prices)
-    if int(charge["costMicrocents"]) not in costs:
+    if costs is not None and int(charge["costMicrocents"]) not in costs:
         yield "costs %s, and should cost %s" % (charge["costMicrocents"], " or ".join(map(str, sorted(costs))))
     if modality != call["kind"] or modality != prices.modality[charge["model"]]:
         yield "is for another kind of call"
@@ -276,7 +282,8 @@ def check_charge(charge, call, attempts, books, prices):
     if charge["target"] not in prices.targets[charge["model"], charge["tier"]]:
         yield "names a target that is not the model's"
     if sent is None:
-        yield "is for a call that its target never had"
+        if not may_be_unseen(charge, call):
+            yield "is for a call that its target never had"
         return
     if modality == "video":
         yield from videos.check_charge(charge, call, attempts, books.clips)
@@ -284,13 +291,18 @@ def check_charge(charge, call, attempts, books, prices):
     if modality != "chat":
         yield from check_whole(charge, call, sent, prices)
         return
-    yield from check_tokens(charge, call, sent)
-    if charge["outcome"] not in outcomes_of(call, sent):
-        yield "ended as %s" % charge["outcome"]
+    yield from chat.check_charge(charge, call, sent, prices.models[charge["model"]], lambda *tokens: prices.cost(
+        charge["model"], charge["tier"], charge["admittedMs"], *tokens))
+
+
+def may_be_unseen(charge, call):
+    """A prompt that the system had taken for its target, and lost with the connection when the client left at once."""
+    return call["kind"] == "chat" and call["end"] == "left" and (charge["outcome"], charge["completion"]) == ("cancelled", 0)
 
 
 def costs_of(charge, prices):
-    """What a charge may cost, by what it says was used: one amount, but for videos of the seconds in which prices changed."""
+    """What a charge may cost, by what it says was used: one amount, but for videos of the seconds in which prices
+    changed. None: it is a chat's, which may be smaller than its price."""
     model, tier, at_ms = charge["model"], charge["tier"], charge["admittedMs"]
     if charge["modality"] == "embedding":
         return {prices.cost_of_embeddings(model, tier, at_ms, charge["prompt"])}
@@ -298,24 +310,25 @@ def costs_of(charge, prices):
         return {prices.cost_of_images(model, tier, charge["images"], charge["pixels"])}
     if charge["modality"] == "video":
         return prices.costs_of_video(model, tier, at_ms, charge["seconds"])
-    return {prices.cost(model, tier, at_ms, charge["prompt"], charge["cached"], charge["completion"])}
+    return None
 
 
 def check_whole(charge, call, sent, prices):
     """Holds a charge for embeddings or images against what was on the wire."""
     if sent["end"] != "whole":
-        yield "is for an answer that the upstream did not send"
+        yield "is for an answer that the provider did not send"
         return
     if charge["outcome"] != "completed" or charge["cached"] != 0 or charge["completion"] != 0:
         yield "has what only a chat has"
     if charge["modality"] == "embedding":
-        most = call["texts"] * prices.context[charge["model"]]
-        reported = reported_prompt(sent["usage"], most)
-        if charge["isEstimated"] != (reported is None):
+        expected, is_counted, most = embedding_tokens(call, sent["usage"], prices.models[charge["model"]]["context_length"])
+        if charge["isEstimated"] != is_counted:
             yield "is estimated, or not, against what was reported"
-        expected = call["textWords"] if reported is None else reported
         if charge["prompt"] != expected:
             yield "has %d tokens, and should have %d" % (charge["prompt"], expected)
+        at = (charge["model"], charge["tier"], charge["admittedMs"])
+        if int(charge["costMicrocents"]) > prices.cost_of_embeddings(*at, most):
+            yield "costs more than any hold for it was"
         if charge["images"] is not None or charge["pixels"] is not None:
             yield "has images"
         return
@@ -326,12 +339,18 @@ def check_whole(charge, call, sent, prices):
         yield "has not the images on the wire, %d of %d pixels" % (len(images), pixels)
 
 
-def reported_prompt(usage, most):
-    """The tokens that an answer reports; None where it reports none, or what can't be."""
-    if usage is None:
-        return None
-    tokens = usage.get("prompt_tokens", usage.get("total_tokens"))
-    return tokens if type(tokens) is int and 0 <= tokens <= most else None
+def embedding_tokens(call, usage, context):
+    """The tokens that are charged, whether they were counted, and the most that there can be."""
+    most = sum(min(size + chat.TEMPLATE_TOKENS_EACH, context) for size in call["textBytes"])
+    # Of a text that is longer than the context no more is read.
+    counted = sum(min(words, context) for words in call["textWords"])
+    reported = None if usage is None else usage.get("prompt_tokens", usage.get("total_tokens"))
+    if type(reported) is not int or not 0 <= reported <= most:
+        return counted, True, most
+    tokens = reported
+    if reported * chat.BYTES_CHECKED < sum(call["textBytes"]):
+        tokens = chat.believed(reported, counted)
+    return tokens, tokens != reported, most
 
 
 def delivered(call, sent, prices):
@@ -359,65 +378,7 @@ def check_told(charge, call, sent, prices):
             yield "was shown as %s images" % call["imageCount"]
 
 
-def outcomes_of(call, sent):
-    """How a call may have ended, given how it ended for its client and for its upstream."""
-    may_be_cut = {"cut"} if call["payer"] in ("poor", "capped") else set()
-    if call["end"] == "left":
-        return {"completed", "cancelled"} | may_be_cut
-    if sent["end"] == "broken":
-        return {"interrupted"} | may_be_cut
-    is_cut = call["code"] is not None or call["finishReason"] == "length"
-    return may_be_cut if is_cut else {"completed"}
-
-
-def check_tokens(charge, call, sent):
-    """Holds the tokens of a charge against those on the wire."""
-
-    def told(tokens):
-        """Nobody pays for tokens beyond the limit that the upstream was told."""
-        return tokens if call["maxTokens"] is None else min(tokens, call["maxTokens"])
-
-    usage = sent["usage"]
-    pieces = sent["words"] + sent["thoughts"]
-    seen = call["words"]
-    is_whole = charge["outcome"] == "completed"
-    is_broken_off = charge["outcome"] in ("cut", "interrupted") and call["end"] != "left"
-    charged = (charge["prompt"], charge["cached"], charge["completion"])
-    if is_whole and sent["end"] != "whole":
-        yield "is for a whole answer, which the upstream did not send"
-    if is_whole and charge["isEstimated"] != (usage is None or sent["isBehind"]):
-        yield "is estimated, or not, against what was reported"
-    if not charge["isEstimated"]:
-        if usage is None:
-            yield "follows a usage that nobody reported"
-        elif is_whole:
-            if charged != (usage["prompt"], usage["cached"], told(usage["completion"])):
-                yield "is not the usage on the wire, %s" % json.dumps(usage)
-        else:
-            # A running total: that of some piece between the last one seen and the last one sent.
-            if charged[:2] != (usage["prompt"], usage["cached"]):
-                yield "is not the prompt on the wire, %s" % json.dumps(usage)
-            if not told(seen) <= charge["completion"] <= told(max(pieces, usage["completion"])):
-                yield "has %d tokens; %d were seen, %d sent" % (charge["completion"], seen, pieces)
-            if is_broken_off and charge["completion"] != told(seen + sent["thoughts"]):
-                yield "has other tokens than were forwarded, %d" % seen
-        return
-    reported = 0
-    if usage is not None and charged[:2] == (usage["prompt"], usage["cached"]):
-        reported = usage["completion"]
-    elif charge["cached"] != 0 or not 1 <= charge["prompt"] <= len(str(call["call"])) + 1 + FORM_TOKENS:
-        yield "has a prompt that nobody sent"
-    # Whose client has left may not have been read to its end: of running totals the last one sent is perhaps not known.
-    least, most = seen, max(reported, pieces)
-    if is_whole:
-        least = most
-    elif is_broken_off:
-        least = most = max(reported, seen + sent["thoughts"])
-    if not told(least) <= charge["completion"] <= told(most):
-        yield "has %d tokens; %d were seen, %d sent" % (charge["completion"], seen, pieces)
-
-
-def check_answer(call, cost):
+def check_answer(call, attempts, cost):
     """What is wrong with what a client was told, given what it was charged: None for nothing."""
     told = None if call["costMicrocents"] is None else int(call["costMicrocents"])
     if call["end"] == "broken":
@@ -430,8 +391,9 @@ def check_answer(call, cost):
         yield "was told a cost of %d and charged %s" % (told, cost)
     if call["end"] == "error" and told is None and cost is not None:
         yield "failed and was charged"
-    if call["end"] == "left" and call.get("words", 0) > 0 and cost is None:
-        yield "had read %d words and was not charged" % call["words"]
+    if call["kind"] in ("embedding", "image") and call["end"] == "left" and cost is None:
+        if any(sent["end"] == "whole" for sent in attempts):
+            yield "was made to its end and not charged"
 
 
 def check_usage_told(charge, call, prices):
@@ -442,7 +404,7 @@ def check_usage_told(charge, call, prices):
     expected = {
         "prompt": charge["prompt"],
         "completion": charge["completion"],
-        "cached": charge["cached"] if has_cached_rate else None,
+        "cached": charge["cached"] if has_cached_rate and charge["cached"] > 0 else None,
     }
     if call["usage"] != expected:
         yield "was shown as %s" % json.dumps(call["usage"])
@@ -460,6 +422,7 @@ def main(folder):
     books = Books(folder)
     problems = Problems()
     spent = {}
+    spent_in_day = {}
     counts = dict.fromkeys(
         (
             "charges",
@@ -473,6 +436,9 @@ def main(folder):
             "videos",
             "video_seconds",
             "frozen",
+            "left",
+            "unseen",
+            "without_money",
         ),
         0,
     )
@@ -483,6 +449,8 @@ def main(folder):
             charge = json.loads(line)
             cost = int(charge["costMicrocents"])
             spent[charge["organizationId"]] = spent.get(charge["organizationId"], 0) + cost
+            day = (charge["organizationId"], charge["admittedMs"] // DAY_MS)
+            spent_in_day[day] = spent_in_day.get(day, 0) + cost
             counts["charges"] += 1
             counts["estimated"] += charge["isEstimated"]
             counts["cached"] += charge["cached"] > 0
@@ -511,21 +479,41 @@ def main(folder):
                 problems.add("charge", charge, ["is the second for call %d" % call["call"]])
             attempts = books.sent_for(call["call"])
             sent = attempt_at(charge["target"].split("/", 1)[1], attempts)
+            counts["unseen"] += sent is None and may_be_unseen(charge, call)
+            is_broken = sent is None or sent["end"] == "broken"
+            counts["without_money"] += charge["outcome"] == "interrupted" and not is_broken and chat.is_without_money(call)
             problems.add("charge", charge, check_charge(charge, call, attempts, books, prices))
             problems.add("charge", charge, check_usage_told(charge, call, prices))
             problems.add("charge", charge, check_told(charge, call, sent, prices))
     calls = 0
     for call, cost in books.answers():
         calls += 1
+        counts["left"] += call["end"] == "left"
         attempts = books.sent_for(call["call"])
-        problems.add("call", call, check_answer(call, cost))
+        problems.add("call", call, check_answer(call, attempts, cost))
+        if call["kind"] == "chat":
+            problems.add("call", call, chat.check_answer(call, attempts, cost, prices.models[call["model"]]["context_length"]))
         problems.add("call", call, check_attempts(call, attempts))
         if call["kind"] == "video":
             problems.add("call", call, videos.check_answer(call, attempts, cost, books.clips))
+    if counts["unseen"] > 1 + counts["left"] // LEFT_A_LOST_PROMPT:
+        problems.add("run", counts, ["has too many charges for prompts that no target ever had"])
+    # On a machine that is busy with other things, now and then; never many.
+    if counts["without_money"] > 1 + counts["charges"] // CHARGES_A_LATE_EXTENSION:
+        problems.add("run", counts, ["has too many answers that broke off since their hold could not be extended in time"])
+    limits = {account["organizationId"]: account["dailyLimit"] for account in accounts}
+    days = {day for _, day in spent_in_day}
+    for (organization, day), microcents in spent_in_day.items():
+        limit = limits.get(organization)
+        # A call that runs over midnight is charged to the day before, and has the room of the day after.
+        if limit is not None and len(days) == 1 and microcents > int(limit):
+            problems.add("account", {"organizationId": organization}, ["spent %d of %s in a day" % (microcents, limit)])
     for account in accounts:
         left = int(account["granted"]) - spent.pop(account["organizationId"], 0)
         if left != int(account["balance"]):
             problems.add("account", account, ["should have %d left" % left])
+        if int(account["balance"]) < 0:
+            problems.add("account", account, ["is below nothing, and nobody took anything from it"])
         if int(account["held"]) != 0:
             problems.add("account", account, ["has something held for work that is over"])
     for organization, microcents in spent.items():

@@ -1,10 +1,11 @@
 /** The settings of a run: models at every form of price, with peak windows on both sides of the present. */
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
-import { CONTEXT_TOKENS, hasEconomy, hasSpare, MAX_OUTPUT_TOKENS, MODELS } from './plan.ts'
+import { contextOf, hasEconomy, hasSpare, hedgeAfterMsOf, MODELS, maxOutputOf } from './plan.ts'
 import { secondsMostOf, secondsPresetOf, VIDEO_MODELS } from './planVideo.ts'
 import {
   EMBEDDING_MODELS,
+  embeddingContextOf,
   IMAGE_MODELS,
   IMAGES_MOST,
   isByMegapixel,
@@ -27,20 +28,20 @@ interface Window {
  * JSON, which is YAML too and can be read without a library for that. `edgeMs` is a full minute within the run. The later
  * settings of a run have other prices for videos.
  */
-export function settingsText(seed: number, edgeMs: number, upstreamUrl: string, isLater: boolean): string {
+export function settingsText(seed: number, edgeMs: number, providerUrl: string, isLater: boolean): string {
   const videoRandom = seeded(Math.imul(seed, 49_979_687) + (isLater ? 1 : 0))
   const random = seeded(seed)
   const edgeMinute = Math.floor(edgeMs / MINUTE_MS) % MINUTES_A_DAY
   const models = [
     ...Array.from({ length: MODELS }, (_, model) => ({
       ...modelOf('m', model, (form) => pricingOf(random, form, edgeMinute, true)),
-      context_length: CONTEXT_TOKENS,
-      max_output_tokens: MAX_OUTPUT_TOKENS,
+      context_length: contextOf(model),
+      max_output_tokens: maxOutputOf(model),
     })),
     ...Array.from({ length: EMBEDDING_MODELS }, (_, model) => ({
       ...modelOf('e', model, (form) => pricingOf(random, form, edgeMinute, false)),
       modality: 'embedding',
-      context_length: CONTEXT_TOKENS,
+      context_length: embeddingContextOf(model),
     })),
     ...Array.from({ length: IMAGE_MODELS }, (_, model) => ({
       ...modelOf('i', model, () => imagePriceOf(random, model)),
@@ -59,9 +60,11 @@ export function settingsText(seed: number, edgeMs: number, upstreamUrl: string, 
   ]
   // Refusals are part of the run, and a line for each would be all that the log says.
   const rateLimit = { requests_per_second: 10_000, burst: 1_000_000 }
-  const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit }
+  // A fifth of the videos is cancelled, of few organizations.
+  const cancellations = { video_cancellations_per_hour: 10_000, queued_videos: 10_000 }
+  const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit, ...cancellations }
   return JSON.stringify(
-    { ...fixed, upstreams: { wire: { dialect: 'openai', base_url: upstreamUrl } }, models },
+    { ...fixed, providers: { wire: { dialect: 'openai', base_url: providerUrl } }, models },
     null,
     1,
   )
@@ -70,8 +73,9 @@ export function settingsText(seed: number, edgeMs: number, upstreamUrl: string, 
 /** `pricing` by the form of price: another for the economy tier, which only chat has. */
 function modelOf(letter: string, model: number, pricing: (form: number) => object): object {
   const name = `${letter}${model}`
+  const hedgeAfterMs = letter === 'm' ? hedgeAfterMsOf(model) : null
   const targets = (of: string) =>
-    [of, ...(hasSpare(model) ? [`${of}-spare`] : [])].map((each) => ({ upstream: 'wire', model: each }))
+    [of, ...(hasSpare(model) ? [`${of}-spare`] : [])].map((each) => ({ provider: 'wire', model: each }))
   // Who refuses at once refuses always: there is nothing to be patient for.
   const economy = () => ({
     pricing: pricing(model + 1),
@@ -82,7 +86,7 @@ function modelOf(letter: string, model: number, pricing: (form: number) => objec
     id: `svc/${name}`,
     pricing: pricing(model),
     targets: targets(name),
-    routing: { retries: model % 4 === 2 ? 1 : 0 },
+    routing: { retries: model % 4 === 2 ? 1 : 0, ...(hedgeAfterMs === null ? {} : { hedge_after_ms: hedgeAfterMs }) },
     ...(letter === 'm' && hasEconomy(model) ? { economy: economy() } : {}),
   }
 }

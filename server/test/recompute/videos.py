@@ -9,7 +9,7 @@ from clips import length_of
 
 
 class Clips:
-    """The files that the upstream sends, each read and measured once."""
+    """The files that the provider sends, each read and measured once."""
 
     def __init__(self, folder):
         self.folder = os.path.join(folder, "clips")
@@ -43,11 +43,11 @@ def check_attempts(attempts):
     """A job that may have been taken is never sent again, whoever is asked."""
     taken = [sent for sent in attempts if sent["video"] == "submit" and sent["end"] != "refused"]
     if len(taken) > 1:
-        yield "was sent to upstreams %d times" % len(taken)
+        yield "was sent to providers %d times" % len(taken)
 
 
 def check_charge(charge, call, attempts, clips):
-    """What is wrong with a charge for a video, given what its upstream sent."""
+    """What is wrong with a charge for a video, given what its provider sent."""
     if charge["outcome"] != "completed" or charge["isEstimated"]:
         yield "is no charge of a whole video"
     if any(charge[name] != 0 for name in ("prompt", "cached", "completion")):
@@ -66,7 +66,7 @@ def check_charge(charge, call, attempts, clips):
 
 
 def check_answer(call, attempts, cost, clips):
-    """What is wrong with how a job ended, given what its upstream sent and what was charged (None: nothing)."""
+    """What is wrong with how a job ended, given what its provider sent and what was charged (None: nothing)."""
     name = whole_clip(attempts)
     length, sha256 = clips.of(name) if name is not None else (None, None)
     if call["isDoubled"]:

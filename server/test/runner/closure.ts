@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 /** The test files from the checkout's root: those of `npm run test:long`, or all others. */
 export async function findTests(checkout: string, { long }: { readonly long: boolean }): Promise<string[]> {
   const files: string[] = []
-  for await (const file of new Bun.Glob('server/**/*.test.ts').scan(checkout)) {
+  for await (const file of new Bun.Glob('{server,cli}/**/*.test.ts').scan(checkout)) {
     if (!file.includes('node_modules') && file.endsWith('.long.test.ts') === long) files.push(file)
   }
   // The slow ones, whole gateways and kills, are in server/test: first, so that none is left alone at the end.

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { systemClock } from '../../src/io/clock.ts'
-import { sleep } from '../../src/kernel/time.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { sleep } from '../../src/lib/time.ts'
 
 const POLL_MS = 100
 

@@ -1,6 +1,6 @@
 /** Runs the suites of `npm run test:long`, one after the other, since they measure real time. */
 
-import type { Clock } from '../../src/kernel/time.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { Outcome } from './gate.ts'
 import type { FileRun } from './runFile.ts'
 

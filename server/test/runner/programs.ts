@@ -18,7 +18,11 @@ const PROGRAMS: readonly Program[] = [
     name: 'strace',
     debianPackage: 'strace',
     purpose: 'ends the server at a chosen system call',
-    usedBy: ['server/test/faults/killRun.ts', 'server/test/faults/keptFile.test.ts'],
+    usedBy: [
+      'server/test/faults/killRun.ts',
+      'server/test/faults/keptFile.test.ts',
+      'server/test/deposits/killedGateways.ts',
+    ],
   },
   {
     name: 'redis-server',
@@ -36,18 +40,18 @@ const PROGRAMS: readonly Program[] = [
     name: 'pgbouncer',
     debianPackage: 'pgbouncer',
     purpose: 'a pooler in front of PostgreSQL',
-    usedBy: ['server/src/io/postgres/pooler.long.test.ts'],
+    usedBy: ['server/src/infra/postgres/pooler.long.test.ts'],
   },
   {
     name: 'chromium',
     debianPackage: 'chromium',
-    purpose: 'plays the clips',
-    usedBy: ['server/src/upstream/sandbox/video.long.test.ts'],
+    purpose: 'plays clips, and opens pages',
+    usedBy: ['server/src/providers/sandbox/video.long.test.ts', 'server/test/chromium.ts'],
   },
   {
     name: 'python3',
     debianPackage: 'python3-venv',
-    purpose: 'the official client for Python, schemathesis, and the program that recomputes charges',
+    purpose: 'the official client for Python, schemathesis, llama.cpp, and the program that recomputes charges',
     usedBy: ['server/test/python.ts'],
   },
 ]

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { chmod, mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { systemClock } from '../../src/io/clock.ts'
+import { systemClock } from '../../src/infra/clock.ts'
 import { type Failure, readReport } from './failures.ts'
 import { endLeftovers } from './leftovers.ts'
 
@@ -9,7 +9,7 @@ import { endLeftovers } from './leftovers.ts'
 const OUTPUT_CHARACTERS = 200_000
 
 export interface FileRun {
-  /** From the checkout's root, such as `server/src/keys/key.test.ts`. */
+  /** From the checkout's root, such as `server/src/identity/keys/key.test.ts`. */
   readonly file: string
   readonly passed: number
   readonly failed: number

@@ -1,79 +1,106 @@
 /**
- * The bound on overspending that `money/README.md` states, as a number: for each open stream one step and the prompt
- * tokens beyond a token a byte; and beside that what each of the named events adds, at the moment it happens.
+ * The bound on overspending that `billing/README.md` states, as a number: nothing, but for what each of the named events
+ * adds, at the moment it happens.
  */
 
-import { utcDay } from '../../src/kernel/time.ts'
+import { HOUR_MS, utcDay } from '../../src/lib/time.ts'
 import type { Call } from './call.ts'
 import type { Snapshot } from './engine.ts'
 import type { AccountRow, ChargeRow } from './model/books.ts'
-import { PROMPT_EXCESS_TOKENS, STEP_TOKENS } from './script.ts'
+import type { Plan } from './plan.ts'
 
 /** What was allowed and what was seen of one organization. */
 interface Seen {
-  /** The most streams that were open at once, by process. */
-  readonly open: Map<string, number>
-  /** What one of them may come to beyond its hold. */
-  stepMicrocents: bigint
-  /** Allotments of a process that had lost its slot and did not know. */
+  /** Shares of a process that had lost its slot and did not know. */
   lostMicrocents: bigint
   debitedMicrocents: bigint
-  /** Outstanding beyond a limit when that was lowered. */
-  loweredMicrocents: bigint
+  /** What was outstanding beyond the balance after the last debit or change of limits, or what is left of that. */
+  beyondBalanceMicrocents: bigint
+  /** The same beyond the tighter of the limits. */
+  beyondLimitsMicrocents: bigint
+  /** Whether a limit was ever set so low that more was outstanding. */
+  wasLowered: boolean
   limits: string | null
-  blocksLaunchesOnly: boolean
+  blocksNewCallsOnly: boolean
+  /** Since when processes are to shrink running calls, as the world's clock shows; null: they need not, or have. */
+  shrinkingSinceMs: number | null
   overspentMicrocents: bigint
   boundMicrocents: bigint
 }
 
 export interface Bound {
   readonly balance: bigint
-  readonly caps: bigint
+  readonly limits: bigint
   readonly newAccount: bigint
 }
 
 export class Allowances {
   readonly newAccountCap: bigint
+  private readonly shrunkWithinMs: number
+  private readonly startMs: number
+  private nowMs = 0
   private readonly seen = new Map<string, Seen>()
 
-  constructor(newAccountCapMicrocents: bigint) {
+  /** `arrivesWithinMs`: by when processes have shrunk running calls, at most 2 s (P5). `startMs`: of the world, since the epoch. */
+  constructor(newAccountCapMicrocents: bigint, { arrivesWithinMs, startMs }: Plan) {
     this.newAccountCap = newAccountCapMicrocents
+    this.shrunkWithinMs = arrivesWithinMs
+    this.startMs = startMs
   }
 
   /** Takes up the limits and debits that the books show now. */
-  notice(snapshot: Snapshot): void {
-    for (const account of snapshot.accounts) this.noticeAccount(snapshot, account)
+  notice(snapshot: Snapshot, nowMs: number): void {
+    this.nowMs = nowMs
+    for (const account of snapshot.accounts) this.noticeAccount(snapshot, account, nowMs)
   }
 
-  /** So many calls of an organization are open in a process now, one of them of this call's price. */
-  noticeOpen(call: Call, open: number): void {
-    const seen = this.of(call.organizationId)
-    seen.open.set(call.machine.name, Math.max(open, seen.open.get(call.machine.name) ?? 0))
-    const { price } = call.served.tier
-    const rates = price.kind === 'tokens_by_time' ? [price.peak, price.offPeak] : price.kind === 'tokens' ? [price] : []
-    for (const { inputMicrocents, outputMicrocents } of rates) {
-      const exact = BigInt(STEP_TOKENS) * outputMicrocents + BigInt(PROMPT_EXCESS_TOKENS) * inputMicrocents
-      const step = exact / 1_000_000n + 2n
-      if (step > seen.stepMicrocents) seen.stepMicrocents = step
-    }
+  /** When running calls of the next organization must have been shrunk, as the world's clock shows; null: of none. */
+  get shrunkByMs(): number | null {
+    const all = [...this.seen.values()].map((seen) => this.dueMs(seen)).filter((ms) => ms !== null)
+    return all.length === 0 ? null : Math.min(...all)
+  }
+
+  /** Since when running calls of an organization had to be shrunk that must have been now; null: they need not be yet. */
+  shrunkSinceMs(organizationId: string, nowMs: number): number | null {
+    const seen = this.of(organizationId)
+    const dueMs = this.dueMs(seen)
+    return dueMs !== null && dueMs <= nowMs ? seen.shrinkingSinceMs : null
+  }
+
+  private dueMs({ shrinkingSinceMs }: Seen): number | null {
+    return shrinkingSinceMs === null ? null : shrinkingSinceMs + this.shrunkWithinMs
+  }
+
+  /** Processes have shrunk running calls: no more than `outstanding` can be charged beyond what gates leave. */
+  tighten(snapshot: Snapshot, account: AccountRow, outstanding: bigint): void {
+    this.allowBeyond(snapshot, account, outstanding)
+    this.of(account.organizationId).shrinkingSinceMs = null
   }
 
   /** A slot is folded whose process lives and may go on spending what it was granted. */
   noticeLost(snapshot: Snapshot, slot: number): void {
-    for (const { organizationId, granted } of snapshot.allotments.filter((row) => row.slot === slot)) {
+    for (const { organizationId, granted } of snapshot.shares.filter((row) => row.slot === slot)) {
       const left = granted - sliceSum(snapshot, organizationId, slot)
       if (left > 0n) this.of(organizationId).lostMicrocents += left
     }
   }
 
-  /** What a call went on by although a cap was reached: where caps only block launches, and over midnight. */
+  /** What a call went on by although a limit was reached: where limits only block new calls, and over midnight. */
   extendedPastCaps(organizationId: string, charge: ChargeRow, call: Call | undefined): bigint {
     if (call === undefined) return 0n
-    const endedAtMs = call.endedAtMs === 0 ? call.admittedAtMs : call.endedAtMs
+    // Its charge may be posted before it has its answer.
+    const endedAtMs = call.endedAtMs === 0 ? this.startMs + this.nowMs : call.endedAtMs
     const isOverMidnight = utcDay(endedAtMs) !== utcDay(charge.admittedAtMs)
-    if (!this.of(organizationId).blocksLaunchesOnly && !isOverMidnight) return 0n
+    if (!this.of(organizationId).blocksNewCallsOnly && !isOverMidnight) return 0n
     const more = charge.cost - call.worst.firstStepMicrocents
     return more > 0n ? more : 0n
+  }
+
+  /** The cost of a call that waited or ran past the hour of its admission: it used the headroom of a later hour, as over midnight. */
+  spentPastHour(charge: ChargeRow, call: Call | undefined): bigint {
+    if (call === undefined) return 0n
+    const endedAtMs = call.endedAtMs === 0 ? this.startMs + this.nowMs : call.endedAtMs
+    return endedAtMs - charge.admittedAtMs < HOUR_MS ? 0n : charge.cost
   }
 
   noteOverspend(organizationId: string, over: bigint, allowed: bigint): void {
@@ -86,13 +113,14 @@ export class Allowances {
     let seen = this.seen.get(organizationId)
     if (seen === undefined) {
       seen = {
-        open: new Map(),
-        stepMicrocents: 0n,
         lostMicrocents: 0n,
         debitedMicrocents: 0n,
-        loweredMicrocents: 0n,
+        beyondBalanceMicrocents: 0n,
+        beyondLimitsMicrocents: 0n,
+        wasLowered: false,
         limits: null,
-        blocksLaunchesOnly: false,
+        blocksNewCallsOnly: false,
+        shrinkingSinceMs: null,
         overspentMicrocents: 0n,
         boundMicrocents: 0n,
       }
@@ -104,11 +132,10 @@ export class Allowances {
   /** The formula with its figures, for each organization, and how much of the bound was used. */
   print(): { readonly share: number; readonly words: string }[] {
     return [...this.seen].map(([organizationId, seen]) => {
-      const open = [...seen.open.values()].reduce((sum, streams) => sum + streams, 0)
-      const { stepMicrocents, lostMicrocents, debitedMicrocents, loweredMicrocents } = seen
-      const named = BigInt(open) * stepMicrocents + lostMicrocents + debitedMicrocents + loweredMicrocents
+      const { lostMicrocents, debitedMicrocents, beyondBalanceMicrocents, beyondLimitsMicrocents } = seen
+      const named = lostMicrocents + beyondBalanceMicrocents + beyondLimitsMicrocents
       const extended = seen.boundMicrocents > named ? seen.boundMicrocents - named : 0n
-      const formula = `${open} streams × ${stepMicrocents} + lost slots ${lostMicrocents} + debits ${debitedMicrocents} + lowered ${loweredMicrocents} + extended ${extended}`
+      const formula = `lost slots ${lostMicrocents} + beyond the balance ${beyondBalanceMicrocents} + beyond limits ${beyondLimitsMicrocents} + extended ${extended}`
       // A debit alone may take a balance below nothing: that says nothing of how near calls came.
       const isCalls = seen.boundMicrocents > 0n && debitedMicrocents === 0n
       const share = isCalls ? Number((seen.overspentMicrocents * 1_000n) / seen.boundMicrocents) / 1_000 : 0
@@ -117,42 +144,63 @@ export class Allowances {
     })
   }
 
-  private noticeAccount(snapshot: Snapshot, account: AccountRow): void {
+  private noticeAccount(snapshot: Snapshot, account: AccountRow, nowMs: number): void {
     const { organizationId, dailyLimit, monthlyLimit, enforcement } = account
     const seen = this.of(organizationId)
-    seen.debitedMicrocents = 0n
-    for (const { organizationId: whose, amount } of snapshot.entries) {
-      if (whose === organizationId && amount < 0n) seen.debitedMicrocents -= amount
-    }
+    const debitedMicrocents = snapshot.entries
+      .filter(({ organizationId: whose, amount }) => whose === organizationId && amount < 0n)
+      .reduce((sum, { amount }) => sum - amount, 0n)
     const limits = `${dailyLimit} ${monthlyLimit} ${enforcement}`
-    if (limits === seen.limits) return
+    if (limits === seen.limits && debitedMicrocents === seen.debitedMicrocents) return
     seen.limits = limits
-    if (enforcement === 'block_launch') seen.blocksLaunchesOnly = true
-    const charges = snapshot.charges.filter((row) => row.organizationId === organizationId)
-    const outstanding = snapshot.allotments
+    seen.debitedMicrocents = debitedMicrocents
+    seen.blocksNewCallsOnly = enforcement === 'block_launch'
+    const outstanding = snapshot.shares
       .filter((row) => row.organizationId === organizationId)
       .reduce((sum, { slot, granted }) => sum + granted - sliceSum(snapshot, organizationId, slot), 0n)
+    this.allowBeyond(snapshot, account, outstanding)
+    seen.wasLowered ||= seen.beyondLimitsMicrocents > 0n
+    const isBeyond = seen.beyondBalanceMicrocents > 0n || seen.beyondLimitsMicrocents > 0n
+    seen.shrinkingSinceMs = isBeyond && enforcement === 'stop_running' ? nowMs : null
+  }
+
+  /** So much may still be charged of what was set aside before: what of it is beyond the balance, and beyond limits. */
+  private allowBeyond(snapshot: Snapshot, account: AccountRow, outstanding: bigint): void {
+    const { organizationId, dailyLimit, monthlyLimit } = account
+    const seen = this.of(organizationId)
+    const spent = snapshot.unfoldedSpend
+      .filter((row) => row.organizationId === organizationId)
+      .reduce((sum, row) => sum + row.spent, 0n)
+    seen.beyondBalanceMicrocents = atLeastNothing(outstanding - (account.balance - spent))
+    seen.beyondLimitsMicrocents = 0n
+    const charges = snapshot.charges.filter((row) => row.organizationId === organizationId)
     const days = Map.groupBy(charges, ({ admittedAtMs }) => utcDay(admittedAtMs))
     const months = Map.groupBy(charges, ({ admittedAtMs }) => utcDay(admittedAtMs).slice(0, 7))
     for (const [limit, windows] of [[dailyLimit, days] as const, [monthlyLimit, months] as const]) {
+      if (limit === null) continue
       for (const rows of [...windows.values(), []]) {
-        const past = rows.reduce((sum, { cost }) => sum + cost, 0n) + outstanding - (limit ?? 0n)
-        if (limit !== null && past > seen.loweredMicrocents) seen.loweredMicrocents = past
+        const past = rows.reduce((sum, { cost }) => sum + cost, 0n) + outstanding - limit
+        if (past > seen.beyondLimitsMicrocents) seen.beyondLimitsMicrocents = past
       }
     }
   }
 }
 
-function sliceSum(snapshot: Snapshot, organizationId: string, slot: number): bigint {
-  return snapshot.slices
+const atLeastNothing = (amount: bigint) => (amount > 0n ? amount : 0n)
+
+/** What a slot has posted and not folded in yet. */
+export function sliceSum(snapshot: Snapshot, organizationId: string, slot: number): bigint {
+  return snapshot.unfoldedSpend
     .filter((row) => row.organizationId === organizationId && row.slot === slot)
     .reduce((sum, { spent }) => sum + spent, 0n)
 }
 
 /** What may be overspent of each gate. */
 export function boundOf(allowances: Allowances, organizationId: string): Bound {
-  const seen = allowances.of(organizationId)
-  const open = [...seen.open.values()].reduce((sum, streams) => sum + streams, 0)
-  const every = BigInt(open) * seen.stepMicrocents + seen.lostMicrocents
-  return { balance: every + seen.debitedMicrocents, caps: every + seen.loweredMicrocents, newAccount: every }
+  const { lostMicrocents, beyondBalanceMicrocents, beyondLimitsMicrocents } = allowances.of(organizationId)
+  return {
+    balance: lostMicrocents + beyondBalanceMicrocents,
+    limits: lostMicrocents + beyondLimitsMicrocents,
+    newAccount: lostMicrocents,
+  }
 }

@@ -1,30 +1,24 @@
-import type { Served } from '../../src/catalog/model.ts'
+import type { WorstCase } from '../../src/billing/admission/gates.ts'
+import type { ResolvedModel } from '../../src/catalog/model.ts'
 import { rateAt } from '../../src/catalog/price.ts'
-import { complete } from '../../src/chat/complete.ts'
-import type { ChatDependencies } from '../../src/chat/dependencies.ts'
-import type { ChatReply } from '../../src/chat/reply.ts'
-import { worstCase } from '../../src/chat/request.ts'
-import type { Worst } from '../../src/money/gates.ts'
+import { completeStreamed, completeWhole } from '../../src/inference/chat/complete.ts'
+import type { ChatDependencies } from '../../src/inference/chat/dependencies.ts'
+import type { End, StreamedReply, WholeReply } from '../../src/inference/chat/reply.ts'
+import { chatWorstCase } from '../../src/inference/chat/request.ts'
+import type { TokenUsage } from '../../src/lib/tokenUsage.ts'
+import type { ChatAnswer, ChatEvent, Provider } from '../../src/providers/dialect/spec.ts'
 import { Health } from '../../src/routing/health.ts'
-import type { TokenUsage } from '../../src/upstream/spec.ts'
 import { SILENCE } from '../silence.ts'
 import type { Gateway } from './gateway.ts'
 import type { Machine } from './machine.ts'
-import {
-  CATALOG,
-  CHARACTERS_PER_TOKEN,
-  MAX_OUTPUT_TOKENS,
-  PROMPT_TOKENS_AT_MOST,
-  playScript,
-  type Script,
-} from './script.ts'
+import { CATALOG, CHARACTERS_PER_TOKEN, MAX_OUTPUT_TOKENS, promptAtMost, type Script, targetsFor } from './script.ts'
 
 /** What a client of the simulator asks for. */
 export interface Request {
   readonly organizationId: string
   /** Used once: it names the call in the books. */
   readonly keyId: string
-  readonly served: Served
+  readonly resolved: ResolvedModel
   readonly script: Script
   readonly stream: boolean
   readonly maxTokens: number | null
@@ -36,13 +30,25 @@ export interface Call extends Request {
   /** By the clock of its gateway. */
   readonly admittedAtMs: number
   readonly startedAtMs: number
-  readonly worst: Worst
+  readonly worst: WorstCase
   /** Why it must not be let in, as things stood when it came; null where nothing speaks against it. */
   readonly mustNotStart: string | null
-  /** Whether it was let in and its upstream asked. */
+  /** Whether it was let in and its provider asked. */
   wasAdmitted: boolean
+  /** When its client left, targets that had the whole request and had not failed; null: it has not left, or that is not clear. */
+  atWorkWhenLeft: number | null
+  /** A usage was reported for it. */
+  hasReport: boolean
+  /** What was held for its charge when that was taken; null: none was taken. */
+  heldMicrocents: bigint | null
   /** What it ended with: `whole`, a refusal's code, or that its client or its gateway was gone. Null: not yet. */
   answer: string | null
+  /** Tokens of text that its gateway has taken from the provider. */
+  tokensTaken: number
+  /** Providers that say something. */
+  answering: number
+  /** Its provider says nothing more. */
+  isOver: boolean
   /** Tokens of text that its client has. */
   tokensRead: number
   endedAtMs: number
@@ -53,7 +59,7 @@ export interface Call extends Request {
   hangUp(): void
 }
 
-/** With commits outstanding for longer than this nothing is admitted (`money/README.md`). */
+/** With commits outstanding for longer than this nothing is admitted (`billing/README.md`). */
 const STALLED_MS = 2_000
 
 /** A counter without a tokenizer: four characters a token, as the script writes them. */
@@ -68,44 +74,71 @@ const COUNTER = {
 export function startCall(gateway: Gateway, request: Request, nowMs: () => number, onEnd: (call: Call) => void): Call {
   const { machine, money } = gateway
   const client = new AbortController()
-  const { served, script, stream, maxTokens, organizationId, keyId } = request
+  const { resolved, script, stream, maxTokens, organizationId, keyId } = request
   const admittedAtMs = machine.clock.now()
   const outputTokens = Math.min(maxTokens ?? MAX_OUTPUT_TOKENS, MAX_OUTPUT_TOKENS)
+  const { promptCharacters } = script
+  const atWork = new Set<string>()
+  const failing = new Set<string>()
   const call: Call = {
     ...request,
     machine,
     admittedAtMs,
     startedAtMs: nowMs(),
-    worst: worstCase(rateAt(served.tier.price, admittedAtMs), PROMPT_TOKENS_AT_MOST, outputTokens, 0),
+    worst: chatWorstCase(rateAt(resolved.tier.price, admittedAtMs), promptAtMost(promptCharacters), outputTokens, 0),
     mustNotStart: gateway.slot.isOwned()
       ? gateway.writer.oldestAgeMs > STALLED_MS
         ? 'commits were outstanding for more than 2 s'
         : null
       : 'its gateway had no slot',
     wasAdmitted: false,
+    atWorkWhenLeft: null,
+    hasReport: false,
+    heldMicrocents: null,
     answer: null,
+    tokensTaken: 0,
+    answering: 0,
+    isOver: false,
     tokensRead: 0,
     endedAtMs: 0,
     chargeId: null,
     told: null,
-    hangUp: () => client.abort(new Error('the client is gone')),
+    hangUp: () => {
+      // Where it left in the very moment of a failure, its gateway may not have heard of that.
+      if (failing.size === 0 && !client.signal.aborted) call.atWorkWhenLeft = atWork.size
+      client.abort(new Error('the client is gone'))
+    },
   }
-  const onAsked = () => {
-    call.wasAdmitted = true
-  }
+  const hasSpare = resolved.tier.routing.hedgeAfterMs !== null
+  const targets = targetsFor(machine, script, hasSpare, {
+    onAsked: () => {
+      call.wasAdmitted = true
+    },
+    onWritten: (target) => void atWork.add(target),
+    onFailed(target) {
+      failing.add(target)
+      setImmediate(() => {
+        failing.delete(target)
+        atWork.delete(target)
+      })
+    },
+    onUsage: () => {
+      call.hasReport = true
+    },
+  }).map((provider) => ({ provider: watched(provider, call), model: 'test' }))
   const dependencies: ChatDependencies = {
     clock: machine.clock,
     log: SILENCE,
     money,
     catalog: () => CATALOG,
-    targets: () => [{ upstream: playScript(machine, script, onAsked), model: 'test' }],
+    providers: { targetsOf: () => targets },
     health: new Health(machine.clock, 5),
     random: () => 0.5,
     tokenCounter: COUNTER,
   }
   const body = {
-    model: served.model.id,
-    messages: [{ role: 'user' as const, content: 'hi' }],
+    model: resolved.model.id,
+    messages: [{ role: 'user' as const, content: 'x'.repeat(promptCharacters) }],
     stream,
     includeUsage: true,
     maxTokens,
@@ -116,31 +149,69 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
     call.endedAtMs = nowMs()
     onEnd(call)
   }
-  complete(dependencies, { organizationId, keyId, traceparent: null }, served, body, client.signal).then(
-    (result) =>
-      result.ok ? read(result.value, call).then(end, (error) => end(`threw: ${error}`)) : end(result.refusal.code),
-    (error) => end(`threw: ${error}`),
-  )
+  const caller = { organizationId, keyId, traceparent: null }
+  const answering = stream
+    ? completeStreamed(dependencies, caller, resolved, body, client.signal).then((result) =>
+        result.ok ? readStream(result.value, call, client.signal) : result.refusal.code,
+      )
+    : completeWhole(dependencies, caller, resolved, body, client.signal).then((result) =>
+        result.ok ? readWhole(result.value, call) : result.refusal.code,
+      )
+  answering.then(end, (error) => end(`threw: ${error}`))
   return call
 }
 
-/** Reads an answer as a client does, to its end. */
-async function read(reply: ChatReply, call: Call): Promise<string> {
-  call.chargeId = chargeIdOf(reply.id)
-  if (reply.kind === 'whole') {
-    call.tokensRead = reply.text.length / CHARACTERS_PER_TOKEN
-    call.told = reply
-    return 'whole'
+/** The same provider; what is taken of its answer is noted. Of two that are asked, one may go on when the other is over. */
+function watched(provider: Provider, call: Call): Provider {
+  return {
+    ...provider,
+    async chat(...asked) {
+      call.isOver = false
+      const answer = await provider.chat(...asked)
+      return { [Symbol.asyncIterator]: () => eventsOf(answer, call) }
+    },
   }
+}
+
+async function* eventsOf(answer: ChatAnswer, call: Call): AsyncGenerator<ChatEvent, void> {
+  call.answering += 1
+  try {
+    for await (const event of answer) {
+      if (event.kind === 'text') call.tokensTaken += event.text.length / CHARACTERS_PER_TOKEN
+      yield event
+    }
+  } finally {
+    call.answering -= 1
+    call.isOver = call.answering === 0
+  }
+}
+
+/** Charges an answer as the door does, and reads it as a client does. */
+async function readWhole(reply: WholeReply, call: Call): Promise<string> {
+  call.chargeId = chargeIdOf(reply.id)
+  const answer = await commit(reply, call)
+  if (answer === 'whole') call.tokensRead = reply.text.length / CHARACTERS_PER_TOKEN
+  return answer
+}
+
+/** The same of a stream, to its end. The door commits nothing for a client that is gone. */
+async function readStream(reply: StreamedReply, call: Call, signal: AbortSignal): Promise<string> {
+  call.chargeId = chargeIdOf(reply.id)
   let answer = 'no end'
   for await (const part of reply.parts) {
     if (part.kind === 'text') call.tokensRead += part.text.length / CHARACTERS_PER_TOKEN
-    else if (part.kind === 'end') {
-      call.told = part
-      answer = 'whole'
-    } else answer = part.refusal.code
+    else if (part.kind === 'error') answer = part.refusal.code
+    else if (!signal.aborted) answer = await commit(part, call)
   }
   return answer
+}
+
+/** Charges an answer; its client is told what it cost only once that is durable. */
+async function commit({ usage, prepared }: End, call: Call): Promise<string> {
+  const unanswered = await prepared.commit()
+  if (unanswered !== null) return unanswered.refusal.code
+  call.told = { usage, costMicrocents: prepared.costMicrocents }
+  return 'whole'
 }
 
 /** The answer's id is the charge's, without its dashes. */

@@ -1,11 +1,11 @@
 /** What operators and admins do to accounts while calls run: through the same verbs as the commands. */
 
-import type { Database } from '../../src/io/postgres/database.ts'
-import type { RandomBytes } from '../../src/kernel/ids.ts'
-import { setLimit } from '../../src/money/accounts/limit.ts'
-import { adjustBalance } from '../../src/money/adjust.ts'
-import { grantCredit } from '../../src/money/grantCredit.ts'
-import { refundCharge } from '../../src/money/refund.ts'
+import { setLimit } from '../../src/billing/admission/accounts/limit.ts'
+import { refundCharge } from '../../src/billing/charges/refund.ts'
+import { adjustBalance } from '../../src/billing/ledger/adjust.ts'
+import { grantCredit } from '../../src/billing/ledger/grantCredit.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import type { RandomBytes } from '../../src/lib/ids.ts'
 import type { Machine } from './machine.ts'
 import type { World } from './world.ts'
 
@@ -17,17 +17,27 @@ export interface ChangeOptions {
   readonly random: RandomBytes
   readonly organizationId: string
   readonly usualMicrocents: bigint
+  /** Whether limits mostly stop running calls, and are lowered under them. */
+  readonly stopsRunning: boolean
   /** The id of some charge that was posted; null: there is none yet. */
   readonly chargeId: string | null
 }
 
+const KINDS = ['credit', 'debit', 'limit', 'refund', 'lower'] as const
+/** Of balances and limits that are enough for many calls: what takes away, and what gives so much that calls go on. */
+const STOPPING = ['lower', 'lower', 'debit', 'debit', 'limit', 'limit', 'credit'] as const
+
 /** Changes something; tries again, as an operator does, when the database did not answer. */
 export async function changeSomething(options: ChangeOptions): Promise<void> {
-  const { world, machine, database, random, organizationId, usualMicrocents, chargeId } = options
+  const { world, machine, database, random, organizationId, usualMicrocents, stopsRunning, chargeId } = options
   const amount = (usualMicrocents * BigInt(world.random.between(1, 60))) / 10n
   const source = `change:${world.steps}`
   const atMs = machine.clock.now()
-  const kind = world.random.pick(['credit', 'debit', 'limit', 'refund', 'lower'])
+  const kind = world.random.pick(stopsRunning ? STOPPING : KINDS)
+  const enforcement =
+    stopsRunning && world.random.percent(70)
+      ? 'stop_running'
+      : world.random.pick(['stop_running', 'block_launch', 'notify_only'] as const)
   world.note(`${kind} ${amount} of ${organizationId}`)
   const perform = async (): Promise<unknown> => {
     if (kind === 'credit') {
@@ -44,7 +54,7 @@ export async function changeSomething(options: ChangeOptions): Promise<void> {
     if (kind === 'debit') {
       return await adjustBalance(database, random, {
         organizationId,
-        amountMicrocents: -amount,
+        amountMicrocents: stopsRunning ? -3n * amount : -amount,
         source,
         note: 'test',
         atMs,
@@ -62,7 +72,6 @@ export async function changeSomething(options: ChangeOptions): Promise<void> {
       autoTerminateHours: undefined,
     })
   }
-  const enforcement = world.random.pick(['stop_running', 'block_launch', 'notify_only'] as const)
   for (let tries = 0; tries < 20; tries += 1) {
     const isDone = await perform().then(
       () => true,

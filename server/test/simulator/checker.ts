@@ -1,16 +1,20 @@
 /** What must be true of the books and of the processes after every step. */
 
-import { utcDay } from '../../src/kernel/time.ts'
+import { utcDay } from '../../src/lib/time.ts'
 import { type Allowances, boundOf } from './bound.ts'
 import type { Call } from './call.ts'
+import { findChargeProblems } from './charges.ts'
 import type { Snapshot } from './engine.ts'
 import type { AccountRow, ChargeRow } from './model/books.ts'
-import { costOf, PROMPT_TOKENS_AT_MOST } from './script.ts'
 
 export interface Checked {
   readonly snapshot: Snapshot
   readonly calls: ReadonlyMap<string, Call>
   readonly allowances: Allowances
+  /** Those whose money can't be short, whatever their calls cost. */
+  readonly ampleOrganizations: ReadonlySet<string>
+  /** Whether everything has come to rest, and nothing is to come. */
+  readonly isLast: boolean
 }
 
 const HOUR_MS = 3_600_000
@@ -24,34 +28,42 @@ export function findProblems(checked: Checked): string[] {
     const charges = byOrganization.get(account.organizationId) ?? []
     problems.push(...identityProblems(snapshot, account, charges), ...windowProblems(snapshot, account, charges))
     problems.push(...overspendProblems(snapshot, account, charges, calls, allowances))
-    problems.push(...grantProblems(account, calls, allowances))
+    problems.push(...grantProblems(snapshot, account, allowances))
   }
-  problems.push(...chargeProblems(snapshot, calls))
+  problems.push(...findChargeProblems(snapshot, calls, checked.ampleOrganizations, checked.isLast))
   return problems
 }
 
 const sum = <T>(rows: readonly T[], pick: (row: T) => bigint) => rows.reduce((total, row) => total + pick(row), 0n)
 const cost = (charge: ChargeRow) => charge.cost
 
-function slicesOf(snapshot: Snapshot, organizationId: string, sinceMs = 0) {
-  return snapshot.slices.filter((row) => row.organizationId === organizationId && row.minuteMs >= sinceMs)
+function unfoldedOf(snapshot: Snapshot, organizationId: string, sinceMs = 0) {
+  return snapshot.unfoldedSpend.filter((row) => row.organizationId === organizationId && row.minuteMs >= sinceMs)
+}
+
+/** What was posted before a time and isn't folded in yet. */
+function spentBefore(snapshot: Snapshot, organizationId: string, untilMs: number): bigint {
+  const earlier = snapshot.unfoldedSpend.filter(
+    (row) => row.organizationId === organizationId && row.minuteMs < untilMs,
+  )
+  return sum(earlier, ({ spent }) => spent)
 }
 
 /** What an account has, with all that is posted counted in. */
 export function keptOf(snapshot: Snapshot, account: AccountRow): bigint {
-  return account.balance - sum(slicesOf(snapshot, account.organizationId), ({ spent }) => spent)
+  return account.balance - sum(unfoldedOf(snapshot, account.organizationId), ({ spent }) => spent)
 }
 
 function identityProblems(snapshot: Snapshot, account: AccountRow, charges: readonly ChargeRow[]): string[] {
-  const { organizationId, allotted } = account
+  const { organizationId, granted } = account
   const entries = snapshot.entries.filter((row) => row.organizationId === organizationId)
   const booked = sum(entries, ({ amount }) => amount) - sum(charges, cost)
   const kept = keptOf(snapshot, account)
-  const allotments = snapshot.allotments.filter((row) => row.organizationId === organizationId)
-  const granted = sum(allotments, (row) => row.granted)
+  const shares = snapshot.shares.filter((row) => row.organizationId === organizationId)
+  const inShares = sum(shares, (row) => row.granted)
   return [
     ...(booked === kept ? [] : [`the balance of ${organizationId} is ${kept}, its ledger less its charges ${booked}`]),
-    ...(granted === allotted ? [] : [`${organizationId} has allotted ${allotted}, its allotments are ${granted}`]),
+    ...(inShares === granted ? [] : [`${organizationId} has granted ${granted}, its shares are ${inShares}`]),
   ]
 }
 
@@ -60,7 +72,7 @@ function windowProblems(snapshot: Snapshot, account: AccountRow, charges: readon
   const { organizationId, day, daySpent, month, monthSpent } = account
   const check = (name: string, from: string, folded: bigint) => {
     const fromMs = Date.parse(`${from}T00:00:00Z`)
-    const counted = folded + sum(slicesOf(snapshot, organizationId, fromMs), ({ spent }) => spent)
+    const counted = folded + sum(unfoldedOf(snapshot, organizationId, fromMs), ({ spent }) => spent)
     const charged = sum(
       charges.filter(({ admittedAtMs }) => admittedAtMs >= fromMs),
       cost,
@@ -92,46 +104,43 @@ function overspendProblems(
     const judgeCaps = (gate: string, limit: bigint | null, nameOf: (day: string) => string) => {
       if (limit === null) return
       for (const [name, rows] of Map.groupBy(charges, ({ admittedAtMs }) => nameOf(utcDay(admittedAtMs)))) {
-        judge(`${gate} limit of ${name}`, sum(rows, cost) - limit, bound.caps + sum(rows, extended))
+        judge(`${gate} limit of ${name}`, sum(rows, cost) - limit, bound.limits + sum(rows, extended))
       }
     }
     judgeCaps('daily', dailyLimit, (day) => day)
     judgeCaps('monthly', monthlyLimit, (day) => day.slice(0, 7))
   }
-  if (account.newUntilMs !== null)
-    judge('cap of new accounts', mostInAnHour(charges) - allowances.newAccountCap, bound.newAccount)
+  if (account.newUntilMs !== null) {
+    const late = sum(charges, (charge) => allowances.spentPastHour(charge, calls.get(charge.keyId)))
+    judge('cap of new accounts', mostInAnHour(charges) - allowances.newAccountCap, bound.newAccount + late)
+  }
   return problems
 }
 
 /**
- * What is allotted never exceeds what any gate leaves, but for what answers cost beyond their holds. Said only where
- * nothing else can be the reason: no slot was lost, nothing debited, no limit lowered; and where caps only block launches
- * running calls are granted past them.
+ * What is granted never exceeds what any gate leaves. Said only where nothing else can be the reason: no slot was lost,
+ * nothing debited, no limit lowered; and where limits only block new calls running calls are granted past them. A limit
+ * that is lowered after midnight doesn't count what was spent of a grant before.
  */
-function grantProblems(account: AccountRow, calls: ReadonlyMap<string, Call>, allowances: Allowances): string[] {
-  const { organizationId, allotted, balance, enforcement, dailyLimit, daySpent, monthlyLimit, monthSpent } = account
+function grantProblems(snapshot: Snapshot, account: AccountRow, allowances: Allowances): string[] {
+  const { organizationId, granted, balance, enforcement, dailyLimit, daySpent, monthlyLimit, monthSpent } = account
   const seen = allowances.of(organizationId)
   if (seen.lostMicrocents > 0n) return []
-  const beyond = beyondHolds([...calls.values()].filter((call) => call.organizationId === organizationId))
-  const judge = (gate: string, room: bigint) =>
-    allotted > (room > 0n ? room : 0n) + beyond
-      ? [`${organizationId} has ${allotted} allotted, its ${gate} leaves ${room}`]
+  const judge = (gate: string, left: bigint, outstanding = granted) =>
+    outstanding > (left > 0n ? left : 0n)
+      ? [`${organizationId} has ${outstanding} granted, its ${gate} leaves ${left}`]
       : []
-  const isStopping = enforcement === 'stop_running' && seen.loweredMicrocents === 0n
+  const isStopping = enforcement === 'stop_running' && !seen.wasLowered
+  const grantedSince = (day: string) => granted - spentBefore(snapshot, organizationId, Date.parse(`${day}T00:00:00Z`))
+  const { day, month } = account
   return [
     ...judge('balance', balance + seen.debitedMicrocents),
-    ...(isStopping && dailyLimit !== null ? judge('daily limit', dailyLimit - daySpent) : []),
-    ...(isStopping && monthlyLimit !== null ? judge('monthly limit', monthlyLimit - monthSpent) : []),
+    ...(isStopping && dailyLimit !== null ? judge('daily limit', dailyLimit - daySpent, grantedSince(day)) : []),
+    ...(isStopping && monthlyLimit !== null
+      ? judge('monthly limit', monthlyLimit - monthSpent, grantedSince(month))
+      : []),
     ...(account.newUntilMs === null ? [] : judge('cap of new accounts', allowances.newAccountCap - account.hourSpent)),
   ]
-}
-
-/** What answers may cost beyond their holds: tokens that upstreams report and nobody saw, and prompts above the bound. */
-export function beyondHolds(calls: readonly Call[]): bigint {
-  return sum(calls, ({ served, script, admittedAtMs }) => {
-    const prompt = Math.max(script.promptTokens - PROMPT_TOKENS_AT_MOST, 0)
-    return costOf(served, admittedAtMs, prompt, 0, script.unseenTokens) + 1n
-  })
 }
 
 /** The most that was charged for calls admitted within any 60 minutes. */
@@ -151,36 +160,4 @@ function mostInAnHour(charges: readonly ChargeRow[]): bigint {
     if (now > most) most = now
   }
   return most
-}
-
-/** One charge a call at most, what it was told; and no whole answer without it. */
-function chargeProblems(snapshot: Snapshot, calls: ReadonlyMap<string, Call>): string[] {
-  const problems: string[] = []
-  const charged = new Map<string, ChargeRow>()
-  for (const charge of snapshot.charges) {
-    if (charged.has(charge.keyId)) problems.push(`call ${charge.keyId} is charged twice`)
-    charged.set(charge.keyId, charge)
-  }
-  const dead = new Set(snapshot.deadKeyIds)
-  for (const call of calls.values()) {
-    if (call.wasAdmitted && call.mustNotStart !== null)
-      problems.push(`call ${call.keyId} was let in though ${call.mustNotStart}`)
-    if (call.told === null) continue
-    const { usage, costMicrocents } = call.told
-    const charge = charged.get(call.keyId)
-    if (charge === undefined && !dead.has(call.keyId))
-      problems.push(`call ${call.keyId} has its whole answer and no charge`)
-    const cost = costOf(
-      call.served,
-      call.admittedAtMs,
-      usage.promptTokens,
-      usage.cachedPromptTokens,
-      usage.completionTokens,
-    )
-    if (cost !== costMicrocents) problems.push(`call ${call.keyId} costs ${cost} and was told ${costMicrocents}`)
-    if (charge !== undefined && charge.cost !== costMicrocents) {
-      problems.push(`call ${call.keyId} was charged ${charge.cost} and told ${costMicrocents}`)
-    }
-  }
-  return problems
 }

@@ -1,7 +1,7 @@
 /** What the code of a simulated process is given as its database: the real types, each await a point of the scheduler. */
 
-import type { Database, SqlParameter, Transaction } from '../../src/io/postgres/database.ts'
-import type { Session } from '../../src/io/postgres/session.ts'
+import type { Database, SqlParameter, Transaction } from '../../src/infra/postgres/database.ts'
+import type { Session } from '../../src/infra/postgres/session.ts'
 import type { EngineSession, EngineTransaction, Soon } from './engine.ts'
 import type { HeldSession, HeldTransaction, Machine } from './machine.ts'
 import { StatementError } from './model/errors.ts'
@@ -160,7 +160,7 @@ export async function sessionOf(world: World, machine: Machine, outage: Outage, 
 }
 
 const NAMES: readonly (readonly [RegExp, string])[] = [
-  [/wanted as/, 'refill'],
+  [/wanted as/, 'renewal'],
   [/insert into charges/, 'post'],
   [/pg_notify/, 'notify'],
   [/pg_postmaster_start_time/, 'server start'],

@@ -4,15 +4,18 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { Database } from '../../src/io/postgres/database.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/kernel/time.ts'
-import { setLimit } from '../../src/money/accounts/limit.ts'
-import { foldSlot, refillAllotments, type Want } from '../../src/money/accounts/refill.ts'
-import { adjustBalance } from '../../src/money/adjust.ts'
-import type { Charge } from '../../src/money/charge.ts'
-import { grantCredit } from '../../src/money/grantCredit.ts'
-import { refundCharge } from '../../src/money/refund.ts'
-import { buryCharge, ensureChargePartition, listSlots, postCharges, takeSlot } from '../../src/money/store.ts'
+import { setLimit } from '../../src/billing/admission/accounts/limit.ts'
+import { foldSlot, renewShares } from '../../src/billing/admission/renewal/renew.ts'
+import type { Want } from '../../src/billing/admission/share.ts'
+import type { Charge } from '../../src/billing/charges/charge.ts'
+import { postCharges } from '../../src/billing/charges/post.ts'
+import { refundCharge } from '../../src/billing/charges/refund.ts'
+import { ensureChargePartition, insertDeadCharge } from '../../src/billing/charges/store.ts'
+import { adjustBalance } from '../../src/billing/ledger/adjust.ts'
+import { grantCredit } from '../../src/billing/ledger/grantCredit.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import { listSlots, takeSlot } from '../../src/processes/store.ts'
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { type FreshDatabase, freshDatabase } from '../postgres.ts'
 import type { Engine, Snapshot } from './engine.ts'
@@ -63,9 +66,9 @@ class Sequence {
     this.made += 1
     this.nowMs += random.pick([0, 1_000, 1_000, MINUTE_MS, 20 * MINUTE_MS, 3 * HOUR_MS])
     return random.pick([
-      () => this.refill(),
-      () => this.refill(),
-      () => this.refill(),
+      () => this.renew(),
+      () => this.renew(),
+      () => this.renew(),
       () => this.post(),
       () => this.post(),
       () => this.post(),
@@ -85,23 +88,28 @@ class Sequence {
     return BigInt(this.random.between(0, most)) * this.random.pick([1n, 1n, 100_000n])
   }
 
-  private refill(): Operation {
+  private renew(): Operation {
     const { random } = this
     const nowMs = this.nowMs - random.pick([0, 0, 0, DAY_MS])
     const wants = new Map<string, Want>()
     for (const id of this.organizations) {
       if (random.percent(40)) continue
-      const launch = random.percent(70) ? this.amount(3_000) : 0n
+      const admission = random.percent(70) ? this.amount(3_000) : 0n
       const giveBack = random.percent(25) ? this.amount(2_000) : null
-      wants.set(id, { launch, least: launch / 2n, extension: random.percent(40) ? this.amount(2_000) : 0n, giveBack })
+      wants.set(id, {
+        admission,
+        least: admission / 2n,
+        extension: random.percent(40) ? this.amount(2_000) : 0n,
+        giveBack,
+      })
     }
     const [slot, takenAtMs] = [random.between(0, 2), random.pick([null, null, START_MS, START_MS + 1])]
     const low = random.pick([0n, 3_000n])
     return {
-      name: 'refill',
+      name: 'renewal',
       perform: async (database) => {
-        const refilled = await refillAllotments(database, slot, wants, nowMs, low, takenAtMs)
-        return refilled.sort((one, other) => (one.organizationId < other.organizationId ? -1 : 1))
+        const renewed = await renewShares(database, slot, wants, nowMs, low, takenAtMs)
+        return renewed.sort((one, other) => (one.organizationId < other.organizationId ? -1 : 1))
       },
     }
   }
@@ -126,6 +134,7 @@ class Sequence {
     const admittedAtMs = this.nowMs - random.pick([0, 0, 5_000, 2 * HOUR_MS, DAY_MS])
     const chargeId = again ?? `00000000-0000-7000-8000-${String(this.made * 10 + this.posted.length).padStart(12, '0')}`
     this.posted.push(chargeId)
+    const costMicrocents = this.amount(1_500)
     return {
       chargeId,
       admittedAtMs,
@@ -136,7 +145,8 @@ class Sequence {
       priceHash: new Uint8Array(32),
       usage: { promptTokens: 3, cachedPromptTokens: 1, completionTokens: 2 },
       estimated: false,
-      costMicrocents: this.amount(1_500),
+      costMicrocents,
+      ...(random.percent(20) ? { listMicrocents: costMicrocents + 1n } : {}),
       target: 'mock/test',
       outcome: 'completed',
     }
@@ -202,7 +212,7 @@ class Sequence {
     const bytes = this.seed * 1_000 + this.made
     if (this.random.percent(20)) {
       const charge = this.charge()
-      return { name: 'bury', perform: (database) => buryCharge(database, charge, 'no reason', this.nowMs) }
+      return { name: 'dead charge', perform: (database) => insertDeadCharge(database, charge, 'no reason', this.nowMs) }
     }
     const refund = { chargeId, amountMicrocents: null, note: null, atMs: this.nowMs }
     return { name: 'refund', perform: (database) => refundCharge(database, randomBytesOf(bytes), refund) }
@@ -215,12 +225,12 @@ async function outcome(engine: Engine, { perform }: Operation): Promise<unknown>
 }
 
 /** In one order, without what has become nothing. */
-function ordered({ accounts, allotments, slices, entries, charges, deadKeyIds }: Snapshot): unknown {
+function ordered({ accounts, shares, unfoldedSpend, entries, charges, deadKeyIds }: Snapshot): unknown {
   const sorted = (rows: readonly object[]) => rows.map((row) => Bun.inspect(row, { sorted: true })).sort()
   return {
     accounts: sorted(accounts),
-    allotments: sorted(allotments),
-    slices: sorted(slices),
+    shares: sorted(shares),
+    unfoldedSpend: sorted(unfoldedSpend),
     entries: sorted(entries),
     charges: sorted(charges),
     dead: [...deadKeyIds].sort(),

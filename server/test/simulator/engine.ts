@@ -1,7 +1,7 @@
 /** What stands behind the simulated processes' statements: the model, or a real PostgreSQL. */
 
-import type { SqlParameter } from '../../src/io/postgres/database.ts'
-import type { AccountRow, AllotmentRow, ChargeRow, EntryRow, SliceRow } from './model/books.ts'
+import type { SqlParameter } from '../../src/infra/postgres/database.ts'
+import type { AccountRow, ChargeRow, EntryRow, ShareRow, UnfoldedSpendRow } from './model/books.ts'
 
 /** At once from the model; from a server when it answers. */
 export type Soon<T> = T | Promise<T>
@@ -23,11 +23,11 @@ export interface EngineSession {
 /** The committed state of the books at one instant. */
 export interface Snapshot {
   readonly accounts: readonly AccountRow[]
-  readonly allotments: readonly AllotmentRow[]
-  readonly slices: readonly SliceRow[]
+  readonly shares: readonly ShareRow[]
+  readonly unfoldedSpend: readonly UnfoldedSpendRow[]
   readonly entries: readonly EntryRow[]
   readonly charges: readonly ChargeRow[]
-  /** Of charges that were buried. */
+  /** Of dead charges. */
   readonly deadKeyIds: readonly string[]
 }
 

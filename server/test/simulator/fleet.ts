@@ -1,7 +1,7 @@
 /** The gateway processes of a history: starting, dying, stopping and going on. */
 
-import type { SqlParameter } from '../../src/io/postgres/database.ts'
-import type { RandomBytes } from '../../src/kernel/ids.ts'
+import type { SqlParameter } from '../../src/infra/postgres/database.ts'
+import type { RandomBytes } from '../../src/lib/ids.ts'
 import type { Allowances } from './bound.ts'
 import type { Snapshot } from './engine.ts'
 import { type Gateway, startGateway } from './gateway.ts'
@@ -13,7 +13,7 @@ import type { World } from './world.ts'
 /** Owners have this long after a restart of the database to take their locks again (issue: 60 s). */
 const OWNERS_FIRST_MS = 60_000
 
-/** What a fold gives back of each allotment: more than any account has (`accounts/refill.ts`). */
+/** What a fold gives back of each share: more than any account has (`billing/admission/renewal/renew.ts`). */
 const EVERYTHING = String(1n << 62n)
 
 export class Fleet {
@@ -32,6 +32,8 @@ export class Fleet {
   private readonly allowances: Allowances
   /** Called when a process is gone, for the calls that it had. */
   onDeath: (machine: Machine) => void = () => {}
+  /** Told of each charge that a writer takes, and what was held for it. */
+  onTaken: (keyId: string, heldMicrocents: bigint | null) => void = () => {}
 
   constructor(world: World, outage: Outage, plan: Plan, random: RandomBytes, allowances: Allowances) {
     this.world = world
@@ -59,6 +61,7 @@ export class Fleet {
       outage: this.outage,
       random: this.random,
       lowBalanceMicrocents: this.plan.lowBalanceMicrocents,
+      onTaken: (keyId, heldMicrocents) => this.onTaken(keyId, heldMicrocents),
       watch: (from, text, parameters) => this.watch(from, text, parameters),
       onSlot: (slot) => this.slots.set(machine, slot),
       onRegained: () => this.doubted.delete(machine),
@@ -93,11 +96,13 @@ export class Fleet {
   /** SIGSTOP, a laptop's lid: nothing of it runs, and its connections stay. */
   pause(machine: Machine): void {
     this.world.note(`${machine.name} IS STOPPED`)
+    machine.troubledAtMs = this.world.elapsedMs
     machine.isPaused = true
   }
 
   resume(machine: Machine): void {
     this.world.note(`${machine.name} goes on`)
+    machine.troubledAtMs = this.world.elapsedMs
     machine.isPaused = false
   }
 
@@ -124,27 +129,36 @@ export class Fleet {
     // It has its slot again, and folds what it and others were granted by it: its calls go on by what they hold.
     const isOwnFold = isOwn && folds && String(parameters[4]).includes(EVERYTHING)
     if (isOwn && folds && !isOwnFold) return
-    const owner = [...this.slots].find(([other, its]) => its === slot && other !== machine && other.isAlive)?.[0]
-    if (owner === undefined && !isOwnFold) return
-    if (posts) {
-      // What a process posts by a slot that is another's now, it has spent of what it was granted before.
-      if (owner !== undefined) this.doubted.add(owner)
-      return
-    }
+    // Several, where one has lost it to another and does not know.
+    const owners = [...this.slots.keys()].filter(
+      (other) => this.slots.get(other) === slot && other !== machine && other.isAlive,
+    )
+    if (owners.length === 0 && !isOwnFold) return
+    for (const owner of owners) this.doubted.add(owner)
+    // What a process posts by a slot that is another's now, it has spent of what it was granted before.
+    if (posts) return
+    if (isOwnFold) this.doubted.add(machine)
+    for (const owner of owners) this.judgeFold(machine, owner, slot, { isOwnFold, isOthers: folds && !isOwn })
+    const note = (snapshot: Snapshot) => this.allowances.noticeLost(snapshot, slot)
+    const snapshot = this.world.engine.snapshot()
+    return snapshot instanceof Promise ? snapshot.then(note) : note(snapshot)
+  }
+
+  private judgeFold(
+    machine: Machine,
+    owner: Machine,
+    slot: number,
+    { isOwnFold, isOthers }: { readonly isOwnFold: boolean; readonly isOthers: boolean },
+  ): void {
     // A fold of its own cites its taking of the slot: who has got the lock since, and not yet taken it, loses nothing by it.
-    if (!isOwnFold && owner !== undefined && [...owner.sessions].some(({ locked }) => locked.has(slot))) {
+    if (!isOwnFold && [...owner.sessions].some(({ locked }) => locked.has(slot))) {
       this.broken.push(`${machine.name} folds slot ${slot}, the lock of which ${owner.name} has`)
     }
     const upMs = this.world.startMs + this.world.elapsedMs - this.outage.startedAtMs
     // Who has not got through its start was granted nothing yet.
-    const isServing = owner !== undefined && !this.starting.has(owner)
-    if (folds && !isOwn && isServing && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
+    const isServing = !this.starting.has(owner)
+    if (isOthers && isServing && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
     }
-    this.doubted.add(owner ?? machine)
-    if (isOwnFold) this.doubted.add(machine)
-    const note = (snapshot: Snapshot) => this.allowances.noticeLost(snapshot, slot)
-    const snapshot = this.world.engine.snapshot()
-    return snapshot instanceof Promise ? snapshot.then(note) : note(snapshot)
   }
 }

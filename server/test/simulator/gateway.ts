@@ -1,15 +1,19 @@
-/** One gateway process, put together as `app.ts` does it, with the machine and the database of the simulator. */
+/** One gateway process, put together as `billing/open.ts` does it, with the machine and the database of the simulator. */
 
-import type { Database } from '../../src/io/postgres/database.ts'
-import type { RandomBytes } from '../../src/kernel/ids.ts'
-import { MINUTE_MS } from '../../src/kernel/time.ts'
-import { type OpenMoney, openMoney } from '../../src/money/openMoney.ts'
-import { createRecaller } from '../../src/money/recaller.ts'
-import { claimSlot, type Slot } from '../../src/money/slot.ts'
-import { Writer } from '../../src/money/writer.ts'
-import { preparePartitions } from '../../src/workers.ts'
+import { createReclaimer } from '../../src/billing/admission/accounts/reclaimer.ts'
+import { type OpenMoney, openMoney } from '../../src/billing/admission/openMoney.ts'
+import { foldSlot } from '../../src/billing/admission/renewal/renew.ts'
+import { preparePartitions } from '../../src/billing/charges/partitions.ts'
+import type { ChargingMoney } from '../../src/billing/charges/settle.ts'
+import { Writer } from '../../src/billing/charges/writer.ts'
+import { openPlans } from '../../src/billing/plans/plans.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import type { RandomBytes } from '../../src/lib/ids.ts'
+import { MINUTE_MS } from '../../src/lib/time.ts'
+import { claimSlot, type Slot } from '../../src/processes/slot.ts'
 import { SILENCE } from '../silence.ts'
 import { databaseOf, sessionOf, type Watch } from './connections.ts'
+import { watchHolds } from './holds.ts'
 import type { Machine } from './machine.ts'
 import type { Outage } from './outage.ts'
 import { isRefusedData } from './refusedData.ts'
@@ -19,7 +23,7 @@ export interface Gateway {
   readonly machine: Machine
   readonly database: Database
   readonly slot: Slot
-  readonly money: OpenMoney
+  readonly money: OpenMoney & ChargingMoney
   readonly writer: Writer
 }
 
@@ -30,6 +34,8 @@ export interface GatewayOptions {
   readonly random: RandomBytes
   readonly lowBalanceMicrocents: bigint
   readonly watch: Watch
+  /** Told of each charge that the writer takes, and what was held for it. */
+  readonly onTaken: (keyId: string, heldMicrocents: bigint | null) => void
   /** Told the number of the slot before the process admits anything. */
   readonly onSlot: (slot: number) => void
   /** It had lost its slot and has it again. */
@@ -49,40 +55,47 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     connect: () => sessionOf(world, machine, outage, watch),
     clock,
     log: SILENCE,
-    lowBalanceMicrocents: options.lowBalanceMicrocents,
+    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), options.lowBalanceMicrocents, takenAtMs),
     alone: false,
     onRegained: () => onRegained(),
     onLost: onFatal,
   })
   options.onSlot(slot.number)
-  await slot.reclaim()
+  await slot.foldAbandoned()
   await preparePartitions(database, clock.now())
+  const plans = openPlans({ database, clock, offered: () => [] })
   const writer = new Writer({
     database,
     slot: slot.number,
     takenAtMs: slot.takenAtMs,
     lowBalanceMicrocents: options.lowBalanceMicrocents,
     clock,
+    random,
     log: SILENCE,
     errors: { isRefusedData },
+    betweenBatches: [plans.reads],
+    onEnded: plans.end,
   })
-  const money = openMoney({
+  watchHolds(writer, options.onTaken)
+  const opened = openMoney({
     clock,
     random,
-    writer,
+    renewer: writer,
+    plans,
     ownsSlot: () => slot.isOwned(),
-    sendRecall: createRecaller({ database, slot, clock, log: SILENCE }),
+    sendReclaim: createReclaimer({ database, slot, clock, log: SILENCE }),
   })
+  const money = Object.assign(opened, { writer })
   onRegained = () => {
-    money.forgetAllotments()
+    money.forgetShares()
     options.onRegained()
   }
-  outage.listeners.set(machine, { hear: money.hearRecall, missed: money.recallAll })
-  keepHouse(machine, [() => slot.reclaim(), () => money.dropIdle()])
+  outage.listeners.set(machine, { hear: money.hearReclaim, missed: money.reclaimAll })
+  keepHouse(machine, [() => slot.foldAbandoned(), () => money.dropIdle()])
   return { machine, database, slot, money, writer }
 }
 
-/** The round of `workers.ts`, as far as it is about money. */
+/** The periodic jobs that are about money. */
 function keepHouse({ clock }: Machine, steps: readonly (() => Promise<unknown>)[]): void {
   const round = async () => {
     for (const step of steps) await step().catch(() => {})

@@ -1,6 +1,6 @@
 /** One seed: a history of calls and troubles, a time without trouble, a rest, and what must be true all along. */
 
-import { NEW_ACCOUNT_CAP_MICROCENTS } from '../../src/money/gates.ts'
+import { NEW_ACCOUNT_CAP_MICROCENTS } from '../../src/billing/admission/gates.ts'
 import { Allowances } from './bound.ts'
 import { type Call, startCall } from './call.ts'
 import { changeSomething } from './changes.ts'
@@ -10,13 +10,14 @@ import type { Engine, Snapshot } from './engine.ts'
 import { Fleet } from './fleet.ts'
 import { checkLiveness, checkRest } from './liveness.ts'
 import { Outage } from './outage.ts'
-import { type Plan, planOf, randomBytesOf } from './plan.ts'
+import { isAmple, type Plan, planOf, randomBytesOf } from './plan.ts'
 import { makeScript } from './script.ts'
 import { makeOrganizations } from './setUp.ts'
+import { findShareProblems } from './shares.ts'
+import { checkShrunk } from './shrinking.ts'
 import { troublesOf } from './troubles.ts'
 import { Waits } from './waits.ts'
-import { findWalletProblems } from './wallets.ts'
-import { type Candidate, World } from './world.ts'
+import { type Candidate, Endless, World } from './world.ts'
 
 /** Steps of trouble, and of the time after it until every call must have its answer. */
 const STEPS_MOST = 600
@@ -42,7 +43,7 @@ export class History {
   readonly outage: Outage
   readonly fleet: Fleet
   readonly calls = new Map<string, Call>()
-  readonly allowances = new Allowances(NEW_ACCOUNT_CAP_MICROCENTS)
+  readonly allowances: Allowances
   organizations: readonly string[] = []
   problems: string[] = []
   private readonly seed: number
@@ -57,11 +58,16 @@ export class History {
     this.seed = seed
     this.engine = engine
     this.plan = planOf(seed)
+    this.allowances = new Allowances(NEW_ACCOUNT_CAP_MICROCENTS, this.plan)
     this.changesLeft = this.plan.changes
     this.random = randomBytesOf(seed * 3 + 7)
     this.world = new World(seed, engine, this.plan.startMs, traces ? this.trace : null)
     this.outage = new Outage(this.world)
     this.fleet = new Fleet(this.world, this.outage, this.plan, this.random, this.allowances)
+    this.fleet.onTaken = (keyId, heldMicrocents) => {
+      const call = this.calls.get(keyId)
+      if (call !== undefined) call.heldMicrocents = heldMicrocents
+    }
     this.fleet.onDeath = (machine) => {
       for (const call of this.calls.values()) {
         if (call.machine === machine && call.answer === null) this.end(call, 'its gateway died')
@@ -72,16 +78,15 @@ export class History {
   async run(): Promise<Result> {
     const operator = this.world.machine('the operator', 0)
     this.organizations = await makeOrganizations(this.engine, operator.clock, this.random, this.plan.organizations)
-    this.allowances.notice(await this.engine.snapshot())
+    this.allowances.notice(await this.engine.snapshot(), 0)
     for (let process = 0; process < this.plan.processes; process += 1) this.fleet.start()
     this.world.sources.push(() => this.workload(), troublesOf(this.world, this.outage, this.fleet, this.plan))
-    const isBusy = () =>
-      this.calls.size < this.plan.calls || [...this.calls.values()].some(({ answer }) => answer === null)
-    for (let step = 0; step < STEPS_MOST && isBusy() && this.problems.length === 0; step += 1) await this.step()
-    if (this.problems.length === 0) await this.quieten()
-    if (this.problems.length === 0) this.problems = await checkRest(this)
-    if (this.problems.length === 0) this.problems = await checkLiveness(this)
-    if (this.problems.length === 0) await this.check(true)
+    try {
+      await this.pass()
+    } catch (error) {
+      if (!(error instanceof Endless)) throw error
+      this.problems.push(error.message)
+    }
     for (const problem of this.problems) this.world.note(`PROBLEM: ${problem}`)
     for (const machine of this.world.machines) this.fleet.kill(machine, 'the history is over')
     const answers = [...this.calls.values()].map(({ answer }) => answer ?? 'none')
@@ -96,6 +101,17 @@ export class History {
     }
   }
 
+  /** The time with trouble, that without, and what is looked at when all is over. */
+  private async pass(): Promise<void> {
+    const isBusy = () =>
+      this.calls.size < this.plan.calls || [...this.calls.values()].some(({ answer }) => answer === null)
+    for (let step = 0; step < STEPS_MOST && isBusy() && this.problems.length === 0; step += 1) await this.step()
+    if (this.problems.length === 0) await this.quieten()
+    if (this.problems.length === 0) this.problems = await checkRest(this)
+    if (this.problems.length === 0) this.problems = await checkLiveness(this)
+    if (this.problems.length === 0) await this.check({ isLast: true })
+  }
+
   /** Sends a call of an organization to a process. */
   call(gateway: Fleet['gateways'][number], organizationId: string, more: Partial<Call> = {}): Call {
     const { random } = this.world
@@ -108,7 +124,7 @@ export class History {
       {
         organizationId,
         keyId: keyOf(this.calls.size),
-        served,
+        resolved: served,
         script: makeScript(random),
         stream: random.percent(60),
         maxTokens: random.pick([null, 50, 300, 1_000]),
@@ -128,26 +144,43 @@ export class History {
   async step(): Promise<boolean> {
     const went = await this.world.step()
     this.outage.endIdleTransactions()
-    this.noticeOpenCalls()
-    await this.check()
+    const isShrunk = await this.catchUpInTime()
+    await this.check({ isShrunk })
     return went
   }
 
-  async check(isLast = false): Promise<void> {
+  /** True when everything has arrived by which processes must have shrunk running calls. */
+  private async catchUpInTime(): Promise<boolean> {
+    const { world, allowances, engine } = this
+    const dueMs = engine.isConcurrent ? null : allowances.shrunkByMs
+    if (dueMs === null || world.elapsedMs < dueMs) return false
+    await world.catchUp()
+    return true
+  }
+
+  async check({ isLast = false, isShrunk = false } = {}): Promise<void> {
     if (!isLast && this.engine.isConcurrent && this.world.steps % STEPS_A_SNAPSHOT !== 0) return
     const snapshot = await this.snapshot()
-    this.allowances.notice(snapshot)
+    this.allowances.notice(snapshot, this.world.elapsedMs)
+    if (isShrunk) this.problems.push(...checkShrunk(this, snapshot))
+    this.world.promptUntilMs = this.engine.isConcurrent ? null : this.allowances.shrunkByMs
     const found = findProblems({
       snapshot,
       calls: this.calls,
       allowances: this.allowances,
+      ampleOrganizations: this.ampleOrganizations(),
+      isLast,
     })
     this.problems.push(...this.fleet.broken, ...found)
     if (this.engine.isConcurrent) return
     const { fleet, calls } = this
     const hasPoison = this.plan.poisoned !== null
-    this.problems.push(...findWalletProblems({ snapshot, fleet, calls: [...calls.values()], hasPoison }))
+    this.problems.push(...findShareProblems({ snapshot, fleet, calls: [...calls.values()], hasPoison }))
     this.problems.push(...this.waits.check(this))
+  }
+
+  private ampleOrganizations(): ReadonlySet<string> {
+    return new Set(this.organizations.filter((_, index) => isAmple(this.plan, index)))
   }
 
   private async snapshot(): Promise<Snapshot> {
@@ -189,13 +222,16 @@ export class History {
         happen: () => void (gateway.machine.runs && this.call(gateway, this.anyOrganization())),
       })
     }
-    if (this.changesLeft > 0) found.push({ weight: 0.3, happen: () => this.change() })
     const open = [...this.calls.values()].filter(({ answer, machine }) => answer === null && machine.runs)
     const left = open[random.between(0, Math.max(open.length - 1, 0))]
+    if (this.changesLeft > 0) found.push(...this.changes(left))
     if (left !== undefined) {
       found.push({
         weight: 0.2,
-        happen: () => {
+        happen: async () => {
+          // Where several things happen in one step, its answer may have been decided by one before.
+          if (this.engine.isConcurrent) await new Promise((resolve) => setImmediate(resolve))
+          if (left.answer !== null) return
           this.world.note(`${left.machine.name}: call ${left.keyId.slice(-4)}: its client hangs up`)
           left.hangUp()
         },
@@ -204,11 +240,18 @@ export class History {
     return found
   }
 
+  /** Where limits are lowered under running calls, they are those of a call that is open. */
+  private changes(open: Call | undefined): Candidate[] {
+    if (!this.plan.stopsRunning) return [{ weight: 0.3, happen: () => this.change(this.anyOrganization()) }]
+    if (open?.wasAdmitted !== true) return []
+    return [{ weight: 0.6, happen: () => this.change(open.organizationId) }]
+  }
+
   private anyOrganization(): string {
     return this.organizations[this.world.random.between(0, this.organizations.length - 1)] ?? ''
   }
 
-  private change(): void {
+  private change(organizationId: string): void {
     this.changesLeft -= 1
     this.changing += 1
     const [machine] = this.world.machines
@@ -219,8 +262,9 @@ export class History {
       machine,
       database: databaseOf(this.world, machine, this.outage, () => {}),
       random: this.random,
-      organizationId: this.anyOrganization(),
+      organizationId,
       usualMicrocents: 1_500n * this.plan.scale,
+      stopsRunning: this.plan.stopsRunning,
       chargeId: told[this.world.random.between(0, Math.max(told.length - 1, 0))]?.chargeId ?? null,
     }).then(() => {
       this.changing -= 1
@@ -233,16 +277,6 @@ export class History {
     this.world.note(`${call.machine.name}: call ${call.keyId.slice(-4)} ends: ${answer}`)
     if (answer.startsWith('threw') || answer.includes('internal_error'))
       this.problems.push(`call ${call.keyId}: ${answer}`)
-  }
-
-  private noticeOpenCalls(): void {
-    const open = [...this.calls.values()].filter(({ answer, wasAdmitted }) => answer === null && wasAdmitted)
-    for (const call of open) {
-      const beside = open.filter(
-        ({ organizationId, machine }) => organizationId === call.organizationId && machine === call.machine,
-      )
-      this.allowances.noticeOpen(call, beside.length)
-    }
   }
 }
 

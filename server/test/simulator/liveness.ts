@@ -1,16 +1,17 @@
 /** What must be true when trouble is over: everything comes to rest, and whoever has money is served. */
 
-import { utcDay } from '../../src/kernel/time.ts'
-import { NEW_ACCOUNT_CAP_MICROCENTS } from '../../src/money/gates.ts'
+import { NEW_ACCOUNT_CAP_MICROCENTS } from '../../src/billing/admission/gates.ts'
+import { utcDay } from '../../src/lib/time.ts'
 import { keptOf } from './checker.ts'
 import type { Snapshot } from './engine.ts'
 import type { History } from './history.ts'
 import type { AccountRow } from './model/books.ts'
+import type { Script } from './script.ts'
 
 /** After that long without a call every round of housekeeping has run, also past the minute of a restarted database. */
 const REST_MS = 200_000
 
-/** Nothing is held, waited for or under way, and every allotment has come back. */
+/** Nothing is held, waited for or under way, and every share has come back. */
 export async function checkRest(history: History): Promise<string[]> {
   const { world, fleet } = history
   world.note('REST')
@@ -26,23 +27,40 @@ export async function checkRest(history: History): Promise<string[]> {
     const name = machine.name
     if (money.waitingCalls !== 0) problems.push(`${name} has ${money.waitingCalls} calls waiting that are not there`)
     if (writer.backlog !== 0) problems.push(`${name} has ${writer.backlog} charges unposted`)
-    for (const { organizationId, users, waitingCalls, heldMicrocents, unpostedMicrocents } of money.wallets.values()) {
-      if (users === 0 && waitingCalls === 0 && heldMicrocents === 0n && unpostedMicrocents === 0n) continue
+    for (const {
+      organizationId,
+      openUses,
+      waitingCalls,
+      heldMicrocents,
+      unpostedMicrocents,
+    } of money.shares.values()) {
+      if (openUses === 0 && waitingCalls === 0 && heldMicrocents === 0n && unpostedMicrocents === 0n) continue
       problems.push(
-        `${name} at rest: ${users} users of ${organizationId}, ${waitingCalls} waiting, ${heldMicrocents} held, ${unpostedMicrocents} unposted`,
+        `${name} at rest: ${openUses} uses of ${organizationId}, ${waitingCalls} waiting, ${heldMicrocents} held, ${unpostedMicrocents} unposted`,
       )
     }
   }
   const snapshot = await world.engine.snapshot()
-  for (const { organizationId, allotted } of snapshot.accounts) {
-    const left = snapshot.allotments.filter((row) => row.organizationId === organizationId && row.granted > 0n)
+  for (const { organizationId, granted } of snapshot.accounts) {
+    const left = snapshot.shares.filter((row) => row.organizationId === organizationId && row.granted > 0n)
     const slots = left.map(({ slot }) => slot).join(', ')
-    if (allotted !== 0n) problems.push(`${allotted} of ${organizationId} stay allotted to slot ${slots}, unused`)
+    if (granted !== 0n) problems.push(`${granted} of ${organizationId} stay granted to slot ${slots}, unused`)
   }
   return problems
 }
 
-/** One call of each organization at each process: served where the room covers the worst case, refused where it can't. */
+const PROBE: Script = {
+  promptCharacters: 2,
+  firstTarget: 'is_not_there',
+  pieces: [10],
+  ignoresLimit: false,
+  ending: 'finish',
+  promptTokens: 5,
+  cachedTokens: 0,
+  output: { kind: 'said', unseenTokens: 0 },
+}
+
+/** One call of each organization at each process: served where the headroom covers the worst case, refused where it can't. */
 export async function checkLiveness(history: History): Promise<string[]> {
   const { world, fleet, organizations } = history
   world.note('PROBES')
@@ -54,37 +72,46 @@ export async function checkLiveness(history: History): Promise<string[]> {
       const snapshot = await world.engine.snapshot()
       const account = snapshot.accounts.find((row) => row.organizationId === organizationId)
       if (account === undefined) return [`${organizationId} has no account`]
-      const room = roomOf(snapshot, account, gateway.machine.clock.now())
-      const script = { pieces: [10], ending: 'finish', unseenTokens: 0, promptTokens: 5, cachedTokens: 0 } as const
-      const call = history.call(gateway, organizationId, { served, script, maxTokens: 10, stream: false })
+      const left = headroomOf(snapshot, account, gateway.machine.clock.now())
+      const call = history.call(gateway, organizationId, {
+        resolved: served,
+        script: PROBE,
+        maxTokens: 10,
+        stream: false,
+      })
       await world.flow(world.elapsedMs + 4_000)
       const { wholeMicrocents, firstStepMicrocents } = call.worst
+      const mayHaveMore = account.newUntilMs !== null || history.allowances.of(organizationId).lostMicrocents > 0n
       if (call.answer === null) problems.push(`${organizationId} gets no answer from ${gateway.machine.name}`)
-      else if (room >= wholeMicrocents && call.answer !== 'whole') {
-        problems.push(`${organizationId} has room of ${room} and is answered ${call.answer} by ${gateway.machine.name}`)
-      } else if (account.newUntilMs === null && room < firstStepMicrocents && call.answer === 'whole') {
-        // Of a new account the last hour is counted anew when it is asked: it may have room that the books do not show.
-        problems.push(`${organizationId} has room of ${room} only and is served by ${gateway.machine.name}`)
+      else if (left >= wholeMicrocents && call.answer !== 'whole') {
+        problems.push(
+          `${organizationId} has headroom of ${left} and is answered ${call.answer} by ${gateway.machine.name}`,
+        )
+      } else if (!mayHaveMore && left < firstStepMicrocents && call.answer === 'whole') {
+        // Of a new account the last hour is counted anew when it is asked: it may have headroom that the books do not show.
+        // What a lost slot has spent is taken off the account when the slot is folded next, not before.
+        problems.push(`${organizationId} has headroom of ${left} only and is served by ${gateway.machine.name}`)
       }
     }
   }
   return problems
 }
 
-/** What the gates leave, from the books alone; nothing but idle money of other processes is allotted. */
-function roomOf(snapshot: Snapshot, account: AccountRow, nowMs: number): bigint {
+/** What the gates leave, from the books alone; nothing but idle money of other processes is granted. */
+function headroomOf(snapshot: Snapshot, account: AccountRow, nowMs: number): bigint {
   const { organizationId, day, daySpent, month, monthSpent, dailyLimit, monthlyLimit, enforcement } = account
   const today = utcDay(nowMs)
   const unfolded = (from: string) =>
-    snapshot.slices
+    snapshot.unfoldedSpend
       .filter((row) => row.organizationId === organizationId && row.minuteMs >= Date.parse(`${from}T00:00:00Z`))
       .reduce((sum, { spent }) => sum + spent, 0n)
-  const rooms = [keptOf(snapshot, account)]
+  const headroom = [keptOf(snapshot, account)]
   if (enforcement !== 'notify_only') {
-    if (dailyLimit !== null) rooms.push(dailyLimit - (day >= today ? daySpent : 0n) - unfolded(today))
+    if (dailyLimit !== null) headroom.push(dailyLimit - (day >= today ? daySpent : 0n) - unfolded(today))
     const first = `${today.slice(0, 7)}-01`
-    if (monthlyLimit !== null) rooms.push(monthlyLimit - (month >= first ? monthSpent : 0n) - unfolded(first))
+    if (monthlyLimit !== null) headroom.push(monthlyLimit - (month >= first ? monthSpent : 0n) - unfolded(first))
   }
-  if (account.newUntilMs !== null) rooms.push(NEW_ACCOUNT_CAP_MICROCENTS - account.hourSpent - unfolded('1970-01-01'))
-  return rooms.reduce((one, other) => (one < other ? one : other))
+  if (account.newUntilMs !== null)
+    headroom.push(NEW_ACCOUNT_CAP_MICROCENTS - account.hourSpent - unfolded('1970-01-01'))
+  return headroom.reduce((one, other) => (one < other ? one : other))
 }

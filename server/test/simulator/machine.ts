@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/kernel/time.ts'
+import type { Clock } from '../../src/lib/time.ts'
 import type { EngineSession, EngineTransaction } from './engine.ts'
 import type { Candidate, World } from './world.ts'
 
@@ -37,6 +37,8 @@ export class Machine {
   isPaused = false
   /** Whether a connection that may have held its lock was ever cut. */
   hasLostSession = false
+  /** When it was last stopped, or lost a statement or a connection: until then it may have missed something. */
+  troubledAtMs = Number.NEGATIVE_INFINITY
   readonly sessions = new Set<HeldSession>()
   readonly transactions = new Set<HeldTransaction>()
   private readonly world: World
@@ -67,9 +69,11 @@ export class Machine {
   }
 
   /** What may reach the process next: letters in any order, and timers that are due, the earliest first. */
-  deliveries(): Candidate[] {
+  deliveries(isWanted: (label: string) => boolean = () => true): Candidate[] {
     if (!this.runs) return []
-    const found: Candidate[] = this.letters.map((letter) => ({ weight: 4, happen: () => this.take(letter) }))
+    const found: Candidate[] = this.letters
+      .filter(({ label }) => isWanted(label))
+      .map((letter) => ({ weight: 4, happen: () => this.take(letter) }))
     const timer = this.earliest()
     if (timer !== null && timer.dueMs <= this.world.elapsedMs) found.push({ weight: 6, happen: () => this.fire(timer) })
     return found

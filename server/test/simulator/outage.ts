@@ -1,5 +1,5 @@
-import type { SqlParameter } from '../../src/io/postgres/database.ts'
-import { RECALL_CHANNEL } from '../../src/money/accounts/recall.ts'
+import { RECLAIM_CHANNEL } from '../../src/billing/admission/accounts/reclaim.ts'
+import type { SqlParameter } from '../../src/infra/postgres/database.ts'
 import type { Machine } from './machine.ts'
 import { StatementError } from './model/errors.ts'
 import type { World } from './world.ts'
@@ -18,7 +18,7 @@ export class Outage {
   /** By the world's clock, milliseconds since the epoch. */
   startedAtMs: number
   private readonly world: World
-  /** Who listens for recalls, and what to do with one. */
+  /** Who listens for reclaims, and what to do with one. */
   readonly listeners = new Map<Machine, { hear(organizationId: string): void; missed(): void }>()
 
   constructor(world: World) {
@@ -36,9 +36,9 @@ export class Outage {
     if (START.test(text)) return [{ started_at: new Date(this.startedAtMs) }]
     if (!NOTIFY.test(text)) return null
     const [channel, organizationId] = parameters.map(String)
-    if (channel !== RECALL_CHANNEL) throw new Error(`nobody in the simulator listens on ${channel}`)
+    if (channel !== RECLAIM_CHANNEL) throw new Error(`nobody in the simulator listens on ${channel}`)
     for (const [machine, { hear }] of this.listeners) {
-      machine.deliver('a recall', () => hear(organizationId ?? ''))
+      machine.deliver('a reclaim', () => hear(organizationId ?? ''))
     }
     return []
   }
@@ -48,6 +48,7 @@ export class Outage {
     this.world.note('THE DATABASE GOES DOWN')
     this.isDown = true
     for (const machine of this.world.machines) {
+      machine.troubledAtMs = this.world.elapsedMs
       for (const transaction of machine.transactions) this.endTransaction(machine, transaction)
       for (const session of machine.sessions) this.cut(machine, session)
     }
@@ -57,7 +58,8 @@ export class Outage {
     this.world.note('the database is up again')
     this.isDown = false
     this.startedAtMs = this.world.startMs + this.world.elapsedMs
-    for (const [machine, { missed }] of this.listeners) machine.deliver('it may have missed recalls', missed)
+    for (const machine of this.world.machines) machine.troubledAtMs = this.world.elapsedMs
+    for (const [machine, { missed }] of this.listeners) machine.deliver('it may have missed reclaims', missed)
   }
 
   endTransaction(machine: Machine, transaction: Machine['transactions'] extends Set<infer T> ? T : never): void {
@@ -70,6 +72,7 @@ export class Outage {
   cut(machine: Machine, session: Machine['sessions'] extends Set<infer T> ? T : never): void {
     session.isGone = true
     machine.hasLostSession = true
+    machine.troubledAtMs = this.world.elapsedMs
     machine.sessions.delete(session)
     void session.server.close()
     machine.deliver('the connection of its lock is closed', session.lose)

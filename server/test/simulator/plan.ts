@@ -1,8 +1,8 @@
 /** What a seed stands for: who has how much, how many processes there are, and what may go wrong. */
 
-import type { Served } from '../../src/catalog/model.ts'
-import type { RandomBytes } from '../../src/kernel/ids.ts'
-import type { Enforcement } from '../../src/money/gates.ts'
+import type { Enforcement } from '../../src/billing/admission/gates.ts'
+import type { ResolvedModel } from '../../src/catalog/model.ts'
+import type { RandomBytes } from '../../src/lib/ids.ts'
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { modelsAt, poisonedAt } from './script.ts'
 
@@ -35,12 +35,16 @@ export interface Plan {
   /** Whose balance falls below is told so; 0: nobody is. */
   readonly lowBalanceMicrocents: bigint
   readonly organizations: readonly OrganizationPlan[]
-  readonly models: readonly Served[]
-  readonly poisoned: Served | null
+  readonly models: readonly ResolvedModel[]
+  readonly poisoned: ResolvedModel | null
   readonly calls: number
   readonly trouble: Trouble
   /** Credits, debits, refunds and changes of limits. */
   readonly changes: number
+  /** Limits stop running calls, and are lowered and debited under them. */
+  readonly stopsRunning: boolean
+  /** After a change that processes must heed, all that is under way has arrived by then: 2 s at most. */
+  readonly arrivesWithinMs: number
 }
 
 const QUIET: Trouble = { lostPercent: 0, crashes: 0, pauses: 0, cuts: 0, outages: 0, jumps: 0 }
@@ -64,7 +68,7 @@ export function planOf(seed: number): Plan {
   const scale = random.pick([1n, 1_000n, 1_000_000n])
   const trouble = TROUBLE[TROUBLES[seed % TROUBLES.length] ?? 'none']
   const poisons = random.percent(10)
-  return {
+  const plan = {
     startMs: random.percent(60) ? Date.UTC(2030, 0, 15, 11, 58) : Date.UTC(2030, 0, 31, 23, 59, random.between(30, 59)),
     scale,
     processes: random.between(2, 5),
@@ -76,7 +80,19 @@ export function planOf(seed: number): Plan {
     calls: random.between(12, 40),
     trouble: { ...trouble, jumps: random.percent(10) ? 1 : trouble.jumps },
     changes: random.percent(50) ? random.between(1, 4) : 0,
+    stopsRunning: false,
+    arrivesWithinMs: random.pick([0, 20, 200, 2_000]),
   }
+  if (random.percent(75)) return plan
+  const organizations = plan.organizations.map((each) => stoppedPlan(each, random, scale))
+  return { ...plan, organizations, calls: random.between(20, 50), changes: random.between(10, 20), stopsRunning: true }
+}
+
+/** With money and limits for some calls at once, so that each holds its worst case. */
+function stoppedPlan({ isNew }: OrganizationPlan, random: Seeded, scale: bigint): OrganizationPlan {
+  const times = (least: number, most: number) => USUAL_MICROCENTS * scale * BigInt(random.between(least, most))
+  const limits = { monthly: times(6, 30), daily: 0n, enforcement: 'stop_running' } as const
+  return { creditMicrocents: times(6, 30), isNew, limits }
 }
 
 function organizationPlan(random: Seeded, scale: bigint): OrganizationPlan {
@@ -96,6 +112,20 @@ function organizationPlan(random: Seeded, scale: bigint): OrganizationPlan {
       : null,
   }
 }
+
+/** Whether an organization has more than all calls can cost, nothing limits or changes it, and nothing goes wrong. */
+export function isAmple({ organizations, scale, calls, changes, trouble }: Plan, index: number): boolean {
+  const organization = organizations[index]
+  if (organization === undefined || organization.isNew || organization.limits !== null || changes > 0) return false
+  const isQuiet = Object.values(trouble).every((times) => times === 0)
+  // Calls, and those that are made at the end by each process for each.
+  const most = BigInt(calls + PROBES_MOST) * DEAREST_CALL_MICROCENTS * scale
+  return isQuiet && organization.creditMicrocents > most
+}
+
+/** What a call that fills its context costs at most, at the lowest scale: `script.ts` has the prices. */
+const DEAREST_CALL_MICROCENTS = 9_000n
+const PROBES_MOST = 15
 
 /** Bytes that a seed decides. */
 export function randomBytesOf(seed: number): RandomBytes {

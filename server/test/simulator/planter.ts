@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { startTestPostgres, TEST_POSTGRES_VARIABLE, type TestPostgres } from '../postgres.ts'
 import { CHECKOUT } from '../tidy/sources.ts'
 import { TROUBLES, type TroubleName } from './plan.ts'
-import type { PlantedBug } from './plantedBugs.ts'
+import type { PlantedBug } from './plantedBug.ts'
 
 /** Histories until a bug must have shown. */
 const SEEDS_MOST = { model: 400, postgres: 100 } as const
@@ -61,21 +61,26 @@ export async function openPlanter(): Promise<Planter> {
       const { failed, said } = await simulate(kind, SEEDS_WITHOUT[kind])
       expect({ failed, said }).toEqual({ failed: false, said: expect.stringMatching(/ 0 failed;/) })
     },
-    async expectFound({ name, file, search, replace, shownBy, trouble }) {
-      const path = join(folder, 'server/src', file)
-      const source = await readFile(path, 'utf8')
+    async expectFound(bug) {
+      const { name, shownBy, trouble } = bug
       const startedMs = performance.now()
-      await writeFile(
-        path,
-        source.replace(search, () => replace),
-      )
+      const sources: [path: string, source: string][] = []
+      for (const { file, search, replace } of [bug, ...(bug.also ?? [])]) {
+        const path = join(folder, 'server/src', file)
+        const source = await readFile(path, 'utf8')
+        sources.push([path, source])
+        await writeFile(
+          path,
+          source.replace(search, () => replace),
+        )
+      }
       try {
         const { failed, said } = await simulate(shownBy, SEEDS_MOST[shownBy], trouble)
         expect({ failed, said: failed ? '' : said }).toEqual({ failed: true, said: '' })
         const [, seed] = /seed (\d+) fails: .*/.exec(said) ?? []
         console.log(`${name}: seed ${seed}, ${((performance.now() - startedMs) / 1000).toFixed(1)} s`)
       } finally {
-        await writeFile(path, source)
+        for (const [path, source] of sources) await writeFile(path, source)
       }
     },
     async close() {

@@ -1,7 +1,7 @@
 /** The first seeds of the simulator on a real server, where statements of several processes are under way at once. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { findImbalances } from '../../src/money/store.ts'
+import { findImbalances } from '../../src/billing/charges/store.ts'
 import { type FreshDatabase, freshDatabase } from '../postgres.ts'
 import { PostgresEngine } from './postgresEngine.ts'
 import { runMany } from './runMany.ts'

@@ -1,9 +1,9 @@
 /** The histories of the simulator on a real server: every statement is PostgreSQL's, and those under way at once race. */
 
-import { systemClock } from '../../src/io/clock.ts'
-import { openClient } from '../../src/io/postgres/client.ts'
-import type { Database, SqlParameter, Transaction } from '../../src/io/postgres/database.ts'
-import { openSession } from '../../src/io/postgres/session.ts'
+import { systemClock } from '../../src/infra/clock.ts'
+import { openClient } from '../../src/infra/postgres/client.ts'
+import type { Database, SqlParameter, Transaction } from '../../src/infra/postgres/database.ts'
+import { openSession } from '../../src/infra/postgres/session.ts'
 import type { Engine, EngineSession, EngineTransaction, Snapshot } from './engine.ts'
 import type { AccountRow } from './model/books.ts'
 
@@ -93,12 +93,12 @@ export class PostgresEngine implements Engine {
 
 const EMPTY = [
   'accounts',
-  'allotments',
-  'spent_slices',
+  'account_shares',
+  'unfolded_spend',
   'account_minutes',
   'charges',
   'ledger_entries',
-  'usage_rollups',
+  'usage_hours',
 ]
   .concat(['usage_days', 'dead_charges', 'processes', 'notices', 'organizations'])
   .map((table) => `delete from ${table}`)
@@ -107,16 +107,16 @@ const EMPTY = [
 const SNAPSHOT = `
   select json_build_object(
     'accounts', (select coalesce(json_agg(json_build_object('organizationId', organization_id,
-        'balance', balance_microcents::text, 'allotted', allotted_microcents::text,
+        'balance', balance_microcents::text, 'granted', shares_microcents::text,
         'day', day, 'daySpent', day_spent_microcents::text, 'month', month, 'monthSpent', month_spent_microcents::text,
         'newUntilMs', extract(epoch from new_until) * 1000, 'hourSpent', hour_spent_microcents::text,
         'monthlyLimit', monthly_limit_microcents::text, 'dailyLimit', daily_limit_microcents::text,
         'enforcement', enforcement, 'autoTerminateHours', auto_terminate_hours,
         'toldBelow', told_below_microcents::text)), '[]') from accounts),
-    'allotments', (select coalesce(json_agg(json_build_array(organization_id, slot, granted_microcents::text)), '[]')
-      from allotments),
+    'shares', (select coalesce(json_agg(json_build_array(organization_id, slot, granted_microcents::text)), '[]')
+      from account_shares),
     'slices', (select coalesce(json_agg(json_build_array(organization_id, slot, extract(epoch from minute) * 1000,
-        spent_microcents::text)), '[]') from spent_slices),
+        spent_microcents::text)), '[]') from unfolded_spend),
     'entries', (select coalesce(json_agg(json_build_array(organization_id, amount_microcents::text, kind, source)), '[]')
       from ledger_entries),
     'charges', (select coalesce(json_agg(json_build_array(id, organization_id, key_id,
@@ -128,7 +128,7 @@ type Nullable<T> = { [Key in keyof T]: T[Key] extends bigint | null ? Amount | n
 
 interface Wire {
   readonly accounts: readonly Nullable<AccountRow>[]
-  readonly allotments: readonly [string, number, Amount][]
+  readonly shares: readonly [string, number, Amount][]
   readonly slices: readonly [string, number, number, Amount][]
   readonly entries: readonly [string, Amount, string, string][]
   readonly charges: readonly [string, string, string, number, Amount][]
@@ -141,7 +141,7 @@ function fromWire(books: Wire): Snapshot {
     accounts: books.accounts.map((row) => ({
       ...row,
       balance: BigInt(row.balance ?? 0),
-      allotted: BigInt(row.allotted ?? 0),
+      granted: BigInt(row.granted ?? 0),
       daySpent: BigInt(row.daySpent ?? 0),
       monthSpent: BigInt(row.monthSpent ?? 0),
       hourSpent: BigInt(row.hourSpent ?? 0),
@@ -149,12 +149,12 @@ function fromWire(books: Wire): Snapshot {
       dailyLimit: amount(row.dailyLimit),
       toldBelow: amount(row.toldBelow),
     })),
-    allotments: books.allotments.map(([organizationId, slot, granted]) => ({
+    shares: books.shares.map(([organizationId, slot, granted]) => ({
       organizationId,
       slot,
       granted: BigInt(granted),
     })),
-    slices: books.slices.map(([organizationId, slot, minuteMs, spent]) => ({
+    unfoldedSpend: books.slices.map(([organizationId, slot, minuteMs, spent]) => ({
       organizationId,
       slot,
       minuteMs,

@@ -1,7 +1,7 @@
-import { isPartitionMissing, sqlStateOf } from '../../src/io/postgres/client.ts'
+import { isPartitionMissing, sqlStateOf } from '../../src/infra/postgres/client.ts'
 import { StatementError } from './model/errors.ts'
 
-/** What `app.ts` tells the writer: that the database refuses the data itself. For errors of the model and of a server. */
+/** What `app/app.ts` tells the writer: that the database refuses the data itself. For errors of the model and of a server. */
 export function isRefusedData(error: unknown): boolean {
   const isModels = error instanceof StatementError
   const state = isModels ? error.sqlState : sqlStateOf(error)

@@ -1,8 +1,8 @@
-import type { Wallet } from '../../src/money/wallet.ts'
+import type { Share } from '../../src/billing/admission/share.ts'
 import type { Gateway } from './gateway.ts'
 import type { History } from './history.ts'
 
-/** A call that could go on goes on when it is woken; between that and its turn there may be a refill and some letters. */
+/** A call that could go on goes on when it is woken; between that and its turn there may be a renewal and some letters. */
 const PATIENCE_MS = 500
 
 /** For how long a call could have gone on, with nothing on its way to its process that might have woken it. */
@@ -14,7 +14,7 @@ interface Wait {
 
 /** Calls that wait for money although their process has it: nobody has woken them. */
 export class Waits {
-  private readonly waits = new Map<Wallet, Wait>()
+  private readonly waits = new Map<Share, Wait>()
 
   check({ world, fleet, calls }: History): string[] {
     const problems: string[] = []
@@ -22,27 +22,27 @@ export class Waits {
       const { machine, money } = gateway
       // What has arrived for the process, a timer that is due among it, may be what wakes the call.
       const isQuiet = machine.runs && machine.deliveries().length === 0
-      for (const wallet of money.wallets.values()) {
-        const need = this.mostNeeded(gateway, wallet, calls)
-        const isThere = wallet.stopped === null && wallet.launchableMicrocents >= need
-        if (wallet.waitingCalls === 0 || need === 0n || !isThere) {
-          this.waits.delete(wallet)
+      for (const share of money.shares.values()) {
+        const need = this.mostNeeded(gateway, share, calls)
+        const isThere = share.exhaustedLimit === null && share.admittableMicrocents >= need
+        if (share.waitingCalls === 0 || need === 0n || !isThere) {
+          this.waits.delete(share)
           continue
         }
-        const wait = this.waits.get(wallet) ?? { quietMs: 0, lookedAtMs: world.elapsedMs, wasQuiet: false }
+        const wait = this.waits.get(share) ?? { quietMs: 0, lookedAtMs: world.elapsedMs, wasQuiet: false }
         if (wait.wasQuiet) wait.quietMs += world.elapsedMs - wait.lookedAtMs
         wait.lookedAtMs = world.elapsedMs
         wait.wasQuiet = isQuiet
-        this.waits.set(wallet, wait)
+        this.waits.set(share, wait)
         if (wait.quietMs < PATIENCE_MS) continue
-        problems.push(`${machine.name}: a call waits for ${need} of ${wallet.organizationId}, which is there`)
+        problems.push(`${machine.name}: a call waits for ${need} of ${share.organizationId}, which is there`)
       }
     }
     return problems
   }
 
   /** What the most demanding call needs that is not let in yet; 0 when one that runs may be the one that waits. */
-  private mostNeeded({ machine }: Gateway, { organizationId }: Wallet, calls: History['calls']): bigint {
+  private mostNeeded({ machine }: Gateway, { organizationId }: Share, calls: History['calls']): bigint {
     let most = 0n
     for (const call of calls.values()) {
       if (call.machine !== machine || call.organizationId !== organizationId || call.answer !== null) continue

@@ -8,11 +8,17 @@ import type { Engine, Soon } from './engine.ts'
 import { Machine } from './machine.ts'
 import { StatementError, UntaughtStatement } from './model/errors.ts'
 
-/** The server ends a statement that has waited this long for a lock (`io/postgres/client.ts`). */
+/** The server ends a statement that has waited this long for a lock (`infra/postgres/client.ts`). */
 const STATEMENT_TIMEOUT_MS = 30_000
 
 /** How long, in real time, statements under way are waited for before the next step: those that wait for a lock stay. */
 const CONCURRENT_PATIENCE_MS = 6
+
+/** What letters of providers begin with. */
+const PROVIDER = 'its provider'
+
+/** Rounds of {@link World.catchUp}: far more than ever follow from each other without time going on. */
+const ROUNDS_MOST = 10_000
 
 /** What may go wrong with a statement: it never arrives, or its answer is lost. */
 export type Fate = 'fine' | 'before' | 'after'
@@ -35,6 +41,14 @@ export interface Candidate {
   readonly happen: () => Soon<void>
 }
 
+/** Something is asked again and again, and no time passes. */
+export class Endless extends Error {
+  constructor() {
+    super('what arrives at once leads to something new for ever')
+    this.name = 'Endless'
+  }
+}
+
 export class World {
   readonly random: Seeded
   readonly engine: Engine
@@ -47,6 +61,8 @@ export class World {
   fate: () => Fate = () => 'fine'
   elapsedMs = 0
   steps = 0
+  /** Time does not leap past this before {@link catchUp} was called. */
+  promptUntilMs: number | null = null
   private readonly underWay = new Set<Promise<void>>()
   private readonly lines: string[] | null
 
@@ -94,7 +110,7 @@ export class World {
   async step(): Promise<boolean> {
     this.steps += 1
     const candidates = this.candidates()
-    const jump = this.nextTimerMs()
+    const jump = this.nextJumpMs()
     if (candidates.length === 0 && jump === null && this.underWay.size === 0) return false
     this.elapsedMs += this.random.pick([0, 0, 0, 1, 1, 2, 4])
     if (jump !== null) candidates.push({ weight: candidates.length === 0 ? 1 : 0.5, happen: () => this.jumpTo(jump) })
@@ -110,24 +126,41 @@ export class World {
   /** Everything that is due happens at once, in the order in which it was asked, and then time goes on to the next timer. */
   async flow(untilMs: number): Promise<void> {
     await this.rest()
-    for (;;) {
+    for (let rounds = 0; ; rounds += 1) {
       this.steps += 1
-      const ready = [
-        // Looked at again in its turn: one before it may have locked what it needs.
-        ...this.asked
-          .filter((each) => !each.isBlocked())
-          .map((each) => () => (each.isBlocked() ? undefined : this.run(each))),
-        ...this.machines.flatMap((machine) => machine.deliveries().map((delivery) => delivery.happen)),
-      ]
-      const isBusy = ready.length > 0 || this.underWay.size > 0
-      for (const happen of ready) await happen()
-      await this.rest()
-      if (isBusy) continue
+      if (await this.happenAll(() => true)) {
+        if (rounds > ROUNDS_MOST) throw new Endless()
+        continue
+      }
+      rounds = 0
       const next = this.nextTimerMs()
       if (next === null || next > untilMs) break
       this.jumpTo(next)
     }
     this.elapsedMs = Math.max(this.elapsedMs, untilMs)
+  }
+
+  /** What is under way between processes and database arrives, in the order in which it was asked; providers say nothing more. */
+  async catchUp(): Promise<void> {
+    this.note('EVERYTHING ARRIVES')
+    for (let rounds = 0; await this.happenAll((label) => !label.startsWith(PROVIDER)); rounds += 1) {
+      if (rounds > ROUNDS_MOST) throw new Endless()
+    }
+  }
+
+  /** False when nothing could happen. */
+  private async happenAll(isWanted: (label: string) => boolean): Promise<boolean> {
+    const ready = [
+      // Looked at again in its turn: one before it may have locked what it needs.
+      ...this.asked
+        .filter((each) => !each.isBlocked())
+        .map((each) => () => (each.isBlocked() ? undefined : this.run(each))),
+      ...this.machines.flatMap((machine) => machine.deliveries(isWanted).map((delivery) => delivery.happen)),
+    ]
+    const isBusy = ready.length > 0 || this.underWay.size > 0
+    for (const happen of ready) await happen()
+    await this.rest()
+    return isBusy
   }
 
   /** Takes away what a machine has asked for and was not carried out; the server may have begun with some of it. */
@@ -143,6 +176,7 @@ export class World {
     const isLate = this.elapsedMs - asked.sinceMs > STATEMENT_TIMEOUT_MS
     if (fate === 'before' || isLate) {
       this.note(`${machine.name}: ${label} never arrives`)
+      machine.troubledAtMs = this.elapsedMs
       asked.onBroken()
       const error = isLate
         ? new StatementError('canceling statement due to statement timeout', '57014')
@@ -152,6 +186,7 @@ export class World {
     const finish = (answer: { readonly value: unknown } | { readonly error: unknown }) => {
       if (fate === 'fine' || 'error' in answer) return this.answer(asked, answer)
       this.note(`${machine.name}: the answer to ${label} is lost`)
+      machine.troubledAtMs = this.elapsedMs
       asked.onBroken()
       return this.answer(asked, { error: new StatementError('the connection was closed, and nobody knows') })
     }
@@ -185,6 +220,12 @@ export class World {
       if (left < 0) return index
     }
     return candidates.length - 1
+  }
+
+  private nextJumpMs(): number | null {
+    const { promptUntilMs } = this
+    const next = this.nextTimerMs()
+    return promptUntilMs === null || (next !== null && next < promptUntilMs) ? next : promptUntilMs
   }
 
   private nextTimerMs(): number | null {

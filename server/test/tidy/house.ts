@@ -3,73 +3,154 @@
  * `tidy.test.ts`; ARCHITECTURE.md tells the reasons.
  */
 
+/** The imports of each endpoint of inference. The endpoints never import each other. */
+const BELOW_ENDPOINTS = ['catalog', 'billing/admission', 'billing/charges', 'providers', 'inference/call']
+
 /**
- * For each domain the others whose nouns and verbs it may import. `kernel` and `io` are open to all of them, and what is
- * not in this table is refused: a new domain gets a line here.
+ * For each room the others that it imports, in the order
+ * `lib ← infra ← {http, processes, jobs} ← identity ← catalog ← (providers ← routing) | billing`; webhooks above identity;
+ * then inference, payments and videos, and operations ← instances. `lib` and `infra` are open to all rooms, `http` to their `http.ts`,
+ * `routes.ts` and `open.ts`. A room that is not in this table is refused, and so is a pair that no import needs: add the
+ * line that you use, if it keeps the order.
  */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  kernel: [],
-  io: [],
-  organizations: [],
+  lib: [],
+  infra: [],
+  // The installation's keys: which processes have them, which are in use, and how they rotate.
+  'http/dataKeys': [],
+  // Kept answers to requests with an Idempotency-Key. Knows no endpoint, and nothing of money.
+  'http/idempotency': ['http/dataKeys'],
+  // The steps that every request passes. Knows no endpoint.
+  http: ['http/idempotency'],
+  processes: [],
+  jobs: [],
+  identity: [],
+  // The change, and who made it.
+  'identity/audit': [],
+  'identity/organizations': ['identity/audit'],
+  'identity/keys': ['identity/audit'],
+  'identity/accounts': ['jobs', 'identity/organizations', 'identity/keys', 'identity/audit'],
   catalog: [],
-  keys: ['organizations'],
-  // How models are reached. Knows the catalog's settings of upstreams, and nothing of money.
-  upstream: ['catalog'],
-  // Charges what was used: of `upstream` it needs the noun for that, and no more.
-  money: ['organizations', 'catalog', 'keys', 'upstream/spec.ts'],
-  // Which target answers. Below the paid domains and beside money, which it must not know.
-  routing: ['catalog', 'upstream'],
-  // What all paid calls have in common, whatever the endpoint: between money and routing, and below the endpoints.
-  paid: ['catalog', 'money', 'upstream', 'routing'],
-  // What was answered to requests with an Idempotency-Key. Knows no endpoint, and nothing of money.
-  idempotency: [],
-  // What every request passes. No endpoint, so that none's rules get in here; of paid calls, who makes one.
-  edge: ['keys', 'money', 'idempotency', 'paid/caller.ts'],
-  // What organizations are told of their money.
-  notices: ['organizations', 'money'],
-  billing: ['organizations', 'catalog', 'keys', 'money'],
-  usage: ['organizations', 'catalog', 'keys', 'money'],
-  preflight: ['organizations', 'catalog', 'keys', 'money', 'billing'],
-  webhooks: ['organizations', 'keys'],
-  operations: ['keys'],
-  chat: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid'],
-  embeddings: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid'],
-  images: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid'],
-  videos: ['organizations', 'catalog', 'keys', 'money', 'upstream', 'routing', 'paid', 'webhooks', 'operations'],
+  // Knows the catalog's settings of providers, and nothing of money.
+  providers: ['catalog'],
+  // Chooses the target that answers. Below the paid endpoints and beside billing, which it must not know.
+  routing: ['catalog', 'providers'],
+  // Opens its parts.
+  billing: ['identity/audit', 'catalog', 'processes'],
+  'billing/plans': ['catalog'],
+  'billing/admission': ['catalog', 'billing/plans', 'processes'],
+  'billing/charges': ['catalog', 'billing/plans', 'billing/admission'],
+  'billing/ledger': [
+    'identity/organizations',
+    'identity/keys',
+    'catalog',
+    'billing/admission',
+    'billing/charges',
+    'billing/statements',
+  ],
+  // What an admin sets is in the audit log.
+  'billing/limits': ['identity/audit', 'billing/admission'],
+  'billing/usage': [],
+  'billing/statements': ['catalog'],
+  // The messages to organizations about their money.
+  'billing/notices': ['jobs', 'billing/admission'],
+  webhooks: ['http/idempotency', 'jobs', 'identity/audit'],
+  // Money that comes in: through billing's ledger alone.
+  payments: [
+    'jobs',
+    'identity/audit',
+    'catalog',
+    'billing/plans',
+    'billing/admission',
+    'billing/ledger',
+    'billing/notices',
+  ],
+  // The steps that all paid calls share: above billing and routing, and below the endpoints.
+  'inference/call': ['catalog', 'billing/admission', 'billing/charges', 'providers', 'routing'],
+  // Opens its parts.
+  inference: ['catalog', 'providers'],
+  'inference/chat': ['http/idempotency', ...BELOW_ENDPOINTS, 'routing'],
+  'inference/embeddings': BELOW_ENDPOINTS,
+  'inference/images': BELOW_ENDPOINTS,
+  'inference/preflight': ['catalog', 'billing/plans', 'billing/admission', 'billing/charges'],
+  videos: ['http/idempotency', 'jobs', 'catalog', 'billing/admission', 'billing/charges', 'providers', 'routing'],
+  operations: [],
+  // Machines that are rented, made by drivers.
+  instances: [
+    'http/idempotency',
+    'jobs',
+    'identity/audit',
+    'catalog',
+    'billing/admission',
+    'billing/charges',
+    'billing/notices',
+    'operations',
+  ],
 }
 
-/** No domains: pure helpers, and what touches the machine. */
-export const NO_DOMAIN: ReadonlySet<string> = new Set(['kernel', 'io'])
+/** Open to all rooms: pure helpers, and what touches the machine. */
+export const OPEN_TO_ALL: ReadonlySet<string> = new Set(['lib', 'infra'])
 
 /**
- * What wires the domains together, lowest first: each may import those before it, and every domain. Their stores too,
- * since they hand queries to verbs as arguments.
+ * What wires the rooms together, lowest first: each may import those before it, and every room. Their stores too,
+ * since they hand queries to verbs as arguments. A file that is not named stands with its folder.
  */
 const WIRING: readonly (readonly string[])[] = [
-  ['config.ts', 'config'],
-  ['billingRoutes.ts', 'videoRoutes.ts', 'webhookRoutes.ts'],
-  ['routes.ts', 'workers.ts', 'readiness.ts', 'firstStart.ts'],
-  ['publicPort.ts'],
-  ['app.ts', 'app'],
+  ['config'],
+  ['app/readiness.ts', 'app/firstStart.ts'],
+  ['app/router.ts'],
+  ['app'],
   ['commands'],
   ['main.ts'],
 ]
 
-/** Only here may a domain's `http.ts` be imported. */
-export const ROUTES: ReadonlySet<string> = new Set([
-  'routes.ts',
-  'billingRoutes.ts',
-  'videoRoutes.ts',
-  'webhookRoutes.ts',
-])
+/** Files of `http/` that every room above it may import: types, with nothing of a request in them. */
+const HTTP_NOUNS: ReadonlySet<string> = new Set(['http/principal.ts'])
 
-/** The first folder below `server/src`, or the file's own name at its top. */
-export function roomOf(path: string): string {
-  return path.split('/')[0] ?? path
+/** Whether a file of a room stands where requests come in: it may import `http/`. */
+export function isHttpFile(path: string): boolean {
+  return path.endsWith('/http.ts') || path.endsWith('/routes.ts')
 }
 
-/** The place in the order of the wiring; null for a domain. */
+/** The room that a file of `server/src` is in: two folders where the table has them, else the first, or a file at the top. */
+export function roomOf(path: string): string {
+  const [first = '', second = ''] = path.split('/')
+  const inner = `${first}/${second}`
+  return MAY_IMPORT[inner] === undefined ? first : inner
+}
+
+/** The file or folder of the wiring that a path belongs to; null for a room. */
+export function wiredAs(path: string): string | null {
+  const names = WIRING.flat()
+  if (names.includes(path)) return path
+  const [folder = ''] = path.split('/')
+  return names.includes(folder) ? folder : null
+}
+
+/** The place in the order of the wiring; null for a room. */
 export function wiringRank(path: string): number | null {
-  const rank = WIRING.findIndex((rooms) => rooms.includes(roomOf(path)))
-  return rank < 0 ? null : rank
+  const name = wiredAs(path)
+  return name === null ? null : WIRING.findIndex((names) => names.includes(name))
+}
+
+/** Whether a room's `open.ts` imports from beneath its own folder: it wires the room, stores and parts and all. */
+export function isRoomOpener(from: string, to: string): boolean {
+  return from.endsWith('/open.ts') && to.startsWith(from.slice(0, -'open.ts'.length))
+}
+
+/** Whether an import between rooms breaks the order of {@link MAY_IMPORT}, known or not. */
+export function breaksOrder(from: string, to: string): boolean {
+  const [room, target] = [roomOf(from), roomOf(to)]
+  if (wiringRank(from) !== null || room === target || target === 'lib') return false
+  if (target === 'infra') return room === 'lib'
+  if (isRoomOpener(from, to)) return false
+  if (target === 'http') return !isHttpFile(from) && !from.endsWith('/open.ts') && !HTTP_NOUNS.has(to)
+  return !(MAY_IMPORT[room] ?? []).includes(target)
+}
+
+/** Returns the pairs of {@link MAY_IMPORT}, as `room → other`, that none of `imports` needs. */
+export function unusedPairs(imports: readonly (readonly [from: string, to: string])[]): string[] {
+  const used = new Set(imports.map(([from, to]) => `${roomOf(from)} → ${roomOf(to)}`))
+  const pairs = Object.entries(MAY_IMPORT).flatMap(([room, others]) => others.map((other) => `${room} → ${other}`))
+  return pairs.filter((pair) => !used.has(pair))
 }

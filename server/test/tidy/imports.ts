@@ -36,10 +36,10 @@ export function findCycles(graph: Graph): string[] {
   return cycles
 }
 
-/** Whether a file is pure: it reaches only `kernel/` and other pure files. */
+/** Whether a file is pure: it reaches only `lib/` and other pure files. */
 export function isPure(graph: Graph, path: string, seen: ReadonlySet<string> = new Set()): boolean {
-  if (path.startsWith('kernel/') || seen.has(path)) return true
-  if (path.startsWith('io/') || path.endsWith('/store.ts') || path.endsWith('/http.ts')) return false
+  if (path.startsWith('lib/') || seen.has(path)) return true
+  if (path.startsWith('infra/') || path.endsWith('/store.ts') || path.endsWith('/http.ts')) return false
   const withThis = new Set([...seen, path])
   return (graph.get(path) ?? []).every((target) => isPure(graph, target, withThis))
 }

@@ -10,22 +10,22 @@ export interface Source {
   readonly text: string
 }
 
-const NOT_OURS = new Set(['node_modules', '.git', '.tollgate', 'results', 'package-lock.json'])
-const TEXT = /\.(ts|mjs|json|jsonc|md|sql|yaml|sh)$|^(\.ci\/run|server\/bin\/tollgate|\.gitignore)$/
+const NOT_OURS = new Set(['node_modules', '.git', '.tollgate', 'results', 'dist', 'package-lock.json'])
+const TEXT = /\.(ts|mjs|json|jsonc|md|sql|yaml|sh)$|^(\.ci\/run|\.gitignore)$/
 
-/** Every text file that is ours. */
-export function readSources(): Source[] {
+/** Every text file of a checkout that is ours. */
+export function readSources(checkout: string = CHECKOUT): Source[] {
   const sources: Source[] = []
   const walk = (folder: string) => {
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
       if (NOT_OURS.has(entry.name)) continue
       const full = join(folder, entry.name)
-      const path = relative(CHECKOUT, full)
+      const path = relative(checkout, full)
       if (entry.isDirectory()) walk(full)
       else if (TEXT.test(path)) sources.push({ path, text: readFileSync(full, 'utf8') })
     }
   }
-  walk(CHECKOUT)
+  walk(checkout)
   return sources.sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from '../../../test/acceptance/ask.ts'
 import { chat, directed, SETTINGS } from '../../../test/acceptance/catalog.ts'
 import type { TestKey } from '../../../test/customer.ts'
-import { systemClock } from '../../io/clock.ts'
-import { DAY_MS } from '../../kernel/time.ts'
+import { systemClock } from '../../infra/clock.ts'
+import { DAY_MS } from '../../lib/time.ts'
 
 const PATH = '/billing/spending-limit'
 /** Goes on as the wall's, on other days: what watches over connections must not see time jump. */
@@ -18,12 +18,17 @@ afterAll(() => gateway.close())
 
 const put = (key: TestKey, body: unknown) => gateway.ask({ method: 'PUT', path: PATH, key, body })
 const get = (key: TestKey) => gateway.ask({ path: PATH, key })
-/** A call of exactly so many cents: a token of the prompt and of the answer costs one each. */
+/** Fewer tokens would not be believed of the prompt that says so (C4). */
+const PROMPT = 9
+/** A call of exactly so many cents, more than the prompt's: a token of the prompt and of the answer costs one each. */
 const spend = (key: TestKey, cents: number) =>
   gateway.ask({
     path: '/chat/completions',
     key,
-    body: directed(`prompt_tokens=1 tokens=${cents - 1}`, { model: 'svc/dear', max_tokens: cents - 1 }),
+    body: directed(`prompt_tokens=${PROMPT} tokens=${cents - PROMPT}`, {
+      model: 'svc/dear',
+      max_tokens: cents - PROMPT,
+    }),
   })
 
 test('is absent until it is set, then stays as it was where a field is left out', async () => {
@@ -86,7 +91,7 @@ describe('is refused', () => {
   })
 })
 
-test('a daily cap refuses what is past it, agrees with the ledger, and is free again on the next day', async () => {
+test('a daily limit refuses what is past it, agrees with the ledger, and is free again on the next day', async () => {
   const key = await gateway.customer({ admin: true, cents: 10_000 })
   await put(key, { monthly_limit_dollars: 50, daily_limit_dollars: 5 })
   const statuses = []

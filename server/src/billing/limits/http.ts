@@ -1,16 +1,31 @@
 import { z } from 'zod'
-import type { Handle } from '../../edge/pipeline.ts'
-import { type ExplainIssue, validate } from '../../edge/validate.ts'
-import type { Queryable } from '../../io/postgres/database.ts'
-import { refusal } from '../../kernel/errors.ts'
-import type { Clock } from '../../kernel/time.ts'
-import { isWholeCents, LIMIT_MAX_DOLLARS, MONTHLY_MIN_DOLLARS, type SpendingLimit } from './limit.ts'
+import { jsonAnswer } from '../../http/jsonAnswer.ts'
+import type { Handle } from '../../http/pipeline.ts'
+import type { KeyOrSession } from '../../http/principal.ts'
+import { validate } from '../../http/validate.ts'
+import type { AuditedFields } from '../../identity/audit/entry.ts'
+import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/audit/note.ts'
+import type { Database, Queryable } from '../../infra/postgres/database.ts'
+import { refusal } from '../../lib/errors.ts'
+import { toCentsRoundingDown } from '../../lib/money.ts'
+import { type Clock, toTimestamp } from '../../lib/time.ts'
+import { readFigures } from '../admission/accounts/figures.ts'
+import type { AccountLimit, JoinLimit } from '../admission/accounts/limit.ts'
+import { NEW_ACCOUNT_CAP_MICROCENTS } from '../admission/gates.ts'
+import {
+  isWholeCents,
+  LIMIT_MAX_DOLLARS,
+  type LimitRequest,
+  MONTHLY_MIN_DOLLARS,
+  type SpendingLimit,
+  toSpendingLimit,
+} from './limit.ts'
 import { readSpendingLimit } from './read.ts'
 import { setSpendingLimit } from './set.ts'
 
 const enforcement = z.enum(['stop_running', 'block_launch', 'notify_only']).meta({
   description:
-    'What a cap does when it is reached: cut running streams and refuse new calls, only refuse new calls, or neither.',
+    'The effect of a limit that is reached: cut running streams and refuse new calls, only refuse new calls, or neither.',
 })
 
 const dollars = z.number().max(LIMIT_MAX_DOLLARS).refine(isWholeCents, 'has more than 2 decimals')
@@ -35,7 +50,7 @@ export const spendingLimit = z
     daily_limit_dollars: z.number().nullable(),
     current_month_spend_cents: z.int(),
     current_month_spend_dollars: z.number(),
-    current_day_spend_cents: z.int().meta({ description: 'Of the UTC day.' }),
+    current_day_spend_cents: z.int().meta({ description: 'Spent in the current UTC day.' }),
     percent_used: z.number().meta({ description: 'Of the monthly limit; may pass 100.' }),
     billing_cycle_start: z.iso.datetime().meta({ description: "The UTC month's first instant." }),
     enforcement,
@@ -43,41 +58,94 @@ export const spendingLimit = z
   })
   .meta({ id: 'SpendingLimit' })
 
+export const limits = z
+  .object({
+    spending_limit: spendingLimit.nullable().meta({ description: 'Null: none is set.' }),
+    new_account: z
+      .object({
+        until: z.iso.datetime().meta({ description: 'A payment ends it earlier.' }),
+        cap_cents: z.int().meta({ description: 'The most that may be spent within 60 minutes.' }),
+        spent_cents: z.int().meta({ description: 'Spent within the last 60 minutes.' }),
+      })
+      .nullable()
+      .meta({ description: 'The cap of new accounts. Null: the account is not new.' }),
+  })
+  .meta({ id: 'Limits' })
+
 const NONE = refusal(
   'not_found',
-  'No spending limit is configured. An admin sets one by PUT /v1/billing/spending-limit.',
+  'No spending limit is configured. An admin can set one with PUT /v1/billing/spending-limit.',
 )
 
 /** GET /billing/spending-limit. */
-export function showSpendingLimit(database: Queryable, clock: Clock): Handle {
+export function showSpendingLimit(database: Queryable, clock: Clock): Handle<KeyOrSession> {
   return async (call) => {
-    const limit = await readSpendingLimit(database, clock, call.key.organizationId)
+    const limit = await readSpendingLimit(database, clock, call.principal.organizationId)
     return limit === null ? NONE : toResponse(limit)
   }
 }
 
+/** GET /manage/v1/limits. */
+export function showLimits(database: Queryable, clock: Clock): Handle<KeyOrSession> {
+  return async ({ principal: { organizationId, newUntilMs } }) => {
+    const nowMs = clock.now()
+    const figures = await readFigures(database, organizationId, nowMs)
+    const limit = figures === null ? null : toSpendingLimit(figures, nowMs)
+    const isNew = newUntilMs !== null && nowMs < newUntilMs
+    const body: z.infer<typeof limits> = {
+      spending_limit: limit === null ? null : limitToWire(limit),
+      new_account: isNew
+        ? {
+            until: toTimestamp(newUntilMs),
+            cap_cents: toCentsRoundingDown(NEW_ACCOUNT_CAP_MICROCENTS),
+            spent_cents: toCentsRoundingDown(figures?.hourSpentMicrocents ?? 0n),
+          }
+        : null,
+    }
+    return jsonAnswer(body)
+  }
+}
+
 /** PUT /billing/spending-limit. */
-export function putSpendingLimit(database: Queryable, clock: Clock): Handle {
+export function putSpendingLimit(
+  database: Database,
+  clock: Clock,
+  /** Writes changes into the audit log. */
+  noter: Noter,
+): Handle<KeyOrSession> {
   return async (call) => {
-    const checked = validate(spendingLimitRequest, call.body, 'validation_failed', unknownField)
+    const checked = validate(spendingLimitRequest, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked.refusal
     const wanted = checked.value
-    const limit = await setSpendingLimit(database, clock, call.key.organizationId, {
+    const request: LimitRequest = {
       monthlyDollars: wanted.monthly_limit_dollars,
       dailyDollars: wanted.daily_limit_dollars ?? undefined,
       enforcement: wanted.enforcement ?? undefined,
       // The one field whose null says something (E7); the validation has taken nulls for absent.
       autoTerminateHours: isNull(call.body, 'auto_terminate_hours') ? null : wanted.auto_terminate_hours,
-    })
-    return toResponse(limit)
+    }
+    const { organizationId } = call.principal
+    return toResponse(await setSpendingLimit(database, clock, organizationId, request, noting(noter(call))))
   }
 }
 
-/** In envelope A what the schema does not know is like any other fault of a field (E5). */
-const unknownField: ExplainIssue = (issue) => {
-  if (issue.code !== 'unrecognized_keys') return null
-  const param = (issue.keys[0] ?? '').slice(0, 64)
-  return refusal('validation_failed', `There is no field '${param}' here; leave it out.`, { param })
+/** Writes the change of a limit into the audit log; nothing where none of its fields has changed. */
+function noting(note: NoteChange): JoinLimit {
+  return (before, after) => {
+    const wasSet = before.monthlyLimitMicrocents !== null
+    const changed = fieldsThatDiffer(wasSet ? auditedFieldsOf(before) : null, auditedFieldsOf(after))
+    return changed === null ? [] : [note({ action: 'spending_limit.changed', subjectId: null, ...changed })]
+  }
+}
+
+function auditedFieldsOf(limit: AccountLimit): AuditedFields {
+  const inCents = (microcents: bigint | null) => (microcents === null ? null : toCentsRoundingDown(microcents))
+  return {
+    monthly_limit_cents: inCents(limit.monthlyLimitMicrocents),
+    daily_limit_cents: inCents(limit.dailyLimitMicrocents),
+    enforcement: limit.enforcement,
+    auto_terminate_hours: limit.autoTerminateHours,
+  }
 }
 
 function isNull(body: unknown, field: string): boolean {
@@ -89,8 +157,12 @@ function isNull(body: unknown, field: string): boolean {
 }
 
 function toResponse(limit: SpendingLimit): Response {
+  return jsonAnswer(limitToWire(limit))
+}
+
+function limitToWire(limit: SpendingLimit): z.infer<typeof spendingLimit> {
   const { dailyLimitCents } = limit
-  const body: z.infer<typeof spendingLimit> = {
+  return {
     monthly_limit_cents: limit.monthlyLimitCents,
     monthly_limit_dollars: limit.monthlyLimitCents / 100,
     daily_limit_cents: dailyLimitCents,
@@ -103,5 +175,4 @@ function toResponse(limit: SpendingLimit): Response {
     enforcement: limit.enforcement,
     auto_terminate_hours: limit.autoTerminateHours,
   }
-  return new Response(JSON.stringify(body), { headers: { 'Content-Type': 'application/json' } })
 }

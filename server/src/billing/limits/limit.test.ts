@@ -1,16 +1,18 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { AccountFigures } from '../../money/accounts/figures.ts'
+import type { AccountFigures } from '../admission/accounts/figures.ts'
 import { isWholeCents, toChange, toSpendingLimit } from './limit.ts'
 
 const NOW_MS = Date.UTC(2031, 4, 17, 13, 30)
 
 const FIGURES: AccountFigures = {
   balanceMicrocents: 0n,
-  reservedMicrocents: 0n,
+  sharesMicrocents: 0n,
   heldMicrocents: 0n,
   daySpentMicrocents: 0n,
   monthSpentMicrocents: 0n,
+  instancesHeldMicrocents: 0n,
+  burnMicrocents: 0n,
   hourSpentMicrocents: 0n,
   isNew: false,
   dailyLimitMicrocents: null,

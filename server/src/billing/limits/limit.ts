@@ -1,8 +1,8 @@
-import { divideRoundingDown, MICROCENTS_PER_CENT, toCentsRoundingDown } from '../../kernel/money.ts'
-import { toTimestamp } from '../../kernel/time.ts'
-import type { AccountFigures } from '../../money/accounts/figures.ts'
-import type { LimitChange } from '../../money/accounts/limit.ts'
-import type { Enforcement } from '../../money/gates.ts'
+import { divideRoundingDown, MICROCENTS_PER_CENT, toCentsRoundingDown } from '../../lib/money.ts'
+import { toTimestamp } from '../../lib/time.ts'
+import type { AccountFigures } from '../admission/accounts/figures.ts'
+import type { LimitChange } from '../admission/accounts/limit.ts'
+import type { Enforcement } from '../admission/gates.ts'
 
 /** The smallest monthly limit, and the largest of either: far above any bill, and exact in every number that shows it. */
 export const MONTHLY_MIN_DOLLARS = 1

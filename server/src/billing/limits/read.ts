@@ -1,6 +1,6 @@
-import type { Queryable } from '../../io/postgres/database.ts'
-import type { Clock } from '../../kernel/time.ts'
-import { readFigures } from '../../money/accounts/figures.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import type { Clock } from '../../lib/time.ts'
+import { readFigures } from '../admission/accounts/figures.ts'
 import { type SpendingLimit, toSpendingLimit } from './limit.ts'
 
 /** An organization's spending limit and what is spent, exact to the last charge that was answered; null: none is set. */

@@ -1,7 +1,7 @@
 import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
-import { SECOND_MS } from '../../kernel/time.ts'
-import type { VideoDependencies } from '../dependencies.ts'
-import type { Video } from '../video.ts'
+import { SECOND_MS } from '../../lib/time.ts'
+import type { VideoDependencies } from '../job/dependencies.ts'
+import type { Video } from '../job/video.ts'
 import { readAhead, readRecentSeconds } from './store.ts'
 
 /** Jobs and organizations beyond these are not counted: the answer would be of no use, and the count not free. */

@@ -1,8 +1,9 @@
-/** When a model's jobs may be started: not for a while after no upstream would take one. */
+/** When a model's jobs may be started: not for a while after no provider would take one. */
 
-import type { Transaction } from '../../io/postgres/database.ts'
-import { SECOND_MS } from '../../kernel/time.ts'
-import type { VideoDependencies } from '../dependencies.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
+import { doubledMs } from '../../lib/backoff.ts'
+import { SECOND_MS } from '../../lib/time.ts'
+import type { VideoDependencies } from '../job/dependencies.ts'
 import { noteRefused, noteTaken, openQueue, readFailures } from './store.ts'
 
 /** After nobody would take a job; doubled each time. */
@@ -17,7 +18,7 @@ export function enterQueue(tx: Transaction, model: string): Promise<void> {
 /** Nobody would take a job of the model. */
 export async function slowDown({ database, clock }: VideoDependencies, model: string): Promise<void> {
   const failures = await readFailures(database, model)
-  const waitMs = Math.min(REFUSED_FIRST_MS * 2 ** Math.min(failures, 10), REFUSED_LONGEST_MS)
+  const waitMs = doubledMs(REFUSED_FIRST_MS, REFUSED_LONGEST_MS, failures)
   await noteRefused(database, model, clock.now() + waitMs)
 }
 

@@ -1,21 +1,20 @@
 import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
-import type { Transaction } from '../../io/postgres/database.ts'
-import type { ChatTarget } from '../../routing/attempt.ts'
-import type { VideoDependencies } from '../dependencies.ts'
-import { LEASE_MS } from '../lease.ts'
-import { submissionAt, takeBack, targetsOf } from '../submit.ts'
-import type { Video } from '../video.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
+import { LOWEST_UUID } from '../../lib/ids.ts'
+import type { ProviderTarget } from '../../providers/dialect/spec.ts'
+import type { VideoDependencies } from '../job/dependencies.ts'
+import { orderedTargetsOf, submissionAt } from '../job/targets.ts'
+import { LEASE_MS, type Video } from '../job/video.ts'
 import { listWaiting, lockQueue, noteTurn, takeNext } from './store.ts'
+import { takeBack } from './takeBack.ts'
 
 /** After a refusal another job of the same organization is tried: it may be this one that nobody takes, and not all. */
 const PASSED_OVER_MOST = 4
 
-const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
-
 /** A job whose turn has come, and the targets that are asked for it, the one that is written down first. */
 export interface Started {
   readonly video: Video
-  readonly targets: readonly ChatTarget[]
+  readonly targets: readonly ProviderTarget[]
 }
 
 /** Models for which jobs wait and may be started. */
@@ -36,7 +35,7 @@ export async function startNext(
 ): Promise<Started[]> {
   const { database, clock, catalog } = dependencies
   const found = catalog().find(model)
-  const targets = targetsOf(dependencies, model)
+  const targets = orderedTargetsOf(dependencies, model)
   const [first] = targets
   if (found.kind !== 'found' || first === undefined) return []
   const { concurrency } = found.model.video ?? DEFAULT_VIDEO_RUNNING

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
 import { openVideoHouse, type VideoHouse } from '../../../test/videoHouse.ts'
-import { MINUTE_MS } from '../../kernel/time.ts'
+import { MINUTE_MS } from '../../lib/time.ts'
 import { startNext } from './start.ts'
 import { readQueueSizes } from './store.ts'
 

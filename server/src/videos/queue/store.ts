@@ -1,11 +1,11 @@
 /** The queries by which jobs have their turn. The lock on a model's row lets one process at a time start its jobs. */
 
-import type { Queryable, Transaction } from '../../io/postgres/database.ts'
-import { toTimestamp } from '../../kernel/time.ts'
-import { COLUMNS, toVideo, type VideoRow } from '../row.ts'
-import type { Submission, Video } from '../video.ts'
-
-const LOWEST_UUID = '00000000-0000-0000-0000-000000000000'
+import { arrayLiteral, type Queryable, type Transaction } from '../../infra/postgres/database.ts'
+import { COUNTED_MOST } from '../../lib/gauge.ts'
+import { LOWEST_UUID } from '../../lib/ids.ts'
+import { toTimestamp } from '../../lib/time.ts'
+import { COLUMNS, toVideo, type VideoRow } from '../job/row.ts'
+import type { Submission, Video } from '../job/video.ts'
 
 /** Makes sure that a model has its row. */
 export async function openQueue(tx: Transaction, model: string): Promise<void> {
@@ -28,9 +28,9 @@ export async function listWaiting(db: Queryable, nowMs: number): Promise<string[
 
 export interface Queue {
   readonly lastOrganizationId: string
-  /** Jobs of the model that upstreams have or are being asked to take. */
+  /** Jobs of the model that providers have or are being asked to take. */
   readonly underWay: number
-  /** Times in a row that no upstream would take one. */
+  /** Times in a row that no provider would take one. */
   readonly failures: number
 }
 
@@ -68,7 +68,7 @@ export async function takeNext(tx: Transaction, model: string, turn: Turn): Prom
   const next = `select organization_id from videos where ${waiting} > $2::uuid order by organization_id limit 1`
   const rows = await tx.query<VideoRow>(
     `update videos set status = 'submitting', attempt = attempt + 1, misses = 0, due_at = $3::timestamptz,
-       submission = $4::uuid, target_upstream = $5, target_model = $6
+       submission = $4::uuid, target_provider = $5, target_model = $6
      where id = (
        select id from videos where ${waiting} ${passedOver === 0 ? '> $2::uuid' : `= (${next})`}
        order by organization_id, id limit 1 offset $7::integer for update skip locked
@@ -79,7 +79,7 @@ export async function takeNext(tx: Transaction, model: string, turn: Turn): Prom
       afterOrganizationId,
       toTimestamp(leasedUntilMs),
       submission.id,
-      submission.upstream,
+      submission.provider,
       submission.model,
       passedOver,
     ],
@@ -92,7 +92,7 @@ export async function noteTurn(tx: Transaction, model: string, organizationId: s
   await tx.query('update video_queues set last_organization_id = $2::uuid where model = $1', [model, organizationId])
 }
 
-/** No upstream would take a job: nobody is asked again for a while, longer each time. */
+/** No provider would take a job: nobody is asked again for a while, longer each time. */
 export async function noteRefused(db: Queryable, model: string, dueAtMs: number): Promise<void> {
   await db.query(
     `update video_queues set due_at = greatest(due_at, $2::timestamptz), failures = failures + 1 where model = $1`,
@@ -100,12 +100,12 @@ export async function noteRefused(db: Queryable, model: string, dueAtMs: number)
   )
 }
 
-/** An upstream took one. */
+/** A provider took one. */
 export async function noteTaken(db: Queryable, model: string): Promise<void> {
   await db.query(`update video_queues set failures = 0 where model = $1 and failures > 0`, [model])
 }
 
-/** Times in a row that no upstream would take a job of a model. */
+/** Times in a row that no provider would take a job of a model. */
 export async function readFailures(db: Queryable, model: string): Promise<number> {
   const rows = await db.query<{ failures: number }>('select failures from video_queues where model = $1', [model])
   return rows[0]?.failures ?? 0
@@ -151,8 +151,6 @@ export async function readRecentSeconds(db: Queryable, model: string, most: numb
   return rows.map(({ seconds }) => seconds)
 }
 
-/** How many jobs of a model are counted, and of how many organizations the oldest is looked for: what bounds the query. */
-const COUNTED_MOST = 10_000
 const ORGANIZATIONS_MOST = 1_000
 
 /** What waits for a model, and what is under way. */
@@ -191,4 +189,17 @@ export async function readQueueSizes(db: Queryable): Promise<QueueSize[]> {
   return rows.map(({ model, queued, oldest, under_way: underWay }) => {
     return { model, queued: Number(queued), oldestAtMs: oldest?.getTime() ?? null, underWay: Number(underWay) }
   })
+}
+
+/**
+ * The counterpart of `noteKnown` of `../store.ts`: what was to be sent under these names is with no provider, and whoever knows that has lost
+ * the jobs meanwhile. They wait for another turn, until `lapseMs` after their creation.
+ */
+export async function noteNotTaken(db: Queryable, submissions: readonly string[], lapseMs: number): Promise<void> {
+  await db.query(
+    `update videos set status = 'queued', attempt = attempt + 1, misses = 0, submission = null, target_provider = null,
+       target_model = null, due_at = created_at + $2::integer * interval '1 millisecond'
+     where submission = any($1::text::uuid[]) and status = 'submitting'`,
+    [arrayLiteral(submissions), lapseMs],
+  )
 }

@@ -1,12 +1,12 @@
-import type { Resolve } from '../../io/dns.ts'
-import { type Http, type HttpAnswer, HttpFailure } from '../../io/http.ts'
-import type { Log } from '../../kernel/log.ts'
-import type { Networks } from '../../kernel/networks.ts'
-import type { Secret } from '../../kernel/secret.ts'
-import { type Clock, SECOND_MS } from '../../kernel/time.ts'
-import { mayConnect, vetAddresses, vetUrl, type WebhookTarget } from '../guard.ts'
-import type { AttemptFailure, Outcome } from './delivery.ts'
-import { signedHeaders } from './sign.ts'
+import type { Resolve } from '../../infra/dns.ts'
+import { type Http, type HttpAnswer, HttpFailure } from '../../infra/httpClient.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Networks } from '../../lib/networks.ts'
+import type { Secret } from '../../lib/secret.ts'
+import { type Clock, SECOND_MS } from '../../lib/time.ts'
+import { signedHeaders } from '../../lib/webhookSignature.ts'
+import { mayConnect, vetAddresses, vetUrl, type WebhookTarget } from '../endpoints/guard.ts'
+import type { AttemptFailure, DeliveryAttemptResult } from './delivery.ts'
 
 /** For everything together: looking the name up, connecting, sending, and all of the answer. */
 const DEADLINE_MS = 10 * SECOND_MS
@@ -47,7 +47,7 @@ export async function attemptDelivery(
   dependencies: AttemptDependencies,
   sending: Sending,
   stop: AbortSignal,
-): Promise<Outcome | null> {
+): Promise<DeliveryAttemptResult | null> {
   const { clock } = dependencies
   const startedAtMs = clock.now()
   const startedMs = clock.monotonicMs()
@@ -57,7 +57,7 @@ export async function attemptDelivery(
   const cancelDeadline = clock.after(DEADLINE_MS, () => end('timeout'))
   stop.addEventListener('abort', onStop)
   if (stop.aborted) onStop()
-  const outcome = (part: Pick<Outcome, 'status' | 'failure' | 'answer'>): Outcome => ({
+  const outcome = (part: Pick<DeliveryAttemptResult, 'status' | 'failure' | 'answer'>): DeliveryAttemptResult => ({
     startedAtMs,
     latencyMs: Math.round(clock.monotonicMs() - startedMs),
     ...part,

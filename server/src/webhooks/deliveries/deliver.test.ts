@@ -5,8 +5,8 @@ import { PRIVATE_HOSTS } from '../../../test/privateHosts.ts'
 import { rawServer } from '../../../test/rawServer.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { type AnswerWith, type Receiver, startReceiver } from '../../../test/webhookReceiver.ts'
-import type { Database } from '../../io/postgres/database.ts'
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../kernel/time.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import { publishEvent } from '../publish.ts'
 
 let house: WebhookHouse
@@ -204,19 +204,19 @@ test('an event that is rolled back is told to nobody, and one that is published 
   await house.endpoint(organizationId, receiver.url)
   const event = { organizationId, type: 'video.completed', createdAtMs: house.clock.now(), data: {} } as const
   const failing = house.database.transaction(async (tx) => {
-    await publishEvent(tx, { ...event, id: crypto.randomUUID() })
+    await publishEvent(tx, { ...event, id: crypto.randomUUID() }, 10_000)
     throw new Error('what happened did not')
   })
   expect(failing).rejects.toThrow('did not')
   const id = crypto.randomUUID()
   for (let count = 0; count < 2; count += 1) {
-    await house.database.transaction((tx) => publishEvent(tx, { ...event, id }))
+    await house.database.transaction((tx) => publishEvent(tx, { ...event, id }, 10_000))
   }
   await house.worker().run()
   expect(receiver.received.map(({ headers }) => headers['svc-event-id'])).toEqual([id])
 })
 
-test('workers share the work: each delivery arrives once', async () => {
+test('runners share the work: each delivery arrives once', async () => {
   const receiver = await receive()
   const organizations = await Promise.all(Array.from({ length: 20 }, () => house.organization()))
   for (const organizationId of organizations) await house.endpoint(organizationId, receiver.url)
@@ -231,7 +231,7 @@ test('workers share the work: each delivery arrives once', async () => {
   expect(ids.sort()).toEqual(events.sort())
 })
 
-test("a dead worker's turn is taken over, and its result counts no more", async () => {
+test("a dead runner's turn is taken over, and its result counts no more", async () => {
   let answer = () => {}
   const receiver = await receive((response, _received, index) => {
     answer = () => response.writeHead(500).end()
@@ -372,9 +372,9 @@ test(`none of ${PRIVATE_HOSTS.length} private hosts is connected to, though an e
   const events: string[] = []
   for (let start = 0; start < PRIVATE_HOSTS.length; start += 25) {
     const organizationId = await house.organization()
-    for (const host of PRIVATE_HOSTS.slice(start, start + 25)) {
+    for (const [index, host] of PRIVATE_HOSTS.slice(start, start + 25).entries()) {
       // As if its network had been open when it was made.
-      for (const scheme of ['http', 'https']) await house.endpoint(organizationId, `${scheme}://${host}/hook`)
+      for (const scheme of ['http', 'https']) await house.endpoint(organizationId, `${scheme}://${host}/hook${index}`)
     }
     events.push(await house.publish(organizationId))
   }

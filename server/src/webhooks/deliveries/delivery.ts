@@ -1,8 +1,12 @@
-import type { EventType } from '../event.ts'
+import type { EventType } from '../events/event.ts'
 
-/** `pending`: an attempt is due or under way. `dead`: every attempt of its schedule failed. */
+/** `pending`: an attempt is due or under way. `dead`: every attempt of its schedule failed, or none was made for the `reason`. */
 export const DELIVERY_STATES = ['pending', 'delivered', 'dead'] as const
 export type DeliveryState = (typeof DELIVERY_STATES)[number]
+
+/** `too_many_pending`: its organization had so many pending deliveries that this one was never tried. */
+export const DEAD_REASONS = ['too_many_pending'] as const
+export type DeadReason = (typeof DEAD_REASONS)[number]
 
 /** One event on its way to one endpoint. */
 export interface Delivery {
@@ -13,14 +17,21 @@ export interface Delivery {
   readonly eventType: EventType
   readonly state: DeliveryState
   readonly createdAtMs: number
+  /** Why it is dead although no attempt of its round was made; null: it is not. */
+  readonly reason: DeadReason | null
   /** Of the next attempt; null once it is over. */
   readonly dueAtMs: number | null
   /** Of the last ten, oldest first. */
   readonly attempts: readonly LoggedAttempt[]
 }
 
+/** A delivery with the answers to its attempts. Up to 40 KiB of a customer's own bytes: shown by id, never in a list. */
+export interface AnsweredDelivery extends Delivery {
+  readonly attempts: readonly AnsweredAttempt[]
+}
+
 /** What came of an attempt. Exactly one of `status` and `failure` is set. */
-export interface Outcome {
+export interface DeliveryAttemptResult {
   readonly startedAtMs: number
   readonly latencyMs: number
   readonly status: number | null
@@ -29,10 +40,12 @@ export interface Outcome {
   readonly answer: Uint8Array | null
 }
 
-export interface LoggedAttempt extends Outcome {
+export interface AnsweredAttempt extends DeliveryAttemptResult {
   /** From 1, over all rounds. */
   readonly number: number
 }
+
+export type LoggedAttempt = Omit<AnsweredAttempt, 'answer'>
 
 /**
  * Why no answer came. `refused_address`: the name leads to an address that webhooks may not reach. `unreachable`: no
@@ -48,6 +61,6 @@ export type AttemptFailure =
   | 'internal'
 
 /** Any answer of 2xx is a success; redirects and 410 are failures like all others (W3). */
-export function isDelivered({ status }: Pick<Outcome, 'status'>): boolean {
+export function isDelivered({ status }: Pick<DeliveryAttemptResult, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }

@@ -1,27 +1,32 @@
 /** The queries by which deliveries are taken, sent and settled. */
 
-import { arrayLiteral, type Queryable, type Transaction } from '../../io/postgres/database.ts'
-import { toTimestamp } from '../../kernel/time.ts'
-import type { Outcome } from './delivery.ts'
+import { arrayLiteral, type Queryable, type Transaction } from '../../infra/postgres/database.ts'
+import { toTimestamp } from '../../lib/time.ts'
+import type { DeliveryAttemptResult } from './delivery.ts'
 
 /**
  * Tells the turns of endpoints what is new for them; how many deliveries that were. Every new row is seen to here, however
  * long the queue of its endpoint is, so none waits behind another's. Waits for no lock: what somebody else holds is told
  * the next time.
  */
-export async function routeNew(db: Queryable, limit: number): Promise<number> {
+export async function queueNewDeliveries(db: Queryable, limit: number): Promise<number> {
   const rows = await db.query<{ count: bigint }>(
     // Statistics see next to no new rows, and a plan may be from when there were hardly any at all: no join here may compare
-    // each with each or read the table. Rows are locked when they are first seen, and found again by where they lie.
+    // each with each or read the table. Rows are found again by where they lie. Turns are locked by id, and before their
+    // deliveries: 'skip locked' waits all the same for a row whose last change is committed at that instant and that the next
+    // transaction has changed already, and whoever deletes an endpoint holds its turn and waits for its deliveries.
     `with seen as materialized (
-       select ctid as place, endpoint_id from webhook_deliveries where is_new
-       order by created_at limit $1::integer for update skip locked
+       select ctid as place, endpoint_id from webhook_deliveries where is_new order by created_at limit $1::integer
      ), locked as materialized (
-       select endpoint_id from webhook_turns where endpoint_id in (select endpoint_id from seen) for update skip locked
-     ), routed as (
-       update webhook_deliveries set is_new = false where ctid = any (array(
+       select endpoint_id from webhook_turns where endpoint_id in (select endpoint_id from seen)
+       order by endpoint_id for update skip locked
+     ), held as materialized (
+       select ctid as place from webhook_deliveries where is_new and ctid = any (array(
          select place from seen where (endpoint_id in (select endpoint_id from locked)) is true
-       )) returning endpoint_id, due_at
+       )) for update skip locked
+     ), routed as (
+       update webhook_deliveries set is_new = false where ctid = any (array(select place from held))
+       returning endpoint_id, due_at
      ), woken as (
        -- The lease is looked at in what is set: there it is that of the row as it is now locked. A condition would look at
        -- it as it was when the statement began, and a turn that was given back since would never hear of its delivery.
@@ -47,7 +52,7 @@ export interface TakenTurns {
   readonly limit: number
 }
 
-/** Takes the turns of endpoints that are due, longest due first, those of dead workers among them; the endpoints. */
+/** Takes the turns of endpoints that are due, longest due first, those of dead runners among them; the endpoints. */
 export async function takeTurns(
   db: Queryable,
   { isSlow, lease, nowMs, untilMs, limit }: TakenTurns,
@@ -71,6 +76,8 @@ export interface DueDelivery {
   readonly url: string
   /** Sealed. */
   readonly secret: Uint8Array
+  /** Number of the key that the secret is sealed with. */
+  readonly data_key: number
   readonly attempts: number
   readonly attempts_before_round: number
   readonly event_id: string
@@ -86,7 +93,7 @@ export async function findDue(
   limitEach: number,
 ): Promise<DueDelivery[]> {
   return await db.query<DueDelivery>(
-    `select d.id, e.id as endpoint_id, e.url, e.secret, d.attempts, d.attempts_before_round, d.event_id, d.created_at, v.body
+    `select d.id, e.id as endpoint_id, e.url, e.secret, e.data_key, d.attempts, d.attempts_before_round, d.event_id, d.created_at, v.body
      from webhook_endpoints e
      cross join lateral (
        select * from webhook_deliveries w
@@ -119,7 +126,7 @@ export async function lockHeld(tx: Transaction, turns: readonly HeldTurn[]): Pro
 }
 
 /** What an attempt makes of its delivery. */
-export interface Settled {
+export interface DeliveryUpdate {
   readonly deliveryId: string
   readonly endpointId: string
   readonly lease: string
@@ -130,13 +137,13 @@ export interface Settled {
   readonly dueAtMs: number | null
   /** From its event to its delivery; null where it is none, or was asked for again. */
   readonly sinceEventMs: number | null
-  readonly outcome: Outcome
+  readonly outcome: DeliveryAttemptResult
 }
 
 /** Writes down attempts and what became of their deliveries; their turns are held. Those of deleted endpoints are gone. */
-export async function settle(tx: Transaction, settled: readonly Settled[]): Promise<void> {
+export async function updateDeliveries(tx: Transaction, settled: readonly DeliveryUpdate[]): Promise<void> {
   const instant = (atMs: number | null) => (atMs === null ? null : toTimestamp(atMs))
-  const list = <T extends string | number | null>(read: (each: Settled) => T) => arrayLiteral(settled.map(read))
+  const list = <T extends string | number | null>(read: (each: DeliveryUpdate) => T) => arrayLiteral(settled.map(read))
   await tx.query(
     `with ended as (
        select * from unnest($1::text::uuid[], $2::text::integer[], $3::text::text[], $4::text::timestamptz[],

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { certificateFor } from '../../../test/certificate.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
-import { readAuthorities } from '../../io/authorities.ts'
-import { createHttp } from '../../io/http/client.ts'
+import { readAuthorities } from '../../infra/authorities.ts'
+import { createHttp } from '../../infra/httpClient/client.ts'
 
 let house: WebhookHouse
 let server: Server

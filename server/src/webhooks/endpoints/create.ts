@@ -1,19 +1,20 @@
-import type { Database, Rider } from '../../io/postgres/database.ts'
-import { refusal } from '../../kernel/errors.ts'
-import { type RandomBytes, uuidV7 } from '../../kernel/ids.ts'
-import { ok, type Result, refused } from '../../kernel/result.ts'
-import { seal } from '../../kernel/seal.ts'
-import { Secret } from '../../kernel/secret.ts'
-import type { Clock } from '../../kernel/time.ts'
-import { type EventType, newSecret } from '../event.ts'
-import { ENDPOINTS_MOST, type Endpoint } from './endpoint.ts'
-import { countEndpoints, insertEndpoint } from './store.ts'
+import type { Database, Participant } from '../../infra/postgres/database.ts'
+import type { DataKeys } from '../../lib/dataKeys.ts'
+import { refusal } from '../../lib/errors.ts'
+import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
+import { seal } from '../../lib/seal.ts'
+import { Secret } from '../../lib/secret.ts'
+import type { Clock } from '../../lib/time.ts'
+import { type EventType, newSecret } from '../events/event.ts'
+import { ENDPOINTS_MOST, isSameUrl, SAME_URL_MOST, type WebhookEndpoint } from './endpoint.ts'
+import { insertEndpoint, lockUrls } from './store.ts'
 
 export interface CreateDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: RandomBytes
-  readonly dataKey: Uint8Array
+  readonly dataKeys: DataKeys
 }
 
 export interface NewEndpoint {
@@ -24,26 +25,34 @@ export interface NewEndpoint {
   /** Whose kept answer shows the secret. */
   readonly attempt: string
   /** Keeps the answer, in the transaction of the endpoint. */
-  readonly keep: (endpoint: Endpoint, secret: Secret) => Promise<readonly Rider[]>
+  readonly keep: (endpoint: WebhookEndpoint, secret: Secret) => Promise<readonly Participant[]>
 }
 
-/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st. */
+/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and any of an organization that is deleted. */
 export async function createEndpoint(
-  { database, clock, random, dataKey }: CreateDependencies,
+  { database, clock, random, dataKeys }: CreateDependencies,
   { organizationId, url, eventTypes, attempt, keep }: NewEndpoint,
-): Promise<Result<{ endpoint: Endpoint; secret: Secret }>> {
+): Promise<Result<{ endpoint: WebhookEndpoint; secret: Secret }>> {
   const createdAtMs = clock.now()
   const id = uuidV7(createdAtMs, random)
   const endpoint = { id, organizationId, url, eventTypes, enabled: true, createdAtMs }
   const secret = new Secret(newSecret(random))
-  const sealed = seal(dataKey, secretOf(id), Buffer.from(secret.reveal()), random)
-  const isMade = await database.transaction(async (tx) => {
-    if ((await countEndpoints(tx, organizationId)) >= ENDPOINTS_MOST) return false
-    await insertEndpoint(tx, endpoint, sealed, attempt)
-    for (const ride of await keep(endpoint, secret)) await ride(tx)
-    return true
-  })
-  return isMade ? ok({ endpoint, secret }) : refused(TOO_MANY)
+  const { number, key, done } = dataKeys.take()
+  try {
+    const sealed = { bytes: seal(key, secretOf(id), Buffer.from(secret.reveal()), random), dataKey: number }
+    const refusing = await database.transaction(async (tx) => {
+      const urls = await lockUrls(tx, organizationId)
+      if (urls === null) return NO_ORGANIZATION
+      if (urls.length >= ENDPOINTS_MOST) return TOO_MANY
+      if (urls.filter((each) => isSameUrl(each, url)).length >= SAME_URL_MOST) return TOO_MANY_OF_URL
+      await insertEndpoint(tx, endpoint, sealed, attempt)
+      for (const participant of await keep(endpoint, secret)) await participant(tx)
+      return null
+    })
+    return refusing === null ? ok({ endpoint, secret }) : refused(refusing)
+  } finally {
+    done()
+  }
 }
 
 /** What an endpoint's secret is sealed as. */
@@ -51,7 +60,15 @@ export function secretOf(endpointId: string) {
   return { kind: 'tollgate webhook secret', name: endpointId } as const
 }
 
+const NO_ORGANIZATION = refusal('not_found', 'There is no such organization.')
+
 const TOO_MANY = refusal(
   'validation_failed',
   `This organization has ${ENDPOINTS_MOST} webhook endpoints, the most that one may have; delete one first.`,
+)
+
+const TOO_MANY_OF_URL = refusal(
+  'validation_failed',
+  `This organization has ${SAME_URL_MOST} webhook endpoints with this 'url', the most that one URL may have: delete one first.`,
+  { param: 'url' },
 )

@@ -1,22 +1,26 @@
 import { z } from 'zod'
-import type { Prepare } from '../../edge/onceForKey.ts'
-import type { Handle } from '../../edge/pipeline.ts'
-import { type ExplainIssue, validate } from '../../edge/validate.ts'
-import type { Queryable } from '../../io/postgres/database.ts'
-import { refusal } from '../../kernel/errors.ts'
-import type { Networks } from '../../kernel/networks.ts'
-import { ok, refused } from '../../kernel/result.ts'
-import type { Secret } from '../../kernel/secret.ts'
-import { toTimestamp } from '../../kernel/time.ts'
-import { jsonAnswer, keptJson } from '../answer.ts'
-import { EVENT_TYPES } from '../event.ts'
-import { vetUrl } from '../guard.ts'
-import { PAGE_SHAPE, pageOf } from '../page.ts'
-import { placeToWire } from '../place.ts'
+import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
+import type { Handle } from '../../http/pipeline.ts'
+import type { KeyOrSession } from '../../http/principal.ts'
+import { validate } from '../../http/validate.ts'
+import type { AuditedFields } from '../../identity/audit/entry.ts'
+import type { Noter } from '../../identity/audit/note.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import { refusal } from '../../lib/errors.ts'
+import { cursorPage, LIST_SHAPE, listPage } from '../../lib/listPage.ts'
+import type { Networks } from '../../lib/networks.ts'
+import { ok, refused } from '../../lib/result.ts'
+import type { Secret } from '../../lib/secret.ts'
+import { toTimestamp } from '../../lib/time.ts'
+import { EVENT_TYPES } from '../events/event.ts'
+import { pageOf } from '../pages/page.ts'
+import { placeToWire } from '../pages/place.ts'
 import { type CreateDependencies, createEndpoint } from './create.ts'
-import type { Endpoint } from './endpoint.ts'
-import { listEndpoints } from './list.ts'
+import type { WebhookEndpoint } from './endpoint.ts'
+import { vetUrl } from './guard.ts'
 import { type RemoveDependencies, removeEndpoint } from './remove.ts'
+import { listEndpointsAfter } from './store.ts'
 
 const eventTypes = z
   .array(z.enum(EVENT_TYPES, { error: `must be one of ${EVENT_TYPES.join(', ')}` }))
@@ -25,10 +29,14 @@ const eventTypes = z
 
 export const webhookEndpointRequest = z
   .strictObject({
-    url: z.string().meta({ description: 'HTTPS, on the public internet, at most 2048 characters.', format: 'uri' }),
+    url: z.string().meta({
+      description:
+        'HTTPS, on the public internet, at most 2048 characters. Kept in the normal form of the URL standard.',
+      format: 'uri',
+    }),
     event_types: eventTypes
       .refine((types) => new Set(types).size === types.length, { error: 'must name each event type once' })
-      .meta({ description: 'The list is explicit: types that are added later are never sent.' }),
+      .meta({ description: 'Only these types are sent. Event types that the service adds later are not.' }),
   })
   .meta({ id: 'WebhookEndpointRequest' })
 
@@ -45,58 +53,64 @@ export const newWebhookEndpoint = z
   .object({
     ...shape,
     secret: z.string().meta({
-      description: 'Signs the deliveries: 64 hex characters, whose UTF-8 bytes are the HMAC key. Shown this once.',
+      description: 'The HMAC key of deliveries: 64 hex characters, used as text, not decoded. Shown only here.',
     }),
   })
   .meta({ id: 'NewWebhookEndpoint' })
 
-export const webhookEndpointPage = z
-  .object({
-    data: z.array(webhookEndpoint).meta({ description: 'Oldest first.' }),
-    next_cursor: z.string().nullable().meta({ description: 'Null on the last page.' }),
-  })
-  .meta({ id: 'WebhookEndpointPage' })
+export const webhookEndpointPage = cursorPage(webhookEndpoint, 'Oldest first.', 'WebhookEndpointPage')
 
-export const endpointsQuery = z.object(PAGE_SHAPE)
+export const endpointsQuery = z.object(LIST_SHAPE)
 
 /** GET /webhook-endpoints. */
-export function showEndpoints(database: Queryable): Handle {
+export function showEndpoints(database: Queryable): Handle<KeyOrSession> {
   return async (call) => {
     const query = validate(endpointsQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
     const page = pageOf('endpoints', query.value)
     if (!page.ok) return page.refusal
-    const { endpoints, next } = await listEndpoints(
-      database,
-      call.key.organizationId,
-      page.value.after,
-      page.value.limit,
-    )
+    const { after, limit } = page.value
+    const found = await listEndpointsAfter(database, call.principal.organizationId, after, limit + 1)
+    const { data, last } = listPage(found, limit, toWire)
     const body: z.infer<typeof webhookEndpointPage> = {
-      data: endpoints.map(toWire),
-      next_cursor: next === null ? null : placeToWire('endpoints', next),
+      data: [...data],
+      next_cursor: last === null ? null : placeToWire('endpoints', last),
     }
     return jsonAnswer(body)
   }
 }
 
+interface Audited {
+  /** Writes changes into the audit log. */
+  readonly noter: Noter
+}
+
 /** POST /webhook-endpoints. */
-export function postEndpoint(dependencies: CreateDependencies, allowed: Networks): Prepare {
+export function postEndpoint(dependencies: CreateDependencies & Audited, allowed: Networks): Prepare<KeyOrSession> {
   return (call) => {
-    const checked = validate(webhookEndpointRequest, call.body, 'validation_failed', unknownField)
+    const checked = validate(webhookEndpointRequest, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
-    const { url, event_types: types } = checked.value
-    const vetted = vetUrl(url, allowed)
+    const { event_types: types } = checked.value
+    const vetted = vetUrl(checked.value.url, allowed)
     if (!vetted.ok) return refused(refusal('validation_failed', `'url' ${vetted.reason}.`, { param: 'url' }))
     return ok(async (attempt) => {
       // The route requires the key, so there is an attempt.
       if (attempt === null) throw new Error('an endpoint is made with an Idempotency-Key only')
+      const note = dependencies.noter(call)
       const made = await createEndpoint(dependencies, {
-        organizationId: call.key.organizationId,
-        url,
+        organizationId: call.principal.organizationId,
+        url: vetted.url,
         eventTypes: types,
         attempt: attempt.id,
-        keep: (endpoint, secret) => attempt.keep(keptJson(withSecret(endpoint, secret), 201)),
+        keep: async (endpoint, secret) => [
+          note({
+            action: 'webhook_endpoint.created',
+            subjectId: endpoint.id,
+            before: null,
+            after: auditedFieldsOf(endpoint),
+          }),
+          ...(await attempt.keep(keptJson(withSecret(endpoint, secret), 201))),
+        ],
       })
       return made.ok ? jsonAnswer(withSecret(made.value.endpoint, made.value.secret), 201) : made.refusal
     })
@@ -104,30 +118,41 @@ export function postEndpoint(dependencies: CreateDependencies, allowed: Networks
 }
 
 /** DELETE /webhook-endpoints/{id}. */
-export function deleteEndpoint(dependencies: RemoveDependencies): Prepare {
+export function deleteEndpoint(dependencies: RemoveDependencies & Audited): Prepare<KeyOrSession> {
   return (call) =>
     ok(async (attempt) => {
       const [id = ''] = call.parameters
-      const keep = async () =>
-        attempt === null
-          ? []
-          : await attempt.keep({ status: 204, contentType: null, operationId: null, body: new Uint8Array() })
-      const removed = await removeEndpoint(dependencies, call.key.organizationId, id, keep)
+      const note = dependencies.noter(call)
+      const kept = { status: 204, contentType: null, operationId: null, body: new Uint8Array() }
+      const keep = async (endpoint: WebhookEndpoint) => [
+        note({
+          action: 'webhook_endpoint.deleted',
+          subjectId: endpoint.id,
+          before: auditedFieldsOf(endpoint),
+          after: null,
+        }),
+        ...((await attempt?.keep(kept)) ?? []),
+      ]
+      const removed = await removeEndpoint(dependencies, call.principal.organizationId, id, keep)
       return removed.ok ? new Response(null, { status: 204 }) : removed.refusal
     })
 }
 
-/** In envelope A what the schema does not know is like any other fault of a field (E5). */
-const unknownField: ExplainIssue = (issue) => {
-  if (issue.code !== 'unrecognized_keys') return null
-  const param = (issue.keys[0] ?? '').slice(0, 64)
-  return refusal('validation_failed', `There is no field '${param}' here; leave it out.`, { param })
+/** The fields of an endpoint in the audit log. The path and the query of many URLs are secrets: whoever knows them may send to them. */
+function auditedFieldsOf({ url, eventTypes: types }: WebhookEndpoint): AuditedFields {
+  return { origin: new URL(url).origin, event_types: types.join(', ') }
 }
 
-function toWire({ id, url, eventTypes: types, enabled, createdAtMs }: Endpoint): z.infer<typeof webhookEndpoint> {
+function toWire({
+  id,
+  url,
+  eventTypes: types,
+  enabled,
+  createdAtMs,
+}: WebhookEndpoint): z.infer<typeof webhookEndpoint> {
   return { id, url, event_types: [...types], enabled, created_at: toTimestamp(createdAtMs) }
 }
 
-function withSecret(endpoint: Endpoint, secret: Secret): z.infer<typeof newWebhookEndpoint> {
+function withSecret(endpoint: WebhookEndpoint, secret: Secret): z.infer<typeof newWebhookEndpoint> {
   return { ...toWire(endpoint), secret: secret.reveal() }
 }

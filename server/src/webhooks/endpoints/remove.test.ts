@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
-import { systemRandom } from '../../io/random.ts'
+import { systemRandom } from '../../infra/random.ts'
 import { sendTest } from '../log/sendTest.ts'
 import { noteEvent } from '../publish.ts'
 import { removeEndpoint } from './remove.ts'
-import { deleteEndpoint, holdEndpoint } from './store.ts'
+import { deleteEndpointRow, holdEndpoint } from './store.ts'
 
 let house: WebhookHouse
 beforeAll(async () => {
@@ -33,6 +33,8 @@ test('a sample that is asked for while its endpoint is deleted is deleted with i
       clock: house.clock,
       random: systemRandom(),
       noteEvent,
+      limits: { testsPerMinute: 30, pendingMost: 10_000 },
+      refuseUnpaid: async () => null,
       // Found here, and deleted before anything is noted for it, unless the deletion has to wait.
       async holdEndpoint(tx, ...which) {
         const found = await holdEndpoint(tx, ...which)
@@ -81,7 +83,7 @@ test('a deletion reads what is on its way to the endpoint, and not the deliverie
   await house.database.query('analyze webhook_deliveries')
   await house.database.transaction(async (tx) => {
     const [before] = await tx.query<Reads>(READS)
-    await deleteEndpoint(tx, organizationId, id)
+    await deleteEndpointRow(tx, organizationId, id)
     const [after] = await tx.query<Reads>(READS)
     expect(after?.seq_scan).toBe(before?.seq_scan ?? -1n)
     expect(Number(after?.tuples) - Number(before?.tuples)).toBeLessThan(10)

@@ -1,8 +1,8 @@
-import type { Database, Rider, Transaction } from '../../io/postgres/database.ts'
-import { isUuid } from '../../kernel/ids.ts'
-import { ok, type Result, refused } from '../../kernel/result.ts'
-import { NO_ENDPOINT } from './endpoint.ts'
-import { deleteEndpoint } from './store.ts'
+import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
+import { isUuid } from '../../lib/ids.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
+import { NO_ENDPOINT, type WebhookEndpoint } from './endpoint.ts'
+import { deleteEndpointRow, selectEndpointIds } from './store.ts'
 
 export interface RemoveDependencies {
   readonly database: Database
@@ -15,15 +15,32 @@ export async function removeEndpoint(
   { database, forgetAnswer }: RemoveDependencies,
   organizationId: string,
   id: string,
-  keep: () => Promise<readonly Rider[]>,
+  keep: (removed: WebhookEndpoint) => Promise<readonly Participant[]>,
 ): Promise<Result<null>> {
   if (!isUuid(id)) return refused(NO_ENDPOINT)
   const isGone = await database.transaction(async (tx) => {
-    const attempt = await deleteEndpoint(tx, organizationId, id)
-    if (attempt === undefined) return false
-    if (attempt !== null) await forgetAnswer(tx, attempt)
-    for (const ride of await keep()) await ride(tx)
+    const removed = await deleteEndpointRow(tx, organizationId, id)
+    if (removed === null) return false
+    if (removed.attempt !== null) await forgetAnswer(tx, removed.attempt)
+    for (const participant of await keep(removed.endpoint)) await participant(tx)
     return true
   })
   return isGone ? ok(null) : refused(NO_ENDPOINT)
+}
+
+/**
+ * Deletes the endpoints of an organization, whose row is locked, with their secrets and all that is on its way to them. Returns how
+ * many there were.
+ */
+export async function removeEndpointsOf(
+  tx: Transaction,
+  forgetAnswer: RemoveDependencies['forgetAnswer'],
+  organizationId: string,
+): Promise<number> {
+  const ids = await selectEndpointIds(tx, organizationId)
+  for (const id of ids) {
+    const removed = await deleteEndpointRow(tx, organizationId, id)
+    if (removed !== null && removed.attempt !== null) await forgetAnswer(tx, removed.attempt)
+  }
+  return ids.length
 }

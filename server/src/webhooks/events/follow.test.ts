@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
-import type { Database, Transaction } from '../../io/postgres/database.ts'
+import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import { publishEvent } from '../publish.ts'
 import { createFollower, type Follower } from './follow.ts'
 import type { FollowedEvent } from './store.ts'
@@ -135,7 +135,7 @@ test('an event whose transaction began first and commits last is not missed', as
   const stream = await open(organizationId)
   const early = crypto.randomUUID()
   const event = { organizationId, type: 'video.completed', createdAtMs: house.clock.now(), data: {} } as const
-  const slow = await openTransaction(house.database, (tx) => publishEvent(tx, { ...event, id: early }))
+  const slow = await openTransaction(house.database, (tx) => publishEvent(tx, { ...event, id: early }, 10_000))
   const late = await house.publish(organizationId)
   const reading = stream.next(2)
   await slow.commit()

@@ -1,9 +1,10 @@
-import type { Queryable } from '../../io/postgres/database.ts'
-import { refusal } from '../../kernel/errors.ts'
-import { isUuid } from '../../kernel/ids.ts'
-import type { Log } from '../../kernel/log.ts'
-import { ok, type Result, refused } from '../../kernel/result.ts'
-import { type Clock, SECOND_MS, sleep } from '../../kernel/time.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import type { CallSignal } from '../../lib/callSignal.ts'
+import { refusal } from '../../lib/errors.ts'
+import { isUuid } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
+import { type Clock, SECOND_MS, sleep } from '../../lib/time.ts'
 import { type EventPlace, type FollowedEvent, findEventPlace, listEvents, readHorizon, readSnapshot } from './store.ts'
 
 /** The database is asked this often by each stream: that also hears what other processes published. */
@@ -38,7 +39,7 @@ export interface Follower {
 
 /** Whom a stream is for. */
 export interface StreamReader {
-  readonly gone: AbortSignal
+  readonly gone: CallSignal
   /** Asked after each look for events, before they are sent: a key may be revoked while its stream is open. */
   readonly isStillAllowed: () => Promise<boolean>
 }

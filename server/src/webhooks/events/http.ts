@@ -1,9 +1,11 @@
 import { z } from 'zod'
-import { eventStream } from '../../edge/eventStream.ts'
-import type { Handle } from '../../edge/pipeline.ts'
-import { HEADER_BRAND } from '../../kernel/brand.ts'
-import type { Clock } from '../../kernel/time.ts'
-import { EVENT_TYPES } from '../event.ts'
+import { eventStream } from '../../http/eventStream.ts'
+import type { Handle } from '../../http/pipeline.ts'
+import type { KeyOrSession } from '../../http/principal.ts'
+import { HEADER_BRAND } from '../../lib/brand.ts'
+import { signalWith } from '../../lib/callSignal.ts'
+import type { Clock } from '../../lib/time.ts'
+import { EVENT_TYPES } from './event.ts'
 import type { Follower } from './follow.ts'
 import type { FollowedEvent } from './store.ts'
 
@@ -26,20 +28,20 @@ export const webhookEvent = z
 export const lastEventId = z.object({
   'Last-Event-ID': z.string().optional().meta({
     description:
-      'The id of the last event that was seen, or what the header `Svc-Stream-Start` of an earlier stream said.',
+      'The id of the last event that you received, or the value of the header `Svc-Stream-Start` of an earlier stream.',
   }),
 })
 
 /** GET /manage/v1/events. */
-export function showEvents(follower: Follower, clock: Clock): Handle {
+export function showEvents(follower: Follower, clock: Clock): Handle<KeyOrSession> {
   return async (call) => {
-    const gone = new AbortController()
-    const { signal } = call.request
-    if (signal.aborted) gone.abort()
-    else signal.addEventListener('abort', () => gone.abort(), { once: true })
+    const gone = signalWith(call.request.signal)
     const lastId = call.request.headers.get('Last-Event-ID') || null
     const { isStillAllowed } = call
-    const following = await follower.follow(call.key.organizationId, lastId, { gone: gone.signal, isStillAllowed })
+    const following = await follower.follow(call.principal.organizationId, lastId, {
+      gone,
+      isStillAllowed,
+    })
     if (!following.ok) return following.refusal
     const { events, start } = following.value
     const stream = eventStream(events, toWire, { clock, gone, onEnd: call.holdOpen(), opening: OPENING })

@@ -1,7 +1,7 @@
 /** The queries by which events are followed. */
 
-import type { Queryable } from '../../io/postgres/database.ts'
-import type { EventType } from '../event.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import type { EventType } from './event.ts'
 
 /** Behind an event, in the order of their transactions. */
 export interface EventPlace {

@@ -1,61 +1,70 @@
-import type { Database, Rider, Transaction } from '../../io/postgres/database.ts'
-import { BRAND } from '../../kernel/brand.ts'
-import { refusal } from '../../kernel/errors.ts'
-import { isUuid, type RandomBytes, uuidV7 } from '../../kernel/ids.ts'
-import { ok, type Result, refused } from '../../kernel/result.ts'
-import type { Clock } from '../../kernel/time.ts'
+import type { Participant, Transaction } from '../../infra/postgres/database.ts'
+import { BRAND } from '../../lib/brand.ts'
+import { refusal } from '../../lib/errors.ts'
+import { isUuid, type RandomBytes, uuidV7 } from '../../lib/ids.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
 import type { Delivery } from '../deliveries/delivery.ts'
-import { type Endpoint, NO_ENDPOINT } from '../endpoints/endpoint.ts'
-import type { EventType, PublishedEvent } from '../event.ts'
-import { findDelivery, insertDelivery } from './store.ts'
+import { NO_ENDPOINT, type WebhookEndpoint } from '../endpoints/endpoint.ts'
+import type { EventType, PublishedEvent } from '../events/event.ts'
+import { refuseToSend, type SendDependencies, takeSend } from './refuseToSend.ts'
+import { dropOldTests, findDelivery, findTypes, insertTest } from './store.ts'
 
-export interface TestDependencies {
-  readonly database: Database
-  readonly clock: Clock
+export interface TestDependencies extends SendDependencies {
   readonly random: RandomBytes
   /** Finds it, and keeps it from being deleted until the transaction ends. */
-  readonly holdEndpoint: (tx: Transaction, organizationId: string, id: string) => Promise<Endpoint | null>
+  readonly holdEndpoint: (tx: Transaction, organizationId: string, id: string) => Promise<WebhookEndpoint | null>
   /** Notes an event without deliveries. */
   readonly noteEvent: (tx: Transaction, event: PublishedEvent) => Promise<void>
 }
 
-/** Types of which a sample can be sent; the payload of the others is not laid down. */
-const SAMPLES: Partial<Readonly<Record<EventType, object>>> = {
-  'video.completed': { status: 'completed' },
-  'video.failed': { status: 'failed', error: 'internal_error' },
+const VIDEO = { id: 'video_test', object: 'video', model: `${BRAND}/test` }
+const INSTANCE = { id: 'instance_test', object: 'instance', name: 'test', gpu_type: 'test' }
+
+/** The `data` of the sample of each type. */
+const SAMPLES: Readonly<Record<EventType, object>> = {
+  'instance.creating': { instance: { ...INSTANCE, state: 'creating', reason: null } },
+  'instance.running': { instance: { ...INSTANCE, state: 'running', reason: null } },
+  'instance.terminated': { instance: { ...INSTANCE, state: 'terminated', reason: 'deleted' } },
+  'instance.failed': { instance: { ...INSTANCE, state: 'failed', reason: 'create_refused' } },
+  'video.completed': { video: { ...VIDEO, status: 'completed' } },
+  'video.failed': { video: { ...VIDEO, status: 'failed', error: 'internal_error' } },
 }
 
 /**
- * Sends one endpoint a sample of an event that it subscribed to: of the given type, or the first of its types that there is
- * a sample of. It is delivered like any other, retries and log included; its video is named `video_test`.
+ * Sends one endpoint a sample of an event that it subscribed to: of the given type, or the first of its types. It is delivered like any
+ * other, retries and log included; its video is named `video_test`, its instance `instance_test`. Refuses an unknown endpoint, and one
+ * without such a type; then by the limits of the organization, and where nobody pays.
  */
 export async function sendTest(
-  { database, clock, random, holdEndpoint, noteEvent }: TestDependencies,
+  dependencies: TestDependencies,
   { organizationId, endpointId, type }: { organizationId: string; endpointId: string; type: EventType | undefined },
-  keep: (delivery: Delivery) => Promise<readonly Rider[]>,
+  keep: (delivery: Delivery) => Promise<readonly Participant[]>,
 ): Promise<Result<Delivery>> {
-  if (!isUuid(endpointId)) return refused(NO_ENDPOINT)
+  const { database, clock, random, holdEndpoint, noteEvent } = dependencies
+  const types = isUuid(endpointId) ? await findTypes(database, organizationId, endpointId) : null
+  if (types === null) return refused(NO_ENDPOINT)
+  const chosen = types.find((each) => (type ?? each) === each)
+  if (chosen === undefined) return refused(OTHER_TYPE)
+  const refusing = await refuseToSend(dependencies, organizationId, true)
+  if (refusing !== null) return refused(refusing)
   const done = await database.transaction(async (tx) => {
-    const endpoint = await holdEndpoint(tx, organizationId, endpointId)
-    if (endpoint === null) return NO_ENDPOINT
-    const chosen = endpoint.eventTypes.find((each) => SAMPLES[each] !== undefined && (type ?? each) === each)
-    if (chosen === undefined) return NO_SAMPLE
+    if ((await holdEndpoint(tx, organizationId, endpointId)) === null) return NO_ENDPOINT
+    const tooMany = await takeSend(tx, dependencies, organizationId)
+    if (tooMany !== null) return tooMany
     const createdAtMs = clock.now()
-    const video = { id: 'video_test', object: 'video', model: `${BRAND}/test`, ...SAMPLES[chosen] }
     const eventId = uuidV7(createdAtMs, random)
-    await noteEvent(tx, { id: eventId, organizationId, type: chosen, createdAtMs, data: { video } })
+    await noteEvent(tx, { id: eventId, organizationId, type: chosen, createdAtMs, data: SAMPLES[chosen] })
     const id = uuidV7(createdAtMs, random)
-    await insertDelivery(tx, { id, organizationId, endpointId, eventId, createdAtMs })
+    await insertTest(tx, { id, organizationId, endpointId, eventId, createdAtMs })
+    await dropOldTests(tx, organizationId)
     const delivery = await findDelivery(tx, organizationId, id)
     if (delivery === null) return NO_ENDPOINT
-    for (const ride of await keep(delivery)) await ride(tx)
+    for (const participant of await keep(delivery)) await participant(tx)
     return delivery
   })
   return 'code' in done ? refused(done) : ok(done)
 }
 
-const NO_SAMPLE = refusal(
-  'validation_failed',
-  "'type' must be video.completed or video.failed, and one that the endpoint subscribed to.",
-  { param: 'type' },
-)
+const OTHER_TYPE = refusal('validation_failed', "'type' must be a type of event that the endpoint is subscribed to.", {
+  param: 'type',
+})

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
-import type { Transaction } from '../../io/postgres/database.ts'
-import { SECOND_MS, toTimestamp } from '../../kernel/time.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
+import { SECOND_MS, toTimestamp } from '../../lib/time.ts'
 import { type DeliveryFilter, dropBefore, listDeliveriesAfter } from './store.ts'
 
 /** Deliveries of another organization, a second apart, and how many of them are old. */

@@ -1,10 +1,18 @@
 /** Queries on deliveries as customers see them, and what drops them when they are old. */
 
-import type { Queryable, SqlParameter, Transaction } from '../../io/postgres/database.ts'
-import { toTimestamp } from '../../kernel/time.ts'
-import type { AttemptFailure, Delivery, DeliveryState, LoggedAttempt } from '../deliveries/delivery.ts'
-import type { EventType } from '../event.ts'
-import type { Place } from '../place.ts'
+import type { Queryable, SqlParameter, Transaction } from '../../infra/postgres/database.ts'
+import { toTimestamp } from '../../lib/time.ts'
+import type {
+  AnsweredAttempt,
+  AnsweredDelivery,
+  AttemptFailure,
+  DeadReason,
+  Delivery,
+  DeliveryState,
+  LoggedAttempt,
+} from '../deliveries/delivery.ts'
+import type { EventType } from '../events/event.ts'
+import type { Place } from '../pages/place.ts'
 
 interface DeliveryRow {
   readonly id: string
@@ -13,12 +21,13 @@ interface DeliveryRow {
   readonly event_id: string
   readonly type: EventType
   readonly state: DeliveryState
+  readonly reason: DeadReason | null
   readonly created_at: Date
   readonly due_at: Date | null
 }
 
 /** A delivery beside one of its attempts; nulls where it has none yet. */
-type JoinedRow = DeliveryRow & (AttemptRow | { readonly number: null })
+type JoinedRow<A extends AttemptRow = AttemptRow> = DeliveryRow & (A | { readonly number: null })
 
 interface AttemptRow {
   readonly number: number
@@ -26,6 +35,9 @@ interface AttemptRow {
   readonly latency_ms: number
   readonly status: number | null
   readonly failure: AttemptFailure | null
+}
+
+interface AnsweredRow extends AttemptRow {
   readonly answer: Uint8Array | null
 }
 
@@ -41,7 +53,7 @@ export interface DeliveryFilter {
 const ATTEMPTS_SHOWN = 10
 
 /**
- * Deliveries behind a place, newest first, each with its last attempts. Never by the index of ages, which holds everybody's:
+ * Deliveries behind a place, newest first, each with its last attempts, without their answers. Never by the index of ages, which holds everybody's:
  * what is not asked for is not in the text, since conditions such as `$2 is null or …` let the database guess badly, and the
  * order begins with the organization, named as a list of one, which is else left out of the order where there is one only.
  */
@@ -64,33 +76,50 @@ export async function listDeliveriesAfter(
   }
   const rows = await db.query<JoinedRow>(
     withAttempts(
+      ATTEMPT_COLUMNS,
       `where ${conditions.join(' and ')} order by d.organization_id, d.created_at desc, d.id desc limit $2::integer`,
     ),
     parameters,
   )
-  return toDeliveries(rows)
+  return toDeliveries(rows, toAttempt)
 }
 
-/** One delivery, if it is the organization's. */
+/** One delivery, if it is the organization's, without the answers to its attempts. */
 export async function findDelivery(db: Queryable, organizationId: string, id: string): Promise<Delivery | null> {
-  const rows = await db.query<JoinedRow>(withAttempts('where d.organization_id = $1::uuid and d.id = $2::uuid'), [
+  const rows = await db.query<JoinedRow>(withAttempts(ATTEMPT_COLUMNS, ONE), [organizationId, id])
+  return toDeliveries(rows, toAttempt)[0] ?? null
+}
+
+/** The same with the answers. */
+export async function findAnsweredDelivery(
+  db: Queryable,
+  organizationId: string,
+  id: string,
+): Promise<AnsweredDelivery | null> {
+  const rows = await db.query<JoinedRow<AnsweredRow>>(withAttempts(`${ATTEMPT_COLUMNS}, a.answer`, ONE), [
     organizationId,
     id,
   ])
-  return toDeliveries(rows)[0] ?? null
+  return toDeliveries(rows, (row) => ({ ...toAttempt(row), answer: row.answer }) satisfies AnsweredAttempt)[0] ?? null
 }
 
+const ONE = 'where d.organization_id = $1::uuid and d.id = $2::uuid'
+const ATTEMPT_COLUMNS = 'a.number, a.started_at, a.latency_ms, a.status, a.failure'
+
 /** One statement, so that nobody sees a delivery that waits beside the attempt that delivered it. */
-function withAttempts(which: string): string {
-  return `select d.*, a.number, a.started_at, a.latency_ms, a.status, a.failure, a.answer from (
-      select d.id, d.organization_id, d.endpoint_id, d.event_id, v.type, d.state, d.created_at, d.due_at
+function withAttempts(columns: string, which: string): string {
+  return `select d.*, ${columns} from (
+      select d.id, d.organization_id, d.endpoint_id, d.event_id, v.type, d.state, d.reason, d.created_at, d.due_at
       from webhook_deliveries d join webhook_events v on v.id = d.event_id ${which}
     ) d left join lateral (
       select * from webhook_attempts where delivery_id = d.id order by number desc limit ${ATTEMPTS_SHOWN}
     ) a on true order by d.created_at desc, d.id desc, a.number`
 }
 
-function toDeliveries(rows: readonly JoinedRow[]): Delivery[] {
+function toDeliveries<A extends AttemptRow, B extends LoggedAttempt>(
+  rows: readonly JoinedRow<A>[],
+  toLogged: (row: A) => B,
+): (Delivery & { readonly attempts: readonly B[] })[] {
   return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((joined) => {
     const [row] = joined
     if (row === undefined) return []
@@ -101,16 +130,17 @@ function toDeliveries(rows: readonly JoinedRow[]): Delivery[] {
       eventId: row.event_id,
       eventType: row.type,
       state: row.state,
+      reason: row.reason,
       createdAtMs: row.created_at.getTime(),
       dueAtMs: row.due_at?.getTime() ?? null,
-      attempts: joined.flatMap((each) => (each.number === null ? [] : toAttempt(each))),
+      attempts: joined.flatMap((each) => (each.number === null ? [] : toLogged(each))),
     }
   })
 }
 
 function toAttempt(row: AttemptRow): LoggedAttempt {
-  const { number, status, failure, answer } = row
-  return { number, startedAtMs: row.started_at.getTime(), latencyMs: row.latency_ms, status, failure, answer }
+  const { number, status, failure } = row
+  return { number, startedAtMs: row.started_at.getTime(), latencyMs: row.latency_ms, status, failure }
 }
 
 /** Holds an endpoint's turn until the transaction ends; false when there is no such endpoint. */
@@ -123,13 +153,96 @@ export async function lockTurn(tx: Transaction, organizationId: string, endpoint
   return rows.length > 0
 }
 
-/** Begins a new round of a delivery that is over. */
+/** Begins a new round of a delivery that is over, and drops attempts that are shown no more. */
 export async function beginRound(tx: Transaction, id: string, nowMs: number): Promise<void> {
   await tx.query(
-    `update webhook_deliveries
-     set state = 'pending', attempts_before_round = attempts, due_at = $2::timestamptz, is_new = true
-     where id = $1::uuid and state <> 'pending'`,
+    `with begun as (
+       update webhook_deliveries
+       set state = 'pending', reason = null, attempts_before_round = attempts, due_at = $2::timestamptz, is_new = true
+       where id = $1::uuid and state <> 'pending' returning attempts
+     )
+     delete from webhook_attempts where delivery_id = $1::uuid and number <= (select attempts from begun) - ${ATTEMPTS_SHOWN}`,
     [id, toTimestamp(nowMs)],
+  )
+}
+
+/**
+ * When an organization's `nth` latest test or redelivery was made, in milliseconds since the epoch; null where it never made so
+ * many.
+ */
+export async function readSends(db: Queryable, organizationId: string, nth: number): Promise<number | null> {
+  const rows = await db.query<{ at: Date | null }>(
+    'select sent_at[$2::integer] as at from webhook_sends where organization_id = $1::uuid',
+    [organizationId, nth],
+  )
+  return rows[0]?.at?.getTime() ?? null
+}
+
+/**
+ * Counts a test or redelivery. False, and nothing is written: the organization made `perMinute` within the last minute. Requests
+ * of the organization at the same time wait for the transaction.
+ */
+export async function countSend(
+  tx: Transaction,
+  organizationId: string,
+  nowMs: number,
+  perMinute: number,
+): Promise<boolean> {
+  const counted = await tx.query(
+    `insert into webhook_sends as s (organization_id, sent_at) values ($1::uuid, array[$2::timestamptz])
+     on conflict (organization_id) do update set sent_at = (array[$2::timestamptz] || s.sent_at)[1:$3::integer]
+     where s.sent_at[$3::integer] is null or s.sent_at[$3::integer] <= $2::timestamptz - interval '1 minute'
+     returning 1`,
+    [organizationId, toTimestamp(nowMs), perMinute],
+  )
+  return counted.length > 0
+}
+
+/** The event types of an endpoint; null when the organization has no such endpoint. */
+export async function findTypes(
+  db: Queryable,
+  organizationId: string,
+  endpointId: string,
+): Promise<readonly EventType[] | null> {
+  const rows = await db.query<{ event_types: readonly EventType[] }>(
+    'select event_types from webhook_endpoints where organization_id = $1::uuid and id = $2::uuid',
+    [organizationId, endpointId],
+  )
+  return rows[0]?.event_types ?? null
+}
+
+/** Whether an organization has `pendingMost` pending deliveries or more. */
+export async function isPendingFull(db: Queryable, organizationId: string, pendingMost: number): Promise<boolean> {
+  const rows = await db.query<{ count: bigint }>(
+    `select count(*) as count from (
+       select from webhook_deliveries where organization_id = $1::uuid and state = 'pending' limit $2::integer
+     ) counted`,
+    [organizationId, pendingMost],
+  )
+  return Number(rows[0]?.count ?? 0n) >= pendingMost
+}
+
+/** Tests of an organization that are kept; with their attempts they have 22 MB at most. */
+const TESTS_KEPT = 1_000
+/** Old tests that a new one drops at most. */
+const TESTS_DROPPED = 20
+
+/** Drops the oldest tests of an organization beyond those that are kept, with their events and attempts. Waits for no lock. */
+export async function dropOldTests(tx: Transaction, organizationId: string): Promise<void> {
+  await tx.query(
+    // Found first and locked then: a lock beside the offset would be taken on all that it passes over.
+    `with old as materialized (
+       select id from webhook_deliveries where organization_id = $1::uuid and is_test
+       order by created_at desc offset ${TESTS_KEPT} limit ${TESTS_DROPPED}
+     ), locked as materialized (
+       select id from webhook_deliveries where id in (select id from old) for update skip locked
+     ), dropped as (
+       delete from webhook_deliveries where id in (select id from locked) returning id, event_id
+     ), attempts as (
+       delete from webhook_attempts where delivery_id in (select id from dropped)
+     )
+     delete from webhook_events where id in (select event_id from dropped)`,
+    [organizationId],
   )
 }
 
@@ -148,8 +261,8 @@ export async function hasten(tx: Transaction, { id, endpointId }: Delivery, nowM
   )
 }
 
-/** Notes a delivery of an event to one endpoint, whatever it subscribed to. */
-export async function insertDelivery(
+/** Notes a test: a delivery of an event to one endpoint. */
+export async function insertTest(
   tx: Transaction,
   {
     id,
@@ -157,12 +270,12 @@ export async function insertDelivery(
     endpointId,
     eventId,
     createdAtMs,
-  }: Omit<Delivery, 'eventType' | 'state' | 'dueAtMs' | 'attempts'>,
+  }: Pick<Delivery, 'id' | 'organizationId' | 'endpointId' | 'eventId' | 'createdAtMs'>,
 ): Promise<void> {
   await tx.query(
     `insert into webhook_deliveries (id, organization_id, endpoint_id, event_id, state, attempts, attempts_before_round,
-       due_at, is_new, created_at)
-     values ($1::uuid, $2::uuid, $3::uuid, $4::uuid, 'pending', 0, 0, $5::timestamptz, true, $5::timestamptz)
+       due_at, is_new, is_test, created_at)
+     values ($1::uuid, $2::uuid, $3::uuid, $4::uuid, 'pending', 0, 0, $5::timestamptz, true, true, $5::timestamptz)
      on conflict do nothing`,
     [id, organizationId, endpointId, eventId, toTimestamp(createdAtMs)],
   )
@@ -193,4 +306,36 @@ export async function dropBefore(
   limit: number,
 ): Promise<number> {
   return (await db.query(DROPPED[what], [toTimestamp(beforeMs), limit])).length
+}
+
+/** Drops so many deliveries of an organization, with their attempts; how many it were. */
+export async function dropDeliveriesOf(db: Queryable, organizationId: string, limit: number): Promise<number> {
+  const rows = await db.query<{ count: bigint }>(
+    `with dropped as (
+       delete from webhook_deliveries where id in (
+         select id from webhook_deliveries where organization_id = $1::uuid limit $2::integer for update skip locked
+       ) returning id
+     ), attempts as (
+       delete from webhook_attempts where delivery_id in (select id from dropped)
+     )
+     select count(*) as count from dropped`,
+    [organizationId, limit],
+  )
+  return Number(rows[0]?.count ?? 0n)
+}
+
+/** Drops so many events of an organization; how many it were. */
+export async function dropEventsOf(db: Queryable, organizationId: string, limit: number): Promise<number> {
+  const rows = await db.query(
+    `delete from webhook_events where id in (
+       select id from webhook_events where organization_id = $1::uuid limit $2::integer for update skip locked
+     ) returning 1`,
+    [organizationId, limit],
+  )
+  return rows.length
+}
+
+/** Forgets when an organization last sent tests. */
+export async function deleteSendsOf(db: Queryable, organizationId: string): Promise<void> {
+  await db.query('delete from webhook_sends where organization_id = $1::uuid', [organizationId])
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { startReceiver } from '../../../test/webhookReceiver.ts'
-import { DAY_MS } from '../../kernel/time.ts'
+import { DAY_MS } from '../../lib/time.ts'
 import { sweepWebhooks } from './sweep.ts'
 
 let house: WebhookHouse

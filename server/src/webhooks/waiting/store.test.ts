@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import { startReceiver } from '../../../test/webhookReceiver.ts'
-import { MINUTE_MS, SECOND_MS } from '../../kernel/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import { countSlowEndpoints, readWaiting } from './store.ts'
 
 let house: WebhookHouse
@@ -46,7 +46,7 @@ test('what waits is told by lane, and since when', async () => {
   receiver.stop()
 })
 
-test('what a worker has in hand waits too, and a long queue is counted up to a bound', async () => {
+test('what a runner has in hand waits too, and a long queue is counted up to a bound', async () => {
   const organizationId = await house.organization()
   const { id } = await house.endpoint(organizationId, 'http://127.0.0.1:1')
   await house.database.query('delete from webhook_deliveries')

@@ -1,13 +1,12 @@
 /** What waits to be delivered, for operators. Reads only, at a cost that does not grow with the queues. */
 
-import type { Queryable } from '../../io/postgres/database.ts'
-import { MINUTE_MS, toTimestamp } from '../../kernel/time.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import { COUNTED_MOST } from '../../lib/gauge.ts'
+import { MINUTE_MS, toTimestamp } from '../../lib/time.ts'
 
-/** Deliveries that are counted in a lane, and endpoints of it that are looked at, those due the longest first. */
-const COUNTED_MOST = 10_000
 const TURNS_MOST = 1_000
 
-/** A turn that a worker holds is due when that worker counts as dead, which is sooner than this. */
+/** A turn that a runner holds is due when that runner counts as dead, which is sooner than this. */
 const HELD_MS = MINUTE_MS
 
 export interface WaitingLane {

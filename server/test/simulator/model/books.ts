@@ -4,7 +4,7 @@ import { Table } from './tables.ts'
 export interface AccountRow {
   readonly organizationId: string
   readonly balance: bigint
-  readonly allotted: bigint
+  readonly granted: bigint
   readonly day: string
   readonly daySpent: bigint
   readonly month: string
@@ -26,13 +26,13 @@ export interface OrganizationRow {
   readonly firstPaidAtMs: number | null
 }
 
-export interface AllotmentRow {
+export interface ShareRow {
   readonly organizationId: string
   readonly slot: number
   readonly granted: bigint
 }
 
-export interface SliceRow {
+export interface UnfoldedSpendRow {
   readonly organizationId: string
   readonly slot: number
   readonly minuteMs: number
@@ -64,8 +64,8 @@ export interface ChargeRow {
 export class Books {
   readonly organizations = new Table<OrganizationRow>()
   readonly accounts = new Table<AccountRow>()
-  readonly allotments = new Table<AllotmentRow>()
-  readonly slices = new Table<SliceRow>()
+  readonly shares = new Table<ShareRow>()
+  readonly unfoldedSpend = new Table<UnfoldedSpendRow>()
   readonly minutes = new Table<MinuteRow>()
   readonly entries = new Table<EntryRow>()
   readonly charges = new Table<ChargeRow>()

@@ -1,4 +1,4 @@
-import type { SqlParameter } from '../../../src/io/postgres/database.ts'
+import type { SqlParameter } from '../../../src/infra/postgres/database.ts'
 import type { Engine, EngineSession, EngineTransaction, Snapshot } from '../engine.ts'
 import { Books } from './books.ts'
 import { StatementError } from './errors.ts'
@@ -76,8 +76,8 @@ export class ModelEngine implements Engine {
     const { books } = this
     return {
       accounts: [...books.accounts.rows.values()],
-      allotments: [...books.allotments.rows.values()],
-      slices: [...books.slices.rows.values()],
+      shares: [...books.shares.rows.values()],
+      unfoldedSpend: [...books.unfoldedSpend.rows.values()],
       entries: [...books.entries.rows.values()],
       charges: [...books.charges.rows.values()],
       deadKeyIds: [...books.dead.rows.values()].map(({ keyId }) => keyId),

@@ -1,4 +1,4 @@
-import type { AccountRow, Books, SliceRow } from './books.ts'
+import type { AccountRow, Books, UnfoldedSpendRow } from './books.ts'
 import type { View } from './tables.ts'
 
 const DAY_MS = 86_400_000
@@ -15,8 +15,8 @@ const startOf = (day: string) => Date.parse(`${day}T00:00:00Z`)
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 const monthOf = (day: string) => `${day.slice(0, 7)}-01`
 
-/** How much may still be allotted before somebody must be told; null: nothing of the kind is ahead. */
-export function roomToNotice(account: AccountRow, allotted: bigint, { lowBalance }: Thresholds): bigint | null {
+/** How much may still be granted before somebody must be told; null: nothing of the kind is ahead. */
+export function headroomToNotice(account: AccountRow, granted: bigint, { lowBalance }: Thresholds): bigint | null {
   const { balance, toldBelow, enforcement, daySpent, dailyLimit, monthSpent, monthlyLimit } = account
   const ahead: bigint[] = []
   if (lowBalance !== 0n && toldBelow === null && balance >= lowBalance) ahead.push(balance - lowBalance)
@@ -24,7 +24,7 @@ export function roomToNotice(account: AccountRow, allotted: bigint, { lowBalance
     if (dailyLimit !== null && daySpent < dailyLimit) ahead.push(dailyLimit - daySpent)
     if (monthlyLimit !== null && monthSpent < monthlyLimit) ahead.push(monthlyLimit - monthSpent)
   }
-  return ahead.length === 0 ? null : ahead.reduce((one, other) => (one < other ? one : other)) - allotted
+  return ahead.length === 0 ? null : ahead.reduce((one, other) => (one < other ? one : other)) - granted
 }
 
 /** Notes what limits and thresholds a fold has met, each once a period; whether any is new. */
@@ -32,7 +32,7 @@ export function noteReached(
   view: View,
   books: Books,
   account: AccountRow,
-  slices: readonly SliceRow[],
+  unfoldedSpend: readonly UnfoldedSpendRow[],
   atMs: number,
   isNew: boolean,
   { newAccountCap, lowBalance }: Thresholds,
@@ -55,7 +55,7 @@ export function noteReached(
       .rows(books.charges)
       .filter((row) => row.organizationId === organizationId && count(dayOf(row.admittedAtMs)) === from)
       .reduce((sum, { cost }) => sum + cost, 0n)
-  for (const { minuteMs } of slices) {
+  for (const { minuteMs } of unfoldedSpend) {
     const ended = dayOf(minuteMs)
     if (ended >= day || startOf(ended) < startOf(day) - TOLD_DAYS * DAY_MS) continue
     note(

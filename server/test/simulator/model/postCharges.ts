@@ -7,12 +7,10 @@ const MINUTE_MS = 60_000
 
 /** A batch of charges, all or none: a charge that is there already counts nowhere again. */
 export function postCharges(view: View, books: Books, p: Parameters): unknown[] {
-  const slot = p.number(16)
-  const columns = { at: p.list(1), id: p.list(2), organization: p.list(3), key: p.list(4), model: p.list(5) }
-  const costs = p.amounts(12)
-  if (columns.model.some((model) => model?.includes('\0') === true)) {
-    throw new StatementError('invalid byte sequence for encoding "UTF8": 0x00', '22021')
-  }
+  const slot = p.number(13)
+  const columns = { at: p.list(1), id: p.list(2), organization: p.list(3), key: p.list(4) }
+  const costs = p.amounts(10)
+  refuseZeroBytes(p.list(15))
   for (const [index, id] of columns.id.entries()) {
     const admittedAt = columns.at[index] ?? ''
     const cost = costs[index] ?? 0n
@@ -27,8 +25,19 @@ export function postCharges(view: View, books: Books, p: Parameters): unknown[] 
     view.put(books.charges, name, { id, organizationId, keyId: columns.key[index] ?? '', admittedAtMs, cost })
     const minuteMs = Math.floor(admittedAtMs / MINUTE_MS) * MINUTE_MS
     const key = `${organizationId}/${slot}/${minuteMs}`
-    const spent = (view.get(books.slices, key)?.spent ?? 0n) + cost
-    view.put(books.slices, key, { organizationId, slot, minuteMs, spent })
+    const spent = (view.get(books.unfoldedSpend, key)?.spent ?? 0n) + cost
+    view.put(books.unfoldedSpend, key, { organizationId, slot, minuteMs, spent })
   }
   return []
+}
+
+/** Numbers for what charges have in common; nothing here asks what they stand for. */
+export function findServedModels(_: View, __: Books, p: Parameters): unknown[] {
+  refuseZeroBytes(p.list(1))
+  return p.list(1).map((_, index) => ({ place: BigInt(index + 1), id: index + 1 }))
+}
+
+function refuseZeroBytes(models: readonly (string | null)[]): void {
+  if (!models.some((model) => model?.includes('\0') === true)) return
+  throw new StatementError('invalid byte sequence for encoding "UTF8": 0x00', '22021')
 }

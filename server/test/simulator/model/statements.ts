@@ -1,9 +1,10 @@
 /** Every statement that money makes, by the words that it is known by, and what it does to the books of the model. */
 
+import { RENEWAL_PARAMETERS, type RenewalParameters } from '../../../src/billing/admission/renewal/store.ts'
 import type { AccountRow, Books } from './books.ts'
 import { UntaughtStatement } from './errors.ts'
-import { postCharges } from './postCharges.ts'
-import { refill } from './refill.ts'
+import { findServedModels, postCharges } from './postCharges.ts'
+import { renew } from './renew.ts'
 import type { View } from './tables.ts'
 import type { Parameters } from './wire.ts'
 
@@ -19,49 +20,62 @@ export interface Statement {
 }
 
 const account = (id: string) => `account ${id}`
+/** The position of a parameter of a renewal. */
+const at = (name: keyof RenewalParameters) => RENEWAL_PARAMETERS.indexOf(name) + 1
 const ofSlot = (slot: number) => `slot ${slot}`
 
 const STATEMENTS: readonly Statement[] = [
   {
     words: '), wanted as ( select * from unnest(',
-    locks: (p) => [ofSlot(p.number(6)), ...p.list(1).map((id) => account(id ?? ''))],
+    locks: (p) => [ofSlot(p.number(at('slot'))), ...p.list(at('organizations')).map((id) => account(id ?? ''))],
     run(view, books, p) {
-      const takenAt = p.textOrNull(13)
-      if (takenAt !== null && view.get(books.slots, p.text(6))?.takenAtMs !== Date.parse(takenAt)) return []
-      const [launches, leasts, extensions, givesBack] = [p.amounts(2), p.amounts(3), p.amounts(4), p.amounts(5)]
-      const wants = p.list(1).map((id, index) => ({
+      const slot = p.number(at('slot'))
+      const takenAt = p.textOrNull(at('takenAt'))
+      if (takenAt !== null && view.get(books.slots, `${slot}`)?.takenAtMs !== Date.parse(takenAt)) return []
+      const [admissions, leasts] = [p.amounts(at('admissions')), p.amounts(at('leasts'))]
+      const [extensions, givesBack] = [p.amounts(at('extensions')), p.amounts(at('givesBack'))]
+      const wants = p.list(at('organizations')).map((id, index) => ({
         organizationId: id ?? '',
-        launch: launches[index] ?? 0n,
+        admission: admissions[index] ?? 0n,
         least: leasts[index] ?? 0n,
         extension: extensions[index] ?? 0n,
         giveBack: givesBack[index] ?? null,
       }))
-      const now = { atMs: p.instant(7), day: p.text(8), month: p.text(9), windowFromMs: p.instant(10) }
-      return refill(view, books, p.number(6), wants, now, { newAccountCap: p.amount(11), lowBalance: p.amount(12) })
+      const now = {
+        atMs: p.instant(at('at')),
+        day: p.text(at('day')),
+        month: p.text(at('month')),
+        windowFromMs: p.instant(at('windowFrom')),
+      }
+      return renew(view, books, slot, wants, now, {
+        newAccountCap: p.amount(at('newAccountCapMicrocents')),
+        lowBalance: p.amount(at('lowBalanceMicrocents')),
+      })
     },
   },
   {
-    // Not the one that counts for plans too: no plan is offered here.
-    words: 'estimated, cost_microcents, target, outcome, posted_at) select',
-    locks: (p) => [ofSlot(p.number(16))],
+    // The columns of plans too, where a charge is cut to its hold: no plan is offered here, so they are empty but for prices.
+    words: 'insert into charges (admitted_at',
+    locks: (p) => [ofSlot(p.number(13))],
     run: postCharges,
   },
+  { words: 'insert into served_models', run: findServedModels },
   {
-    words: 'from ( select organization_id from allotments where slot',
+    words: 'from ( select organization_id from account_shares where slot',
     run(view, books, p) {
       const slot = p.number(1)
-      const found = [...view.rows(books.allotments), ...view.rows(books.slices)].filter((row) => row.slot === slot)
+      const found = [...view.rows(books.shares), ...view.rows(books.unfoldedSpend)].filter((row) => row.slot === slot)
       const ids = [...new Set(found.map((row) => row.organizationId))].sort()
       return ids.slice(0, p.number(2)).map((id) => ({ organization_id: id }))
     },
   },
   {
-    words: 'delete from allotments where slot',
+    words: 'delete from account_shares where slot',
     locks: (p) => [ofSlot(p.number(1))],
     run(view, books, p) {
       for (const id of p.list(2)) {
         const key = `${id}/${p.number(1)}`
-        if (view.get(books.allotments, key)?.granted === 0n) view.delete(books.allotments, key)
+        if (view.get(books.shares, key)?.granted === 0n) view.delete(books.shares, key)
       }
       return []
     },
@@ -87,9 +101,10 @@ const STATEMENTS: readonly Statement[] = [
       }),
   },
   {
-    words: 'update accounts set monthly_limit_microcents = $2',
+    words: 'update accounts a set monthly_limit_microcents = $2',
     locks: (p) => [account(p.text(1))],
-    run: (view, books, p) =>
+    run(view, books, p) {
+      const before = view.get(books.accounts, p.text(1))
       changeAccount(view, books, p.text(1), (row) => {
         const daily = p.amountOrNull(3) ?? row.dailyLimit
         const hours = p.textOrNull(6)
@@ -99,7 +114,23 @@ const STATEMENTS: readonly Statement[] = [
           enforcement: p.textOrNull(4) ?? row.enforcement,
           ...(p.text(5) === 'true' ? { autoTerminateHours: hours === null ? null : Number(hours) } : {}),
         }
-      }),
+      })
+      const after = view.get(books.accounts, p.text(1))
+      if (before === undefined || after === undefined) return []
+      const limit = {
+        monthly: after.monthlyLimit,
+        daily: after.dailyLimit,
+        enforcement: after.enforcement,
+        hours: after.autoTerminateHours,
+      }
+      const was = {
+        was_monthly: before.monthlyLimit,
+        was_daily: before.dailyLimit,
+        was_enforcement: before.enforcement,
+        was_hours: before.autoTerminateHours,
+      }
+      return [{ ...limit, ...was }]
+    },
   },
   {
     words: 'update accounts set new_until = null',
@@ -194,7 +225,7 @@ const STATEMENTS: readonly Statement[] = [
 const EMPTY_ACCOUNT: AccountRow = {
   organizationId: '',
   balance: 0n,
-  allotted: 0n,
+  granted: 0n,
   day: '1970-01-01',
   daySpent: 0n,
   month: '1970-01-01',

@@ -1,4 +1,4 @@
-import type { SqlParameter } from '../../../src/io/postgres/database.ts'
+import type { SqlParameter } from '../../../src/infra/postgres/database.ts'
 
 /** The parameters of a statement, read as their columns would read them. Positions count from 1, as in the SQL. */
 export class Parameters {

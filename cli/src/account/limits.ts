@@ -1,0 +1,88 @@
+import { facts } from '../../../server/src/lib/table.ts'
+import { callApi, ServerRefusal } from '../api.ts'
+import type { CliCommand, CommandLine } from '../command.ts'
+import { UsageMistake } from '../failure.ts'
+import type { Machine } from '../machine.ts'
+import { readCents } from '../values.ts'
+import { dollars } from './balance.ts'
+
+const LIMIT = '/v1/billing/spending-limit'
+const ENFORCEMENTS = ['stop_running', 'block_launch', 'notify_only'] as const
+
+interface SpendingLimit {
+  readonly monthly_limit_cents: number
+  readonly daily_limit_cents: number | null
+  readonly current_month_spend_cents: number
+  readonly current_day_spend_cents: number
+  readonly percent_used: number
+  readonly enforcement: string
+}
+
+/** `tollgate limits` */
+export const showLimitsCommand: CliCommand = {
+  words: ['limits'],
+  summary: "Show the organization's spending limits and how much of them is spent",
+  options: [],
+  examples: ['tollgate limits'],
+  run: async (asked, machine) => {
+    const limit = await readLimit(asked, machine)
+    const none = 'No spending limit is set: "tollgate limits set --monthly USD" sets one.\n'
+    return { json: limit, text: limit === null ? none : textOf(limit) }
+  },
+}
+
+/** Returns null where none is set. */
+async function readLimit(asked: CommandLine, machine: Machine): Promise<SpendingLimit | null> {
+  try {
+    return (await callApi(asked, machine, { method: 'GET', path: LIMIT })) as SpendingLimit
+  } catch (error) {
+    if (error instanceof ServerRefusal && error.code === 'not_found') return null
+    throw error
+  }
+}
+
+/** `tollgate limits set --monthly 100` */
+export const setLimitsCommand: CliCommand = {
+  words: ['limits', 'set'],
+  summary: "Set the organization's spending limits; needs an admin's key",
+  options: [
+    { name: 'monthly', value: 'USD', summary: 'the limit of a UTC month', isRequired: true },
+    { name: 'daily', value: 'USD', summary: 'the limit of a UTC day; 0 clears it; left out: unchanged' },
+    {
+      name: 'enforcement',
+      value: 'WORD',
+      summary: 'the effect of a limit that is reached; left out: unchanged',
+      choices: ENFORCEMENTS,
+    },
+  ],
+  examples: ['tollgate limits set --monthly 100 --daily 10 --enforcement block_launch'],
+  run: async (asked, machine) => {
+    const daily = asked.text('daily')
+    const enforcement = asked.text('enforcement')
+    const body = {
+      monthly_limit_dollars: readCents(asked.required('monthly'), '--monthly') / 100,
+      ...(daily !== undefined && {
+        daily_limit_dollars: /^0+(\.0*)?$/.test(daily) ? 0 : readCents(daily, '--daily') / 100,
+      }),
+      ...(enforcement !== undefined && { enforcement }),
+    }
+    if (body.monthly_limit_dollars < 1) throw new UsageMistake('--monthly: must be at least 1 dollar')
+    const limit = (await putLimit(asked, machine, body)) as SpendingLimit
+    return { json: limit, text: textOf(limit) }
+  },
+}
+
+function putLimit(asked: CommandLine, machine: Machine, body: object): Promise<unknown> {
+  return callApi(asked, machine, { method: 'PUT', path: LIMIT, body })
+}
+
+function textOf(limit: SpendingLimit): string {
+  const { daily_limit_cents: daily, enforcement, percent_used: percent } = limit
+  const month = `${dollars(limit.current_month_spend_cents)} of ${dollars(limit.monthly_limit_cents)} spent, ${percent}%`
+  const today = dollars(limit.current_day_spend_cents)
+  return facts([
+    ['This month', month],
+    ['Today', daily === null ? `${today} spent, no limit` : `${today} of ${dollars(daily)} spent`],
+    ['At the limit', enforcement],
+  ])
+}

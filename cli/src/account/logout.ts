@@ -1,0 +1,54 @@
+import { askedServer } from '../api.ts'
+import type { CliCommand } from '../command.ts'
+import { CliFailure, LoginNeeded } from '../failure.ts'
+import { findKept, forgetKey, KEY_VARIABLE, type KeyWithSource, serverUrlOf } from '../logins.ts'
+import type { Machine } from '../machine.ts'
+import { revokeOwnKey } from './ownKey.ts'
+
+/** `tollgate logout` */
+export const logoutCommand: CliCommand = {
+  words: ['logout'],
+  summary: 'Forget the API key for a server on this machine, and revoke it if a login by browser made it',
+  options: [{ name: 'keep-key', value: null, summary: 'do not revoke the key; it works until it expires' }],
+  examples: ['tollgate logout', 'tollgate logout --server https://api.example.com'],
+  run: async (asked, machine) => {
+    const url = await askedServer(asked, machine)
+    const shadow = (machine.environment[KEY_VARIABLE] ?? '') === '' ? '' : `${KEY_VARIABLE} is still set.\n`
+    const revoked = !asked.flag('keep-key') && (await revokeKept(machine, url))
+    if (!(await forgetKey(machine, url)))
+      throw new CliFailure(`nobody is logged in to ${url} here${shadow === '' ? '' : `; ${KEY_VARIABLE} is set`}`)
+    const key = revoked ? 'The key is revoked.' : 'The key itself stays valid until it is revoked or expires.'
+    const next = await serverUrlOf(machine, undefined)
+    const elsewhere = next === url ? '' : `Without --server, commands use ${next} from now on.\n`
+    return {
+      json: { server: url, forgotten: true, revoked },
+      text: `Logged out of ${url}. ${key}\n${elsewhere}${shadow}`,
+    }
+  },
+}
+
+/** Revokes the key of the login, if a login by browser made it; returns whether it is revoked. */
+async function revokeKept(machine: Machine, url: string): Promise<boolean> {
+  const kept = await readKept(machine, url)
+  if (kept === null || !kept.isOwn) return false
+  try {
+    await revokeOwnKey(machine, url, kept.key)
+  } catch (error) {
+    // The server knows the key no more: it was revoked, or has expired.
+    if (error instanceof LoginNeeded) return true
+    if (!(error instanceof CliFailure)) throw error
+    const advice = 'you are still logged in; try again, or give --keep-key and revoke it later'
+    throw new CliFailure(`the key could not be revoked: ${error.message}; ${advice}`, { code: error.code })
+  }
+  return true
+}
+
+async function readKept(machine: Machine, url: string): Promise<KeyWithSource | null> {
+  try {
+    return await findKept(machine, url)
+  } catch (error) {
+    // The keychain has lost the key: there is nothing to revoke, and the login is still to be forgotten.
+    if (error instanceof LoginNeeded) return null
+    throw error
+  }
+}

@@ -1,0 +1,76 @@
+import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
+import { callApi, isPassing } from '../api.ts'
+import type { CliCommand, CommandLine } from '../command.ts'
+import { CliFailure, Interruption } from '../failure.ts'
+import { idempotencyKey } from '../idempotencyKey.ts'
+import type { Machine } from '../machine.ts'
+import { pauseUnlessLeft } from '../pause.ts'
+import { readCents } from '../values.ts'
+import { dollars } from './balance.ts'
+
+const TOP_UPS = '/manage/v1/top-ups'
+const PAYMENTS = '/manage/v1/payments'
+const LOOK_MS = 2 * SECOND_MS
+/** A person who pays takes less; a script must not wait for ever. */
+const WAIT_MS = 30 * MINUTE_MS
+
+interface Payment {
+  readonly id: string
+  readonly amount_cents: number
+  readonly state: 'open' | 'processing' | 'paid' | 'failed' | 'expired'
+  readonly reason: string | null
+  readonly checkout_url: string | null
+}
+
+/** `tollgate topup AMOUNT` */
+export const topUpCommand: CliCommand = {
+  words: ['topup'],
+  summary: 'Begin a payment of credit, and show the page where a person pays',
+  argument: { name: 'AMOUNT', summary: 'in US dollars, before tax, such as 20' },
+  options: [{ name: 'wait', value: null, summary: 'wait until it is paid; Ctrl-C stops the waiting, not the payment' }],
+  examples: ['tollgate topup 20', 'tollgate topup 20 --wait'],
+  run: async (asked, machine) => {
+    const begun = (await callApi(asked, machine, {
+      method: 'POST',
+      path: TOP_UPS,
+      body: { amount_cents: readCents(asked.argument, 'AMOUNT') },
+      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+    })) as Payment
+    const where = `Pay ${dollars(begun.amount_cents)} here:\n\n${begun.checkout_url}\n\n`
+    if (!asked.flag('wait')) return { json: begun, text: `${where}The credit is in the balance once it is paid.\n` }
+    machine.stderr(asked.json ? `${begun.checkout_url}\n` : where)
+    const paid = await waitUntilPaid(asked, machine, begun)
+    return { json: paid, text: `Paid: ${dollars(paid.amount_cents)} are in the balance.\n` }
+  },
+}
+
+async function waitUntilPaid(asked: CommandLine, machine: Machine, begun: Payment): Promise<Payment> {
+  const leaving = new AbortController()
+  const forget = machine.onInterrupt(() => leaving.abort())
+  const untilMs = machine.clock.monotonicMs() + WAIT_MS
+  try {
+    let payment = begun
+    while (payment.state === 'open' || payment.state === 'processing') {
+      if (machine.clock.monotonicMs() >= untilMs) {
+        throw new CliFailure(`the payment ${begun.id} is still ${payment.state} after ${WAIT_MS / MINUTE_MS} minutes`)
+      }
+      await pauseUnlessLeft(machine.clock, LOOK_MS, leaving.signal)
+      const call = { method: 'GET', path: `${PAYMENTS}/${encodeURIComponent(begun.id)}` } as const
+      payment = await callApi(asked, machine, call, leaving.signal).then(
+        (answer) => answer as Payment,
+        (error: unknown) => {
+          // The server may be back at the next look.
+          if (leaving.signal.aborted || !isPassing(error)) throw error
+          return payment
+        },
+      )
+    }
+    if (payment.state === 'paid') return payment
+    throw new CliFailure(`the payment has ${payment.state}: ${payment.reason ?? 'begin another'}`)
+  } catch (error) {
+    if (!leaving.signal.aborted) throw error
+    throw new Interruption(`left the payment ${begun.id}, which can still be paid`)
+  } finally {
+    forget()
+  }
+}

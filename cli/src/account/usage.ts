@@ -1,0 +1,142 @@
+import { MICROCENTS_PER_CENT } from '../../../server/src/lib/money.ts'
+import { shortInstant, table } from '../../../server/src/lib/table.ts'
+import { callApi } from '../api.ts'
+import type { CliCommand, CliResult, CommandLine } from '../command.ts'
+import { UsageMistake } from '../failure.ts'
+import type { Machine } from '../machine.ts'
+import { nextPage } from '../nextPage.ts'
+import { pastTimestampOf, wholeNumberOf } from '../values.ts'
+import { dollars } from './balance.ts'
+
+const BUCKETS = ['hour', 'day', 'week', 'month'] as const
+/** Of a page of the server's. */
+const USAGE_MAX = 200
+
+/** The management interface's words for what a row is of; at most two. */
+const GROUPINGS = 'model, key, member, tier, modality, hour, day, week or month'
+
+/** The fields by which usage is grouped, and the heading of each, in the order of the columns. */
+const NAME_COLUMNS = {
+  period_start: 'FROM (UTC)',
+  model: 'MODEL',
+  key_id: 'KEY',
+  member_id: 'MEMBER',
+  tier: 'TIER',
+  modality: 'MODALITY',
+} as const
+
+interface UsageSums {
+  readonly requests: number
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly cost_microcents: string
+}
+
+type UsageGroup = UsageSums & Readonly<Partial<Record<keyof typeof NAME_COLUMNS, string | null>>>
+
+interface UsageGroupPage {
+  readonly data: readonly UsageGroup[]
+  readonly total: UsageSums
+  readonly next_cursor: string | null
+}
+
+interface UsagePage {
+  readonly data: readonly { readonly bucket_start: string; readonly cost_cents: number }[]
+  readonly next_cursor: string | null
+}
+
+/** `tollgate usage` */
+export const usageCommand: CliCommand = {
+  words: ['usage'],
+  summary: "Show the organization's cost by hour, day, week or month, or by model, key and the like",
+  options: [
+    {
+      name: 'bucket',
+      value: 'SIZE',
+      summary: 'of a row; by the length of the time when left out',
+      choices: BUCKETS,
+    },
+    {
+      name: 'group-by',
+      value: 'WORDS',
+      summary: `in place of --bucket: one of ${GROUPINGS}, or two with a comma between them, such as model,key`,
+    },
+    {
+      name: 'start',
+      value: 'WHEN',
+      summary: 'from: a time ago (7d) or an ISO date; 30 days before the end when left out',
+    },
+    { name: 'end', value: 'WHEN', summary: 'up to, and without: a time ago or an ISO date; now when left out' },
+    { name: 'limit', value: 'N', summary: `how many, up to ${USAGE_MAX}; 50 when left out` },
+    { name: 'cursor', value: 'CURSOR', summary: 'the `next_cursor` of the page before' },
+  ],
+  examples: [
+    'tollgate usage --start 7d',
+    'tollgate usage --group-by model,key',
+    'tollgate usage --bucket month --start 2031-01-01 --json',
+  ],
+  run: async (asked, machine) => {
+    const nowMs = machine.clock.now()
+    const limit = wholeNumberOf(asked, 'limit', USAGE_MAX)
+    const given = {
+      bucket: asked.text('bucket'),
+      start: pastTimestampOf(asked, 'start', nowMs),
+      end: pastTimestampOf(asked, 'end', nowMs),
+      limit: limit === undefined ? undefined : String(limit),
+      cursor: asked.text('cursor'),
+    }
+    const groupBy = asked.text('group-by')
+    if (groupBy !== undefined) {
+      if (given.bucket !== undefined)
+        throw new UsageMistake('--group-by: takes the place of --bucket, give one of them')
+      return await showGroups(asked, machine, queryOf({ ...given, group_by: groupBy }))
+    }
+    const page = (await callApi(asked, machine, { method: 'GET', path: `/v1/usage?${queryOf(given)}` })) as UsagePage
+    const rows = page.data.map((bucket) => [shortInstant(bucket.bucket_start), centsOf(bucket.cost_cents)])
+    const none = 'Nothing was used in this time.'
+    return { json: page, text: table(['FROM (UTC)', 'COST'], rows, none) + nextPage(asked, page.next_cursor) }
+  },
+}
+
+function queryOf(given: Readonly<Record<string, string | undefined>>): URLSearchParams {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, value)
+  return query
+}
+
+async function showGroups(asked: CommandLine, machine: Machine, query: URLSearchParams): Promise<CliResult> {
+  const path = `/manage/v1/usage?${query}`
+  const page = (await callApi(asked, machine, { method: 'GET', path })) as UsageGroupPage
+  const [first] = page.data
+  const names = (Object.keys(NAME_COLUMNS) as (keyof typeof NAME_COLUMNS)[]).filter(
+    (name) => first?.[name] !== undefined,
+  )
+  const heading = [...names.map((name) => NAME_COLUMNS[name]), 'REQUESTS', 'TOKENS IN', 'TOKENS OUT', 'COST']
+  const rows = page.data.map((group) => [...names.map((name) => nameOf(name, group[name])), ...sumsOf(group)])
+  const shown = table(heading, rows, 'Nothing was used in this time.', machine.stdoutColumns)
+  const total = first === undefined ? '' : `Total: ${costOfMicrocents(BigInt(page.total.cost_microcents))}.\n`
+  return { json: page, text: shown + total + nextPage(asked, page.next_cursor) }
+}
+
+function nameOf(column: keyof typeof NAME_COLUMNS, name: string | null | undefined): string {
+  // Of members alone: keys of the organization.
+  if (name === null || name === undefined) return 'organization'
+  return column === 'period_start' ? shortInstant(name) : name
+}
+
+function sumsOf({ requests, prompt_tokens: input, completion_tokens: output, cost_microcents: cost }: UsageSums) {
+  return [String(requests), String(input), String(output), costOfMicrocents(BigInt(cost))]
+}
+
+/** Whole cents, rounded down as the server does; below a cent tenths of one, such as `$0.003`. */
+function costOfMicrocents(microcents: bigint): string {
+  if (microcents >= MICROCENTS_PER_CENT) return dollars(Number(microcents / MICROCENTS_PER_CENT))
+  const tenths = microcents / (MICROCENTS_PER_CENT / 10n)
+  if (tenths > 0n) return `$0.00${tenths}`
+  return microcents > 0n ? 'below $0.001' : '$0.00'
+}
+
+/** The server leaves out buckets in which nothing was used: one of no cents has cost less than a cent, or nothing. */
+function centsOf(cents: number): string {
+  return cents === 0 ? 'below $0.01' : dollars(cents)
+}

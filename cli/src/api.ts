@@ -1,0 +1,202 @@
+import type { Secret } from '../../server/src/lib/secret.ts'
+import { MINUTE_MS, SECOND_MS } from '../../server/src/lib/time.ts'
+import type { CommandLine } from './command.ts'
+import { CliFailure, LoginNeeded } from './failure.ts'
+import { KEY_VARIABLE, keyFor, loginHint, serverUrlOf } from './logins.ts'
+import type { Machine } from './machine.ts'
+import { inOwnWords } from './serverWords.ts'
+
+/** Calls the server with the customer's key. */
+
+/** A server that says nothing for so long is not there. */
+const DEADLINE_MS = 30 * SECOND_MS
+/** Of a paid call, which a model works on; it may start cold. */
+export const PAID_DEADLINE_MS = 10 * MINUTE_MS
+/** The largest answer that is read: 2048 vectors in JSON, or four large images. */
+const ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+export interface ApiCall {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** With its base, such as `/v1/webhook-endpoints`. */
+  readonly path: string
+  readonly body?: object
+  readonly headers?: Readonly<Record<string, string>>
+  readonly deadlineMs?: number
+}
+
+export interface ApiAnswer {
+  /** Parsed; null where there is none. */
+  readonly body: unknown
+  readonly headers: Headers
+}
+
+/** The parsed answer, null where it has no body. Throws {@link CliFailure} with the server's own words when it refuses. `left` ends it too. */
+export async function callApi(
+  asked: CommandLine,
+  machine: Machine,
+  call: ApiCall,
+  left?: AbortSignal,
+): Promise<unknown> {
+  return (await askApi(asked, machine, call, left)).body
+}
+
+/** The same with the answer's headers. */
+export async function askApi(
+  asked: CommandLine,
+  machine: Machine,
+  call: ApiCall,
+  left?: AbortSignal,
+): Promise<ApiAnswer> {
+  const url = await askedServer(asked, machine)
+  return await readWhole(machine, url, await keyFor(machine, url), call, left)
+}
+
+/** The parsed answer to a call with a key of the caller's choice, or none. */
+export async function askWithKey(
+  machine: Machine,
+  url: string,
+  key: Secret | null,
+  call: ApiCall,
+  left?: AbortSignal,
+): Promise<unknown> {
+  return (await readWhole(machine, url, key, call, left)).body
+}
+
+async function readWhole(
+  machine: Machine,
+  url: string,
+  key: Secret | null,
+  call: ApiCall,
+  left: AbortSignal | undefined,
+): Promise<ApiAnswer> {
+  const over = new AbortController()
+  const cancel = machine.clock.after(call.deadlineMs ?? DEADLINE_MS, () => over.abort())
+  const signal = left === undefined ? over.signal : AbortSignal.any([left, over.signal])
+  try {
+    const response = await openWithKey(machine, url, key, call, signal)
+    const { headers } = response
+    return { body: response.status === 204 ? null : await readJson(response, url), headers }
+  } finally {
+    cancel()
+  }
+}
+
+/** The same with the answer still to be read. */
+export async function openApi(
+  asked: CommandLine,
+  machine: Machine,
+  call: ApiCall,
+  signal: AbortSignal,
+): Promise<Response> {
+  const url = await askedServer(asked, machine)
+  return await openWithKey(machine, url, await keyFor(machine, url), call, signal)
+}
+
+async function openWithKey(
+  machine: Machine,
+  url: string,
+  key: Secret | null,
+  { method, path, body, headers }: ApiCall,
+  signal: AbortSignal,
+): Promise<Response> {
+  const response = await machine
+    .fetch(`${url}${path}`, {
+      method,
+      headers: {
+        ...(key === null ? {} : { Authorization: `Bearer ${key.reveal()}` }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal,
+    })
+    .catch(() => {
+      throw new ServerUnreached(url)
+    })
+  if (response.ok) return response
+  const { code, words } = await refusalOf(response, url)
+  const said = inOwnWords(words, path, response.headers.get('Retry-After'))
+  if (response.status === 401 && key !== null) throw new LoginNeeded(`${said} ${await adviceFor(machine, url, key)}`)
+  throw new ServerRefusal(response.status, code, said)
+}
+
+/** Says what to do about a key that the server does not take. */
+async function adviceFor(machine: Machine, url: string, key: Secret): Promise<string> {
+  const hint = `"${await loginHint(machine, url)}"`
+  const isFromVariable = (machine.environment[KEY_VARIABLE] ?? '').trim() === key.reveal()
+  if (!isFromVariable) return `${hint} keeps a key.`
+  return `The key is from ${KEY_VARIABLE}: set another there, or unset it and log in with ${hint}.`
+}
+
+export async function askedServer(asked: CommandLine, machine: Machine): Promise<string> {
+  return await serverUrlOf(machine, asked.text('server'))
+}
+
+async function readJson(response: Response, url: string): Promise<unknown> {
+  const text = await readText(response, url)
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new ServerRefusal(response.status, 'not_understood', notOurs(url, response.status))
+  }
+}
+
+async function readText(response: Response, url: string): Promise<string> {
+  const reader = response.body?.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  let bytes = 0
+  for (;;) {
+    const read = await reader?.read().catch(() => {
+      throw new ServerUnreached(url)
+    })
+    if (read === undefined || read.done) return text + decoder.decode()
+    bytes += read.value.byteLength
+    if (bytes > ANSWER_BYTES_MAX) {
+      await reader?.cancel().catch(() => {})
+      throw new CliFailure(`${url} answered with more than ${ANSWER_BYTES_MAX / 1024 / 1024} MiB: ask for less at once`)
+    }
+    text += decoder.decode(read.value, { stream: true })
+  }
+}
+
+/** Nothing, or no whole answer, was heard from the server. */
+export class ServerUnreached extends CliFailure {
+  constructor(url: string) {
+    const advice = 'check that it runs, or name another with --server or TOLLGATE_URL'
+    super(`${url} can't be reached: ${advice}`, { code: 'unreachable' })
+  }
+}
+
+/** The server has answered, and refuses. */
+export class ServerRefusal extends CliFailure {
+  readonly status: number
+  constructor(status: number, code: string, words: string) {
+    super(words, { code })
+    this.status = status
+  }
+}
+
+/** Returns whether it is worth trying again: the server was not heard, or says that it can't answer now. */
+export function isPassing(error: unknown): error is CliFailure {
+  if (error instanceof ServerRefusal) return error.status >= 500 || error.status === 429
+  return error instanceof ServerUnreached
+}
+
+async function refusalOf(response: Response, url: string): Promise<{ readonly code: string; readonly words: string }> {
+  const body: unknown = await readJson(response, url).catch(() => null)
+  if (typeof body === 'object' && body !== null) {
+    const { detail, code, error } = body as Record<string, unknown>
+    if (typeof detail === 'string') return { code: String(code), words: detail }
+    // As OAuth writes it.
+    if (typeof error === 'string') return { code: error, words: `the server refuses: ${error}` }
+    // The other envelope.
+    const { message, code: inner } = (error ?? {}) as Record<string, unknown>
+    if (typeof message === 'string') return { code: String(inner), words: message }
+  }
+  return { code: 'not_understood', words: notOurs(url, response.status) }
+}
+
+function notOurs(url: string, status: number): string {
+  return `${url} answered with ${status}, but not like a Tollgate server: check the address`
+}

@@ -1,0 +1,96 @@
+import { expect, test } from 'bun:test'
+import { Secret } from '../../server/src/lib/secret.ts'
+import { memoryFile, memoryKeychain, type TestMachineParts, testMachine } from '../test/testMachine.ts'
+import { findKey, forgetKey, keepKey, keyFor, loginHint, replaceKey, serverUrlOf } from './logins.ts'
+import { runLine } from './run.ts'
+
+const URL = 'https://api.example.com'
+const KEY = `svc_live_${'k'.repeat(24)}`
+
+function bare(parts: TestMachineParts = {}) {
+  return testMachine({ environment: {}, ...parts }).machine
+}
+
+test('a keychain that works holds the key, and the file only says so', async () => {
+  const keychain = memoryKeychain()
+  const logins = memoryFile()
+  const machine = bare({ logins, openKeychain: async () => keychain })
+  expect(await keepKey(machine, URL, new Secret(KEY))).toBe('keychain')
+  expect(keychain.secrets.get(URL)).toBe(KEY)
+  expect(logins.text).not.toContain(KEY)
+  expect((await findKey(machine, URL))?.key.reveal()).toBe(KEY)
+  expect(await forgetKey(machine, URL)).toBe(true)
+  expect([keychain.secrets.size, await findKey(machine, URL), await forgetKey(machine, URL)]).toEqual([0, null, false])
+})
+
+test('without one, or with one that refuses, the file holds it', async () => {
+  for (const keychain of [null, memoryKeychain(true)]) {
+    const machine = bare({ openKeychain: async () => keychain })
+    expect(await keepKey(machine, URL, new Secret(KEY))).toBe('file')
+    expect(await findKey(machine, URL)).toMatchObject({ source: 'file' })
+  }
+})
+
+test('a keychain that is locked later is said to be so, and one that lost the key asks for a login', async () => {
+  const logins = memoryFile()
+  let keychain = memoryKeychain()
+  const machine = bare({ logins, openKeychain: async () => keychain })
+  await keepKey(machine, URL, new Secret(KEY))
+  keychain = memoryKeychain(true)
+  expect(findKey(machine, URL)).rejects.toThrow("the keychain can't be read (locked): unlock it")
+  keychain = memoryKeychain()
+  expect(findKey(machine, URL)).rejects.toMatchObject({ exitCode: 4 })
+})
+
+test('the server is that of --server, else of the environment, else of the last login, else of this machine', async () => {
+  const logins = memoryFile()
+  expect(await serverUrlOf(bare({ logins }), undefined)).toBe('http://127.0.0.1:8080')
+  await keepKey(bare({ logins }), URL, new Secret(KEY))
+  expect(await serverUrlOf(bare({ logins }), undefined)).toBe(URL)
+  const environment = { TOLLGATE_URL: 'http://other.test/v1/' }
+  expect(await serverUrlOf(bare({ logins, environment }), undefined)).toBe('http://other.test')
+  expect(await serverUrlOf(bare({ logins, environment }), 'http://third.test/')).toBe('http://third.test')
+})
+
+test('a key belongs to one server, and that of the environment goes first', async () => {
+  const logins = memoryFile()
+  await keepKey(bare({ logins }), URL, new Secret(KEY))
+  expect(await findKey(bare({ logins }), 'https://evil.example.com')).toBeNull()
+  const environment = { TOLLGATE_API_KEY: 'svc_live_other' }
+  const found = await findKey(bare({ logins, environment }), URL)
+  expect([found?.source, found?.key.reveal()]).toEqual(['environment', 'svc_live_other'])
+})
+
+test.each(['nonsense', '[]', '{"keys":{"a":1}}', '{"keys":{"a":{"in":"file"}}}'])(
+  'a file that says %s is refused in one sentence',
+  (text) => {
+    const read = findKey(bare({ logins: memoryFile(text) }), URL)
+    expect(read).rejects.toThrow("/config/tollgate/logins.json can't be understood: remove it and log in again")
+  },
+)
+
+test('the advice to log in names the server, where a command without --server would ask another one', async () => {
+  const machine = bare({ environment: { TOLLGATE_URL: 'https://preset.example.com' } })
+  expect(await loginHint(machine, 'https://preset.example.com')).toBe('tollgate login')
+  expect(await loginHint(machine, URL)).toBe(`tollgate login --server ${URL}`)
+  expect(keyFor(machine, URL)).rejects.toThrow(`log in with "tollgate login --server ${URL}"`)
+})
+
+test('a key that takes the place of another leaves the preset server as it is', async () => {
+  const logins = memoryFile()
+  const machine = bare({ logins })
+  await keepKey(machine, URL, new Secret(KEY), true)
+  await keepKey(machine, 'https://other.example.com', new Secret(KEY))
+  await replaceKey(machine, URL, new Secret(`${KEY}2`), true)
+  expect(await serverUrlOf(machine, undefined)).toBe('https://other.example.com')
+  const found = await findKey(machine, URL)
+  expect([found?.key.reveal(), found?.isOwn]).toEqual([`${KEY}2`, true])
+})
+
+test('logout says which server commands use from then on', async () => {
+  const logins = memoryFile()
+  const { machine, printed } = testMachine({ logins, environment: {} })
+  await keepKey(machine, URL, new Secret(KEY))
+  expect(await runLine(['logout'], machine)).toBe(0)
+  expect(printed.out).toContain('Without --server, commands use http://127.0.0.1:8080 from now on.')
+})

@@ -1,0 +1,189 @@
+import { Secret } from '../../server/src/lib/secret.ts'
+import { CliFailure, LoginNeeded, UsageMistake } from './failure.ts'
+import type { Machine } from './machine.ts'
+
+/** Which server a command talks to, and with which key. The key is never an option: other users of the machine see options. */
+
+const DEFAULT_SERVER = 'http://127.0.0.1:8080'
+export const KEY_VARIABLE = 'TOLLGATE_API_KEY'
+const SERVER_VARIABLE = 'TOLLGATE_URL'
+
+/** A file of logins holds a few servers; more is not ours. */
+const SERVERS_MAX = 100
+const KEY = /^[\x21-\x7e]{1,256}$/
+
+/** Where a key comes from. */
+export type KeySource = 'environment' | 'keychain' | 'file'
+
+export interface KeyWithSource {
+  readonly key: Secret
+  readonly source: KeySource
+  /** Whether a login by browser made the key for this machine: it is revoked by the logout. Others may be used elsewhere too. */
+  readonly isOwn: boolean
+}
+
+type KeptKey = ({ readonly in: 'keychain' } | { readonly in: 'file'; readonly key: string }) & { readonly own?: true }
+
+interface Logins {
+  /** The server of the last login. */
+  readonly server: string | null
+  /** By the server's address. A key is sent to its own server only. */
+  readonly keys: Readonly<Record<string, KeptKey>>
+}
+
+/** Returns the server's address without `/v1`: of `--server`, else of `TOLLGATE_URL`, else of the last login, else this machine's. */
+export async function serverUrlOf(machine: Machine, given: string | undefined): Promise<string> {
+  if (given !== undefined) return readUrl(given, '--server')
+  const variable = machine.environment[SERVER_VARIABLE] ?? ''
+  if (variable !== '') return readUrl(variable, SERVER_VARIABLE)
+  return (await readLogins(machine)).server ?? DEFAULT_SERVER
+}
+
+/** Returns the command that logs in to a server: with `--server` where a command without it would ask another one. */
+export async function loginHint(machine: Machine, url: string): Promise<string> {
+  // A variable or a file that can't be read must not hide what the hint is for.
+  const preset = await serverUrlOf(machine, undefined).catch(() => null)
+  return preset === url ? 'tollgate login' : `tollgate login --server ${url}`
+}
+
+/** Returns the key for a server: of the environment, else of its login; null when there is none. */
+export async function findKey(machine: Machine, url: string): Promise<KeyWithSource | null> {
+  const variable = machine.environment[KEY_VARIABLE] ?? ''
+  if (variable !== '') return { key: readKey(variable, KEY_VARIABLE), source: 'environment', isOwn: false }
+  return findKept(machine, url)
+}
+
+/** Returns the key of the login to a server; null when there is none. */
+export async function findKept(machine: Machine, url: string): Promise<KeyWithSource | null> {
+  const kept = (await readLogins(machine)).keys[url]
+  if (kept === undefined) return null
+  const isOwn = kept.own === true
+  if (kept.in === 'file') return { key: readKey(kept.key, machine.logins.path), source: 'file', isOwn }
+  const keychain = await machine.openKeychain()
+  const secret = await keychain?.get(url).catch((error: unknown) => {
+    throw new CliFailure(`the keychain can't be read (${wordsOf(error)}): unlock it, or set ${KEY_VARIABLE}`)
+  })
+  if (secret === undefined || secret === null) {
+    throw new LoginNeeded(`the keychain has no key for ${url} any more: log in with "${await loginHint(machine, url)}"`)
+  }
+  return { key: readKey(secret, 'the keychain'), source: 'keychain', isOwn }
+}
+
+/** Returns the key for a server; throws {@link LoginNeeded} when there is none. */
+export async function keyFor(machine: Machine, url: string): Promise<Secret> {
+  const found = await findKey(machine, url)
+  if (found !== null) return found.key
+  throw new LoginNeeded(
+    `there is no API key for ${url}: set ${KEY_VARIABLE}, or log in with "${await loginHint(machine, url)}"`,
+  )
+}
+
+/**
+ * Keeps a key for a server, in the keychain where there is one that works, else in the file; the server is the preset from now on.
+ * `isOwn` as in {@link KeyWithSource}. Returns where it is.
+ */
+export async function keepKey(
+  machine: Machine,
+  url: string,
+  key: Secret,
+  isOwn = false,
+): Promise<Exclude<KeySource, 'environment'>> {
+  return await storeKey(machine, url, key, isOwn, () => url)
+}
+
+/** Keeps another key for a server that has one; the preset stays. */
+export async function replaceKey(machine: Machine, url: string, key: Secret, isOwn: boolean): Promise<void> {
+  await storeKey(machine, url, key, isOwn, (preset) => preset)
+}
+
+async function storeKey(
+  machine: Machine,
+  url: string,
+  key: Secret,
+  isOwn: boolean,
+  presetOf: (before: string | null) => string | null,
+): Promise<KeptKey['in']> {
+  const keychain = await machine.openKeychain()
+  const isInKeychain =
+    keychain !== null &&
+    (await keychain.set(url, key.reveal()).then(
+      () => true,
+      () => false,
+    ))
+  const { server, keys } = await readLogins(machine)
+  const place = isInKeychain ? ({ in: 'keychain' } as const) : ({ in: 'file', key: key.reveal() } as const)
+  const kept: KeptKey = isOwn ? { ...place, own: true } : place
+  const others = Object.entries(keys).filter(([each]) => each !== url)
+  if (others.length >= SERVERS_MAX) throw new CliFailure(`${machine.logins.path} has too many logins: log out of some`)
+  await writeLogins(machine, { server: presetOf(server), keys: { ...Object.fromEntries(others), [url]: kept } })
+  return kept.in
+}
+
+/** Forgets the key of a server. Returns whether there was one. */
+export async function forgetKey(machine: Machine, url: string): Promise<boolean> {
+  const { server, keys } = await readLogins(machine)
+  const kept = keys[url]
+  if (kept === undefined) return false
+  if (kept.in === 'keychain') {
+    const keychain = await machine.openKeychain()
+    await keychain?.remove(url).catch((error: unknown) => {
+      throw new CliFailure(`the keychain does not give up the key (${wordsOf(error)}): unlock it and try again`)
+    })
+  }
+  const others = Object.fromEntries(Object.entries(keys).filter(([each]) => each !== url))
+  await writeLogins(machine, { server: server === url ? null : server, keys: others })
+  return true
+}
+
+/** Reads a key as it was typed or stored. `from` names the place in a refusal; the key itself is never in one. */
+export function readKey(text: string, from: string): Secret {
+  const key = text.trim()
+  if (!KEY.test(key))
+    throw new LoginNeeded(`${from}: holds no API key; a key looks like svc_live_ and 24 letters and digits`)
+  return new Secret(key)
+}
+
+function readUrl(text: string, from: string): string {
+  if (!/^https?:\/\/[^\s/?#@]+(\/v1)?\/?$/i.test(text)) {
+    throw new UsageMistake(
+      `${from}: must be a server's address, such as https://api.example.com or http://127.0.0.1:8080`,
+    )
+  }
+  return text.replace(/(\/v1)?\/?$/i, '')
+}
+
+async function readLogins(machine: Machine): Promise<Logins> {
+  const text = await machine.logins.read()
+  if (text === null) return { server: null, keys: {} }
+  try {
+    return loginsOf(JSON.parse(text))
+  } catch {
+    throw new CliFailure(`${machine.logins.path} can't be understood: remove it and log in again`)
+  }
+}
+
+function loginsOf(parsed: unknown): Logins {
+  if (!isObject(parsed) || !isObject(parsed['keys'])) throw new Error('not a file of logins')
+  const keys: Record<string, KeptKey> = {}
+  for (const [url, kept] of Object.entries(parsed['keys'])) {
+    if (!isObject(kept)) throw new Error('not a login')
+    const own = kept['own'] === true ? ({ own: true } as const) : {}
+    if (kept['in'] === 'keychain') keys[url] = { in: 'keychain', ...own }
+    else if (typeof kept['key'] === 'string') keys[url] = { in: 'file', key: kept['key'], ...own }
+    else throw new Error('not a login')
+  }
+  const { server } = parsed
+  return { server: typeof server === 'string' ? readUrl(server, 'server') : null, keys }
+}
+
+async function writeLogins(machine: Machine, logins: Logins): Promise<void> {
+  await machine.logins.write(`${JSON.stringify(logins, null, 2)}\n`)
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

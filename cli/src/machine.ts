@@ -1,0 +1,63 @@
+import type { Clock } from '../../server/src/lib/time.ts'
+
+/** All that commands touch of the machine, so that a test can put its own in place. */
+export interface Machine {
+  readonly clock: Clock
+  readonly randomBytes: (length: number) => Uint8Array
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly stdin: Input
+  /** Writes a part of what a command prints as it goes on. */
+  readonly stdout: (text: string) => void
+  /** Writes a result; rejects with the system's error when it can't be written whole. */
+  readonly print: (content: string | Uint8Array) => Promise<void>
+  readonly stdoutIsTerminal: boolean
+  /** How wide a line of stdout is before it is broken; infinite where it is no terminal. */
+  readonly stdoutColumns: number
+  readonly stderr: (text: string) => void
+  /** Whether stderr is a terminal: a progress bar is drawn only there. */
+  readonly stderrIsTerminal: boolean
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  /** Writes a file whole or not at all; the bytes written. */
+  readonly saveFile: (path: string, content: AsyncIterable<Uint8Array>) => Promise<number>
+  /** Rejects where `saveFile` would, as far as can be told beforehand. */
+  readonly checkFile: (path: string) => Promise<void>
+  /** Ctrl-C calls back in place of ending the process, once; the result gives that up. */
+  readonly onInterrupt: (callback: () => void) => () => void
+  /** Where the command keeps its login. */
+  readonly logins: LoginFile
+  /** The system's keychain; null where there is none that works. */
+  readonly openKeychain: () => Promise<Keychain | null>
+  /** The name of this machine, for the name of a key. */
+  readonly hostname: string
+}
+
+export interface Input {
+  /** Whether a person types there. */
+  readonly isTerminal: boolean
+  /** All of it, as UTF-8; throws when it is more than `bytesMax`. */
+  readonly readAll: (bytesMax: number) => Promise<string>
+  /** One line that a person types; null at the end of the input (Ctrl-D), 'interrupted' at Ctrl-C. */
+  readonly readLine: (prompt: string, history: readonly string[]) => Promise<string | null | typeof INTERRUPTED_LINE>
+  /** The same, not shown as it is typed. */
+  readonly readSecret: (prompt: string) => Promise<string | null | typeof INTERRUPTED_LINE>
+}
+
+export const INTERRUPTED_LINE = Symbol('interrupted')
+
+/** The text of the file with the login; null when there is none. */
+export interface LoginFile {
+  /** Absolute, to be shown. */
+  readonly path: string
+  /** Rejects with a `CliFailure` when other users of the machine may read the file. */
+  readonly read: () => Promise<string | null>
+  /** Replaces the file, mode 0600, in a folder of mode 0700. */
+  readonly write: (text: string) => Promise<void>
+}
+
+/** Secrets by account. Each call rejects with the keychain's own error. */
+export interface Keychain {
+  readonly get: (account: string) => Promise<string | null>
+  readonly set: (account: string, secret: string) => Promise<void>
+  /** Nothing happens when there is none. */
+  readonly remove: (account: string) => Promise<void>
+}

@@ -1,0 +1,75 @@
+import { createWriteStream } from 'node:fs'
+import { open, rename, stat, unlink } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { CliFailure, UsageMistake } from './failure.ts'
+import type { Machine } from './machine.ts'
+
+/**
+ * Writes what comes to `path`, whole or not at all; takes the place of a file that is there. The bytes written. Rejects with
+ * the system's error, whose `code` says what is wrong with the place, or with what `content` threw.
+ */
+export async function saveFile(path: string, content: AsyncIterable<Uint8Array>): Promise<number> {
+  const unfinished = unfinishedOf(path)
+  const file = createWriteStream(unfinished)
+  try {
+    await pipeline(Readable.from(content), file)
+    await rename(unfinished, path)
+  } catch (error) {
+    await unlink(unfinished).catch(() => {})
+    throw error
+  }
+  return file.bytesWritten
+}
+
+/** Rejects as {@link saveFile} would, as far as can be told beforehand. Leaves nothing behind. */
+export async function checkFile(path: string): Promise<void> {
+  const found = await stat(path).catch(() => null)
+  // A device such as /dev/null would be replaced by a file.
+  if (found !== null && !found.isFile()) throw Object.assign(new Error('not a file'), { code: 'EISDIR' })
+  const unfinished = unfinishedOf(path)
+  await (await open(unfinished, 'w')).close()
+  await unlink(unfinished)
+}
+
+function unfinishedOf(path: string): string {
+  return `${path}.unfinished`
+}
+
+/** Refuses an `--output` that can't be written, before anything is paid for. */
+export async function checkPlace({ checkFile: check }: Machine, output: string): Promise<void> {
+  await check(output).catch((error: unknown) => {
+    throw new UsageMistake(`--output: ${output} can't be written: ${placeProblem(error)}`)
+  })
+}
+
+/** Saves bytes; throws {@link CliFailure} when the place can't be written. */
+export async function saveBytes({ saveFile: save }: Machine, path: string, bytes: Uint8Array): Promise<void> {
+  await save(path, piecesOf(bytes)).catch((error: unknown) => {
+    throw new CliFailure(`${path} can't be written: ${placeProblem(error)}`)
+  })
+}
+
+async function* piecesOf(bytes: Uint8Array): AsyncGenerator<Uint8Array, void> {
+  yield bytes
+}
+
+/** Returns why a file can't be written, in words. */
+export function placeProblem(error: unknown): string {
+  switch (error instanceof Error && 'code' in error ? error.code : '') {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'the disk is full'
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return 'this user may not write there'
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return 'there is no such folder'
+    case 'EISDIR':
+      return 'something else has this name'
+    default:
+      return error instanceof Error ? error.message : String(error)
+  }
+}

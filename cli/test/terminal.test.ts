@@ -1,0 +1,103 @@
+/** The command on a real terminal: a conversation, its Ctrl-C, a login that is typed. */
+
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startServer, type TestServer } from '../../server/test/server.ts'
+import { type CliTerminal, CTRL_C, CTRL_D, typeCliOnTerminal } from './typeCli.ts'
+
+setDefaultTimeout(30_000)
+
+let server: TestServer
+let folder: string
+const typed: CliTerminal[] = []
+afterEach(() => {
+  for (const each of typed.splice(0)) each.kill()
+})
+beforeAll(async () => {
+  server = await startServer()
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+})
+afterAll(async () => {
+  await server?.remove()
+  if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+})
+
+function type(words: readonly string[], environment: Record<string, string> = {}): CliTerminal {
+  const own = { TOLLGATE_API_KEY: server.firstKey, TOLLGATE_URL: server.url, ...environment }
+  const terminal = typeCliOnTerminal(words, { folder, environment: own })
+  typed.push(terminal)
+  return terminal
+}
+
+/** As the package readline draws it. */
+const PROMPT = '\u001b[0J> '
+const DIM = '\u001b[2m'
+
+test('a conversation remembers what was said, shows each cost, and ends with Ctrl-D', async () => {
+  const { ended, shows, types } = type(['chat', '--model', 'svc/sandbox', '--max-tokens', '5'])
+  await shows(PROMPT)
+  types('first question\r')
+  await shows(PROMPT, 2)
+  types('second question\r')
+  expect(await shows(PROMPT, 3)).toContain(DIM)
+  types('/clear\r')
+  await shows(PROMPT, 4)
+  types(CTRL_D)
+  const { code, screen: last } = await ended
+  expect(code).toBe(0)
+  // The second prompt holds the first question and its five tokens too.
+  expect(last.match(/5 out; \$0\.0000\d+; cut off: raise --max-tokens/g)).toHaveLength(2)
+  expect(last).toContain('The conversation begins again.')
+  const prompts = [...last.matchAll(/(\d+) tokens in/g)].map(([, count]) => Number(count))
+  expect(prompts).toHaveLength(2)
+  expect(prompts[1]).toBeGreaterThan(Number(prompts[0]) + 5)
+})
+
+test('Ctrl-C ends an answer and not the conversation; at the prompt it ends the command', async () => {
+  const { ended, shows, types } = type(['chat', '--model', 'svc/sandbox'], { NO_COLOR: '1' })
+  await shows(PROMPT)
+  types('[[sandbox tokens=400 tokens_per_second=20]]\r')
+  await shows('This is')
+  types(CTRL_C)
+  await shows(PROMPT, 2)
+  types('short [[sandbox tokens=3]]\r')
+  expect(await shows(PROMPT, 3)).toContain('3 out')
+  types(CTRL_C)
+  const { code, screen } = await ended
+  expect(code).toBe(130)
+  expect(screen).not.toContain(DIM)
+  expect(screen.match(/tokens in/g)).toHaveLength(1)
+})
+
+test('Ctrl-C ends an answer that was asked for once, and says what is charged', async () => {
+  const { ended, shows, types } = type([
+    'chat',
+    '[[sandbox tokens=400 tokens_per_second=20]]',
+    '--model',
+    'svc/sandbox',
+  ])
+  await shows('This is')
+  types(CTRL_C)
+  const { code, screen } = await ended
+  expect(code).toBe(130)
+  expect(screen).toEndWith('tollgate: left the answer: the prompt, and the tokens that were generated, are charged\r\n')
+})
+
+test('a key that is typed is not shown, and is kept', async () => {
+  const { ended, shows, types } = type(['login', '--with-token'], { TOLLGATE_API_KEY: '' })
+  await shows('(not shown): ')
+  types(`${server.firstKey}\r`)
+  const { code, screen } = await ended
+  expect(code).toBe(0)
+  expect(screen).not.toContain(server.firstKey)
+  expect(await readFile(join(folder, 'tollgate/logins.json'), 'utf8')).toContain(server.firstKey)
+})
+
+test('with --no-input nothing is asked', async () => {
+  const { ended } = type(['login', '--with-token', '--no-input'], { TOLLGATE_API_KEY: '' })
+  expect(await ended).toEqual({ code: 2, screen: expect.stringContaining('pipe the key into standard input') })
+  const chat = await type(['chat', '--model', 'svc/sandbox', '--no-input']).ended
+  expect([chat.code, chat.screen]).toEqual([2, expect.stringContaining('the prompt is missing')])
+})

@@ -1,0 +1,349 @@
+/** The composition root: opens every room once, lowest first, and composes the parts that they give. */
+
+import { openAccount } from '../billing/admission/balance/balance.ts'
+import { foldSlot } from '../billing/admission/renewal/renew.ts'
+import { storePrices } from '../billing/charges/storePrices.ts'
+import { openBilling } from '../billing/open.ts'
+import { readChargedSince } from '../billing/usage/store.ts'
+import type { Discovered } from '../catalog/discovered.ts'
+import { openCatalog } from '../catalog/open.ts'
+import type { FixedSettings } from '../catalog/settings.ts'
+import type { LiveCatalog } from '../catalog/watch.ts'
+import type { Config } from '../config/config.ts'
+import { openDataKeysRoom } from '../http/dataKeys/open.ts'
+import { ringSource } from '../http/dataKeys/ring.ts'
+import { isAnswerSealedWith } from '../http/idempotency/store.ts'
+import { openHttp } from '../http/open.ts'
+import { openIdentity } from '../identity/open.ts'
+import { openInference } from '../inference/open.ts'
+import type { Peer } from '../infra/httpServer.ts'
+import type { Metrics } from '../infra/metrics.ts'
+import { openOtlp } from '../infra/otlp.ts'
+import { isConnectionFailure } from '../infra/postgres/client.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { readBurnCents } from '../instances/burn.ts'
+import { openJobs } from '../jobs/open.ts'
+import { createClientAddress } from '../lib/clientAddress.ts'
+import type { DataKeys } from '../lib/dataKeys.ts'
+import type { RandomBytes } from '../lib/ids.ts'
+import type { Log } from '../lib/log.ts'
+import type { Clock } from '../lib/time.ts'
+import { openPayments } from '../payments/open.ts'
+import { openProcesses } from '../processes/open.ts'
+import type { Provider } from '../providers/dialect/spec.ts'
+import { openProviders } from '../providers/open.ts'
+import { type LookedAtTarget, lookAtTargets, targetGauges } from '../routing/gauges.ts'
+import { Health } from '../routing/health.ts'
+import { measureSeconds } from '../videos/clip/measure.ts'
+import type { VideoDependencies } from '../videos/job/dependencies.ts'
+import { openVideos } from '../videos/open.ts'
+import { isSecretSealedWith } from '../webhooks/endpoints/store.ts'
+import { openWebhooks } from '../webhooks/open.ts'
+import { publishEvent } from '../webhooks/publish.ts'
+import { compose } from './compose.ts'
+import { deletionBy, openDeletion } from './deletion/open.ts'
+import { openDepositsPart } from './deposits.ts'
+import { type Infrastructure, infrastructureOf } from './infrastructure.ts'
+import { openMachines } from './machines.ts'
+import { routesNotEnabled } from './notEnabled.ts'
+import { operatorRoutes } from './operator/routes.ts'
+import { readQueues } from './queues.ts'
+import type { Room } from './room.ts'
+import { createRouter } from './router.ts'
+
+export interface AppOptions {
+  readonly config: Config
+  readonly database: Database
+  /** For sessions and listeners beside the pool. */
+  readonly databaseUrl: string
+  /** True when nobody else uses the database: the embedded one, owned by this process. */
+  readonly alone: boolean
+  readonly discovered: readonly Discovered[]
+  readonly clock: Clock
+  readonly random: RandomBytes
+  readonly log: Log
+  /** Stands in for the clients that make videos, and for the measure of their files. Left out: the real ones. */
+  readonly videos?: ScriptedVideos
+  /** Called when serving can't go on. */
+  readonly onFatal: (reason: string) => void
+}
+
+/** Stands in for the clients that make videos, and for the measure of their files. */
+export interface ScriptedVideos extends Pick<VideoDependencies, 'measureSeconds'> {
+  readonly wrap: (client: Provider) => Provider
+}
+
+const REAL_VIDEOS: ScriptedVideos = { wrap: (client) => client, measureSeconds }
+
+export interface App {
+  readonly catalog: LiveCatalog
+  handle(request: Request, connection: Peer): Response | Promise<Response>
+  /** The admin port: metrics and readiness. */
+  handleAdmin(request: Request): Promise<Response>
+  /** Tells where the server listens, such as `http://127.0.0.1:8080`, for links where the settings have no public URL. */
+  listensAt(url: string): void
+  /** Admits nothing more; resolves when every open call has ended and every charge is durable. */
+  drain(): Promise<void>
+  /** Ends the work in the background. Call it after {@link drain}, or to give up on open calls. */
+  close(): Promise<void>
+}
+
+/** Opens every room; resolves when calls can be served. */
+export async function createApp(options: AppOptions): Promise<App> {
+  const infrastructure = infrastructureOf(options)
+  const base = await openBase(options, infrastructure)
+  const { http, processes, keys, jobs, identity, providers, catalog } = base
+  const { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry } = await openPaidRooms(
+    options,
+    infrastructure,
+    base,
+  )
+  const looks = () => lookAtTargets(health, catalog.current, providers.clientFor)
+  const rooms: Room[] = [
+    http,
+    processes,
+    keys,
+    jobs,
+    identity,
+    providers,
+    catalog,
+    { metrics: targetGauges(looks) },
+    billing,
+    inference,
+    videos,
+    webhooks,
+    ...machines,
+    { ...payments, ...payments.app },
+    deposits,
+    operatorPart(options, identity, http, looks),
+    openDeletion(options, { signsIn: identity.sessions !== undefined, wakeJobs: jobs.wake }),
+    { close: () => telemetry?.close() },
+  ]
+  const handle = routerOf(options, infrastructure.metrics, http, identity, rooms)
+  jobs.start(rooms.flatMap(({ jobHandlers = [] }) => jobHandlers))
+  const { adminHosts } = options.config.settings.fixed
+  const composed = compose(rooms, { ...infrastructure, adminHosts, listen: processes.listen })
+  return { catalog: catalog.live, handle, ...composed }
+}
+
+/** Opens the rooms that know no money. */
+async function openBase(options: AppOptions, infrastructure: Infrastructure) {
+  const { config, database, databaseUrl, clock, videos: scripted = REAL_VIDEOS } = options
+  const { lowBalanceMicrocents, smtp } = config.settings.fixed
+  const dataDirectory = config.member?.sharedDirectory ?? config.dataDirectory
+  const processes = await openProcesses({
+    ...infrastructure,
+    databaseUrl,
+    alone: options.alone,
+    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs),
+    onLost: options.onFatal,
+  })
+  const { slot } = processes
+  const keys = await openKeys(options, processes, dataDirectory)
+  const http = await openHttp({
+    ...infrastructure,
+    slot: slot.number,
+    isAbandoned: slot.isAbandoned,
+    dataKeys: keys.dataKeys,
+    dataDirectory,
+    ...requestSettings(config),
+  })
+  const jobs = openJobs({ ...infrastructure, smtp })
+  const identity = await openPeople(options, http, keys.dataKeys, jobs, dataDirectory)
+  const providers = openProviders({
+    ...infrastructure,
+    environment: config.environment(),
+    catalog: () => catalog.current(),
+    wrap: scripted.wrap,
+  })
+  const catalog = await openCatalog({
+    ...infrastructure,
+    settings: config.settings,
+    discovered: options.discovered,
+    source: config.watched,
+    stamp: config.stamp,
+    beforeActivate: (next) => storePrices(database, next, clock.now()),
+    afterActivate: providers.keep,
+  })
+  return { dataDirectory, processes, keys, http, jobs, identity, providers, catalog }
+}
+
+/** Opens the rooms that take, hold or charge money, and those that tell customers of it. */
+async function openPaidRooms(
+  options: AppOptions,
+  infrastructure: Infrastructure,
+  { dataDirectory, processes, keys, http, jobs, providers, catalog }: Awaited<ReturnType<typeof openBase>>,
+) {
+  const { config, clock, log, videos: scripted = REAL_VIDEOS } = options
+  const { fixed } = config.settings
+  const health = new Health(clock, fixed.breakerFailures)
+  const telemetry = fixed.otlp === null ? null : await openOtlp({ ...fixed.otlp, clock, log })
+  const onNoticed = () => billing.onNoticed()
+  const payments = await openPayments({ ...infrastructure, config, catalog: catalog.current, onNoticed })
+  const deposits = await openDepositsPart(infrastructure, fixed)
+  const billing = await openBilling({
+    ...infrastructure,
+    ...moneySettings(fixed),
+    ...payments.forBilling,
+    // Without the section `instances` too: some may still live.
+    readBurn: (organizationId) => readBurnCents(infrastructure.database, organizationId),
+    slot: processes.slot,
+    onSlotRegained: processes.onRegained,
+    catalog: catalog.current,
+    mail: jobs,
+    isStopping: () => !http.lifecycle.isAdmitting(),
+  })
+  const paid = {
+    ...infrastructure,
+    money: billing.money,
+    catalog: catalog.current,
+    health,
+    providers,
+    ...(telemetry === null ? {} : { telemetry }),
+  }
+  const inference = openInference({
+    ...paid,
+    vectors: providers.vectors,
+    memoryBudget: http.memoryBudget,
+    settings: fixed,
+  })
+  const videos = openVideos({
+    ...paid,
+    place: fixed.artifacts,
+    dataDirectory,
+    provider: providers.named,
+    measureSeconds: scripted.measureSeconds,
+    publish: (tx, event) => publishEvent(tx, event, fixed.webhooks.pendingMost),
+    settings: fixed,
+    onNoticed,
+  })
+  const webhooks = await openWebhooks({
+    ...infrastructure,
+    dataKeys: keys.dataKeys,
+    forgetAnswer: http.forgetAnswer,
+    settings: fixed.webhooks,
+    refuseUnpaid: billing.refuseUnpaid,
+    isStopping: () => !http.lifecycle.isAdmitting(),
+  })
+  const given = { ...options, ...infrastructure, forgetAnswer: http.forgetAnswer, dataDirectory }
+  const machines = await openMachines(given, billing.money, onNoticed)
+  return { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry }
+}
+
+/** The installation's data keys. A process that lacks one of them leaves its slot again. */
+async function openKeys(
+  { config, database, clock, random, log, onFatal }: AppOptions,
+  processes: Awaited<ReturnType<typeof openProcesses>>,
+  dataDirectory: string,
+) {
+  const { slot } = processes
+  const opening = openDataKeysRoom({
+    database,
+    clock,
+    log,
+    slot: slot.number,
+    ring: ringSource({ dataDirectory, given: config.dataKey, random }),
+    isAbandoned: slot.isAbandoned,
+    isSealedWith: [isAnswerSealedWith, isSecretSealedWith],
+    onLost: onFatal,
+  })
+  const keys = await opening.catch(async (error: unknown) => {
+    await processes.close()
+    throw error
+  })
+  processes.onRegained(keys.onSlotRegained)
+  return keys
+}
+
+/** API keys, and the accounts of people where the settings have them. */
+function openPeople(
+  options: AppOptions,
+  { limits, openCalls, lifecycle }: Pick<Awaited<ReturnType<typeof openHttp>>, 'limits' | 'openCalls' | 'lifecycle'>,
+  dataKeys: DataKeys,
+  { mailTransport, wake: wakeJobs }: Pick<ReturnType<typeof openJobs>, 'mailTransport' | 'wake'>,
+  dataDirectory: string,
+) {
+  const { config, databaseUrl, database, clock, random, log } = options
+  const { accounts, publicUrl, trustedProxies, instances } = config.settings.fixed
+  const { host, port } = config
+  const [isStopping, offersInstances] = [() => !lifecycle.isAdmitting(), instances !== null]
+  const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping, offersInstances }
+  const given = { rateLimiter: limits.rateLimiter, deleteOrganization: deletionBy(options, wakeJobs) }
+  return openIdentity({
+    ...{ database, clock, random, log, openCalls },
+    clientAddress: createClientAddress(trustedProxies),
+    accounts: accounts && { ...accounts, ...links, ...given, databaseUrl, dataKeys, openAccount },
+  })
+}
+
+/** The routes for operators, where people sign in. */
+function operatorPart(
+  { config, database, clock, random, log }: AppOptions,
+  { sessions }: Pick<Awaited<ReturnType<typeof openIdentity>>, 'sessions'>,
+  { lifecycle }: Pick<Awaited<ReturnType<typeof openHttp>>, 'lifecycle'>,
+  looks: () => Iterable<LookedAtTarget>,
+): Room {
+  if (sessions === undefined) return {}
+  return {
+    routes: operatorRoutes({
+      ...{ database, clock, random, log, looks },
+      clientAddress: createClientAddress(config.settings.fixed.trustedProxies),
+      queues: readQueues({ database, clock, log }),
+      isStopping: () => !lifecycle.isAdmitting(),
+    }),
+  }
+}
+
+/** The router, over the routes of all rooms. */
+function routerOf(
+  { config, clock, log, random }: AppOptions,
+  metrics: Metrics,
+  http: Awaited<ReturnType<typeof openHttp>>,
+  { authenticate, sessions }: Pick<Awaited<ReturnType<typeof openIdentity>>, 'authenticate' | 'sessions'>,
+  rooms: readonly Room[],
+): App['handle'] {
+  const { fixed } = config.settings
+  return createRouter({
+    pipeline: {
+      clock,
+      log,
+      random,
+      lifecycle: http.lifecycle,
+      authenticate,
+      ...(sessions === undefined ? {} : { sessions }),
+      rateLimiter: http.limits.rateLimiter,
+      addressRateLimiter: http.limits.addressRateLimiter,
+      openRequests: http.limits.openRequests,
+      rateLimit: fixed.rateLimit,
+      newAccountRateLimit: fixed.newAccountRateLimit,
+      clientAddress: createClientAddress(fixed.trustedProxies),
+      bodyLimitBytes: fixed.bodyLimitBytes,
+      ...http.requestBodies,
+      partsMost: fixed.partsMost,
+      openCalls: http.openCalls,
+      isDatabaseAway: isConnectionFailure,
+      onAnswered: metrics.answered,
+    },
+    kept: http.kept,
+    corsOrigins: fixed.corsOrigins,
+    routes: [
+      ...rooms.flatMap((room: Room) => room.routes ?? []),
+      ...routesNotEnabled({
+        hasPayments: fixed.payments !== null,
+        hasDeposits: fixed.deposits !== null,
+        hasInstances: fixed.instances !== null,
+      }),
+    ],
+  })
+}
+
+/** The settings of the room of requests: how much callers may have open and organizations may keep, and where. */
+function requestSettings({ settings: { fixed }, redisUrl }: Config) {
+  const { artifacts: place, keptAnswers: quota } = fixed
+  return { place, bounds: fixed, quota, chargedMicrocents: readChargedSince, redisUrl }
+}
+
+/** The part of the settings that billing goes by. */
+function moneySettings({ lowBalanceMicrocents, chargeDeadlineMs, retentionDays }: FixedSettings) {
+  return { lowBalanceMicrocents, chargeDeadlineMs, retentionDays }
+}

@@ -1,0 +1,36 @@
+import type { Config } from '../config/config.ts'
+import { createNoter, type Noter } from '../identity/audit/note.ts'
+import { createMetrics, type Metrics } from '../infra/metrics.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { createClientAddress } from '../lib/clientAddress.ts'
+import type { RandomBytes } from '../lib/ids.ts'
+import type { Log } from '../lib/log.ts'
+import type { Clock } from '../lib/time.ts'
+
+/** The machine that a process runs on. */
+interface Machine {
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: RandomBytes
+  readonly log: Log
+}
+
+/** The parts of the infrastructure that every room is given. */
+export interface Infrastructure extends Machine {
+  readonly metrics: Metrics
+  /** Writes changes by requests into the audit log. */
+  readonly noter: Noter
+}
+
+/** Makes what the rooms of a process share. */
+export function infrastructureOf({
+  config,
+  database,
+  clock,
+  random,
+  log,
+}: Machine & { readonly config: Pick<Config, 'settings'> }): Infrastructure {
+  const clientAddress = createClientAddress(config.settings.fixed.trustedProxies)
+  const noter = createNoter({ clock, random, clientAddress })
+  return { database, clock, random, log, metrics: createMetrics(), noter }
+}

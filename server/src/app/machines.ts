@@ -1,0 +1,61 @@
+import type { Config } from '../config/config.ts'
+import type { Noter } from '../identity/audit/note.ts'
+import type { InstanceDependencies } from '../instances/job/dependencies.ts'
+import { reportForgotten } from '../instances/unpaid/forgotten.ts'
+import { uuidV7 } from '../lib/ids.ts'
+import { publishEvent } from '../webhooks/publish.ts'
+import type { Room } from './room.ts'
+
+type Infrastructure = Pick<InstanceDependencies, 'database' | 'clock' | 'random' | 'log'>
+
+export interface MachineOptions extends Infrastructure {
+  /** Writes changes into the audit log. */
+  readonly noter: Noter
+  readonly config: Pick<Config, 'settings' | 'host' | 'member'>
+  readonly forgetAnswer: InstanceDependencies['forgetAnswer']
+  readonly dataDirectory: string
+  readonly databaseUrl: string
+}
+
+/** The rooms of operations and instances. They are loaded where the settings offer any; where not, instances that still live are reported. */
+export async function openMachines(
+  given: MachineOptions,
+  money: InstanceDependencies['money'],
+  onNoticed: () => void,
+): Promise<Room[]> {
+  const { config, noter, database, clock, random, log, forgetAnswer } = given
+  const { instances, webhooks, lowBalanceMicrocents, trustedProxies } = config.settings.fixed
+  if (instances === null) {
+    await reportForgotten({ database, log })
+    return []
+  }
+  const [{ openDriver }, { openInstances }, { openOperations }] = await Promise.all([
+    import('../instances/clients.ts'),
+    import('../instances/open.ts'),
+    import('../operations/open.ts'),
+  ])
+  const instanceDependencies: InstanceDependencies = {
+    ...{ database, clock, random, log },
+    money,
+    onNoticed,
+    forgetAnswer,
+    lowBalanceMicrocents,
+    settings: instances,
+    driver: await openDriver(instances.driver, {
+      ...{ clock, log, uid: process.getuid?.(), hidden: secretFolders(given) },
+      newPlace: () => uuidV7(clock.now(), random),
+    }),
+    publish: (tx, event) => publishEvent(tx, event, webhooks.pendingMost),
+  }
+  // Of several processes on one host, one has the port of apps.
+  const hasAppPort = config.member === null || config.member.isFirst
+  const appPort = { host: config.host, trustedProxies }
+  const rented = await openInstances({ ...instanceDependencies, noter }, hasAppPort ? appPort : null)
+  return [openOperations({ database, clock }), rented]
+}
+
+/** Folders that no app may look into: our data, and where the database takes connections. */
+function secretFolders({ dataDirectory, databaseUrl }: MachineOptions): string[] {
+  const socketFolder = new URL(databaseUrl).searchParams.get('host')
+  return [dataDirectory, ...(socketFolder?.startsWith('/') ? [socketFolder] : [])]
+}

@@ -1,0 +1,22 @@
+import { HOUR_MS, MINUTE_MS, toTimestamp, utcDay } from '../../../lib/time.ts'
+
+/** The windows that gates look at, all UTC, for an instant. */
+export interface Windows {
+  readonly at: string
+  /** `YYYY-MM-DD` */
+  readonly day: string
+  /** The first day of the month. */
+  readonly month: string
+  /** Minutes that begin before this have left the last 60 minutes wholly. */
+  readonly windowFrom: string
+}
+
+export function windowsAt(epochMs: number): Windows {
+  const day = utcDay(epochMs)
+  return {
+    at: toTimestamp(epochMs),
+    day,
+    month: `${day.slice(0, 7)}-01`,
+    windowFrom: toTimestamp(Math.floor(epochMs / MINUTE_MS) * MINUTE_MS - HOUR_MS),
+  }
+}

@@ -1,0 +1,69 @@
+import { type Clock, SECOND_MS, sleep } from '../../lib/time.ts'
+import type { Share } from './share.ts'
+
+/** How long a call waits for others to give money back before its 402, and for the database before its 503. */
+export const MONEY_WAIT_MS = 2 * SECOND_MS
+
+/**
+ * How often an account is asked again while other processes have something of it: they fold and give back when they are
+ * told, and nobody says when they have.
+ */
+const MONEY_POLL_MS = 50
+
+/** Calls and jobs that may wait for money at once in this process; more are refused without waiting. */
+const WAITING_LIMIT = 1_000
+
+/** As much of an `AdmissionContext` as waiting takes. */
+interface Waiters {
+  readonly clock: Clock
+  reclaim(share: Share): void
+  waitingCalls: number
+}
+
+/** The time that one call or job may wait for money that others hold. It begins when this is made. */
+export class MoneyWait {
+  private readonly money: Waiters
+  private readonly startedMs: number
+
+  constructor(money: Waiters) {
+    this.money = money
+    this.startedMs = money.clock.monotonicMs()
+  }
+
+  get elapsedMs(): number {
+    return this.money.clock.monotonicMs() - this.startedMs
+  }
+
+  /** True when the time is over, and where too many wait already. */
+  get mayNotWait(): boolean {
+    return this.elapsedMs >= MONEY_WAIT_MS || this.money.waitingCalls >= WAITING_LIMIT
+  }
+
+  /** Waits until something has come back to the share, or may have come back to the account from elsewhere. */
+  forShare(share: Share): Promise<void> {
+    const { money } = this
+    const isElsewhere = share.account.grantedToOthersMicrocents > 0n
+    const leftMs = MONEY_WAIT_MS - this.elapsedMs
+    const polls = isElsewhere && leftMs > MONEY_POLL_MS
+    if (isElsewhere) money.reclaim(share)
+    money.waitingCalls += 1
+    return new Promise((resolve) => {
+      const done = () => {
+        money.waitingCalls -= 1
+        cancelTimer()
+        leaveQueue()
+        resolve()
+      }
+      const leaveQueue = share.wait(done)
+      // A call that polls wakes all, so that one renewal asks for everybody.
+      const cancelTimer = money.clock.after(polls ? MONEY_POLL_MS : leftMs, polls ? () => share.wakeAll() : done)
+    })
+  }
+
+  /** Waits until it is worth asking the account again: what comes back to it is told to nobody. */
+  async forAccount(): Promise<void> {
+    this.money.waitingCalls += 1
+    await sleep(this.money.clock, MONEY_POLL_MS)
+    this.money.waitingCalls -= 1
+  }
+}

@@ -1,0 +1,116 @@
+import type { RandomBytes } from '../../lib/ids.ts'
+import { type Clock, MINUTE_MS } from '../../lib/time.ts'
+import type { Plans } from '../plans/plans.ts'
+import type { AdmissionContext } from './admit.ts'
+import type { Gate } from './gates.ts'
+import { Share } from './share.ts'
+import type { ShareRenewer } from './shareRenewer.ts'
+
+/** Between two reclaims of one organization by one process: other processes need about this long to answer. */
+const RECLAIM_INTERVAL_MS = 100
+
+/** A share that nobody has used for this long gives back what it was granted. */
+const IDLE_MS = MINUTE_MS
+
+/** Until a reclaim is tried again that the database or the slot did not let happen: several times within 2 s (P5). */
+const OBEY_AGAIN_MS = 500
+
+export interface MoneyOptions {
+  readonly clock: Clock
+  readonly random: RandomBytes
+  readonly renewer: ShareRenewer
+  readonly plans: Plans
+  readonly ownsSlot: () => boolean
+  /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
+  readonly sendReclaim: (organizationId: string) => void
+  readonly onUnreadable?: () => void
+  /** A limit has refused a call, or ended one; how it is noted is not waited for. */
+  readonly onLimitReached?: (organizationId: string, gate: Gate) => void
+}
+
+/** The money of one process, with the events that change it. */
+export interface OpenMoney extends AdmissionContext {
+  readonly shares: ReadonlyMap<string, Share>
+  /**
+   * Someone is short of money of this organization, its limits have changed, or it was debited: comes into line with its
+   * account, as soon as the database and the slot let it.
+   */
+  hearReclaim(organizationId: string): void
+  /** Reclaims may have been missed: comes into line with every account. */
+  reclaimAll(): void
+  /**
+   * Gives back what unused shares have and forgets those and unused meters of plans, and folds what others have spent beyond
+   * where somebody must be told. Rejects while the database is away; call it again then.
+   */
+  dropIdle(): Promise<void>
+}
+
+export function openMoney(options: MoneyOptions): OpenMoney {
+  const { clock, random, renewer, ownsSlot, sendReclaim, onUnreadable, onLimitReached, plans } = options
+  const shares = new Map<string, Share>()
+  const giveBack = (share: Share) => renewer.renew(share, 0n, { kind: 'reclaim' })
+  const unobeyed = new Set<string>()
+  const hearReclaim = (organizationId: string) => {
+    const share = shares.get(organizationId)
+    if (share === undefined) return
+    // Without its slot it may not write.
+    if (ownsSlot()) giveBack(share).catch(() => obeyLater(share))
+    else obeyLater(share)
+  }
+  const obeyLater = ({ openUses, organizationId }: Share) => {
+    // Where no call is under way nothing is shrunk, and what is idle goes back with the next reclaim.
+    if (openUses === 0) return
+    if (unobeyed.size === 0) clock.after(OBEY_AGAIN_MS, obeyAgain)
+    unobeyed.add(organizationId)
+  }
+  const obeyAgain = () => {
+    const again = [...unobeyed]
+    unobeyed.clear()
+    again.forEach(hearReclaim)
+  }
+  return {
+    clock,
+    random,
+    renewer,
+    plans,
+    shares,
+    ownsSlot,
+    waitingCalls: 0,
+    ...(onUnreadable === undefined ? {} : { onUnreadable }),
+    ...(onLimitReached === undefined ? {} : { onLimitReached }),
+    share(organizationId) {
+      let share = shares.get(organizationId)
+      if (share === undefined) {
+        share = new Share(organizationId)
+        shares.set(organizationId, share)
+      }
+      return share
+    },
+    reclaim(share) {
+      const nowMs = clock.monotonicMs()
+      if (nowMs - share.reclaimedAtMs < RECLAIM_INTERVAL_MS) return
+      share.reclaimedAtMs = nowMs
+      sendReclaim(share.organizationId)
+    },
+    hearReclaim,
+    reclaimAll() {
+      for (const organizationId of shares.keys()) hearReclaim(organizationId)
+    },
+    forgetShares() {
+      renewer.forgetRenewals()
+      for (const share of shares.values()) share.forgetGrant()
+    },
+    async dropIdle() {
+      plans.dropIdle()
+      const unusedSinceMs = clock.now() - IDLE_MS
+      const idle = [...shares.values()].filter((share) => share.isIdle && share.usedAtMs <= unusedSinceMs)
+      const passing = [...shares.values()].filter((share) => share.reachesNotice && !idle.includes(share))
+      // A process that never asked the account has nothing of it.
+      await Promise.all([...idle.filter(({ hasAsked }) => hasAsked), ...passing].map(giveBack))
+      for (const share of idle) {
+        const isUntouched = share.isIdle && share.usedAtMs <= unusedSinceMs && share.spendableMicrocents <= 0n
+        if (isUntouched && shares.get(share.organizationId) === share) shares.delete(share.organizationId)
+      }
+    },
+  }
+}

@@ -1,0 +1,290 @@
+/**
+ * This process's share of one organization's account: what it may spend without asking the database. Pure state; the
+ * writer and the verbs of this room change it. All amounts are micro-cents.
+ */
+
+import { DAY_MS } from '../../lib/time.ts'
+import { type AccountView, exceededBy, GATES, type Gate, NOTHING_LEFT } from './gates.ts'
+
+/** The amounts that a process asks of an account, in micro-cents. */
+export interface Want {
+  /** The need of all new calls together. */
+  readonly admission: bigint
+  /** The need of the smallest of them: less than that is not worth having while others may use it. */
+  readonly least: bigint
+  /** The need of running calls to go on; where the customer's limits do not bind those, it is granted beyond the limits. */
+  readonly extension: bigint
+  /** Given back of what was granted; null: this is no reclaim, and more than what is needed may be granted. */
+  readonly giveBack: bigint | null
+}
+
+/** The result of a renewal for one organization. */
+export interface Renewed extends AccountView {
+  readonly organizationId: string
+  /** The amount that the process may now spend by this share, before its own open holds and unposted charges. */
+  readonly grantedMicrocents: bigint
+  /** The customer's limit that is used up and cuts running calls (P5). */
+  readonly exhaustedLimit: Gate | null
+  /** Whether the customer's limits bind running calls too. */
+  readonly stopsRunning: boolean
+  /** The first instant of the UTC day that the account had reached. */
+  readonly dayStartMs: number
+  /** It was granted beyond where somebody must be told: a limit that only notifies, a low balance. */
+  readonly reachesNotice: boolean
+  /** Somebody is to be told something that was seen just now. */
+  readonly noticed: boolean
+}
+
+/** Gates that bind running calls under every enforcement. */
+const RUNNING_GATES: readonly Gate[] = ['balance', 'newAccount']
+
+export class Share {
+  readonly organizationId: string
+  /** Granted by the account, as of the last renewal. */
+  grantedMicrocents = 0n
+  /** Charges durably posted since the last renewal. */
+  postedMicrocents = 0n
+  /** Charges on their way to the database. */
+  unpostedMicrocents = 0n
+  /** Set aside for calls under way. */
+  heldMicrocents = 0n
+  /** Holds that have not ended, those of nothing too, and calls that wait for one. */
+  openUses = 0
+  /** When a call last asked, milliseconds since the epoch. */
+  usedAtMs = 0
+  /** Whether the account was ever asked for anything: what came of it may have been lost on the way. */
+  hasAsked = false
+  /** When other processes were last asked to give something back, on the monotonic clock. */
+  reclaimedAtMs = Number.NEGATIVE_INFINITY
+  account: AccountView = NOTHING_LEFT
+  exhaustedLimit: Gate | null = null
+  dayStartMs = 0
+  /** The UTC day for which what an earlier day had granted was last given back, in days since the epoch. */
+  private givenBackForDay = 0
+  reachesNotice = false
+  /** Gates that a running call must respect when it extends its hold. */
+  runningGates = RUNNING_GATES
+  /** By how much the account has passed a gate: so much of this share is not for new calls, or not for running ones. */
+  private admissionExcess = 0n
+  private runningExcess = 0n
+  /** Whether the customer's limits bind running calls too. */
+  private stopsRunning = false
+  /** Of running calls that use theirs bit by bit. */
+  private readonly shrinkable = new Set<Hold>()
+  /** Calls that wait for another to give something back, first come first. */
+  private readonly waiting: (() => void)[] = []
+
+  constructor(organizationId: string) {
+    this.organizationId = organizationId
+  }
+
+  /** The rest of the grant, without asking the database. Negative after an overspend. */
+  get spendableMicrocents(): bigint {
+    return this.grantedMicrocents - this.postedMicrocents - this.unpostedMicrocents - this.heldMicrocents
+  }
+
+  /** The part of it that a new hold may take. */
+  get admittableMicrocents(): bigint {
+    return this.spendableMicrocents - this.admissionExcess
+  }
+
+  /** The part of it by which a running call may extend its hold. */
+  get extendableMicrocents(): bigint {
+    return this.spendableMicrocents - this.runningExcess
+  }
+
+  get waitingCalls(): number {
+    return this.waiting.length
+  }
+
+  /** True when no call uses it and no charge that costs something is on its way. */
+  get isIdle(): boolean {
+    return this.openUses === 0 && this.unpostedMicrocents === 0n && this.waiting.length === 0
+  }
+
+  /** Takes up what a renewal has brought. No batch of this process may have been posted since it was decided. */
+  take(renewed: Renewed): void {
+    this.grantedMicrocents = renewed.grantedMicrocents
+    this.postedMicrocents = 0n
+    this.account = renewed
+    this.exhaustedLimit = renewed.exhaustedLimit
+    this.dayStartMs = renewed.dayStartMs
+    this.reachesNotice = renewed.reachesNotice
+    this.stopsRunning = renewed.stopsRunning
+    this.runningGates = renewed.stopsRunning ? GATES : RUNNING_GATES
+    this.admissionExcess = exceededBy(renewed.headroom, GATES)
+    this.runningExcess = exceededBy(renewed.headroom, this.runningGates)
+  }
+
+  /**
+   * Shrinks every hold of running chat as far as its call can do with, where limits stop running calls and a gate is passed
+   * (P5): a limit was lowered, the balance debited, or that enforcement set. Returns the micro-cents that are free by it.
+   */
+  shrinkHolds(): bigint {
+    if (!this.stopsRunning || this.runningExcess <= 0n) return 0n
+    let freed = 0n
+    for (const hold of this.shrinkable) freed += hold.shrink()
+    if (freed > 0n) this.wakeAll()
+    return freed
+  }
+
+  /** A hold may be shrunk from now on, or no longer. */
+  setShrinkable(hold: Hold, isShrinkable: boolean): void {
+    if (isShrinkable) this.shrinkable.add(hold)
+    else this.shrinkable.delete(hold)
+  }
+
+  /**
+   * True once for each UTC day on which the share still has the grant of an earlier one: that was granted up to where somebody had to
+   * be told on its own day, and would be spent on this one unseen. The caller gives it back.
+   */
+  beginsDay(nowMs: number): boolean {
+    const day = Math.floor(nowMs / DAY_MS)
+    if (this.grantedMicrocents <= 0n || nowMs < this.dayStartMs + DAY_MS || this.givenBackForDay === day) return false
+    this.givenBackForDay = day
+    return true
+  }
+
+  /** The grant of an earlier day could not be given back: {@link beginsDay} is true again. */
+  forgetDay(): void {
+    this.givenBackForDay = 0
+  }
+
+  /** Takes what is neither spent nor held out of the share, to be given back; the amount. */
+  takeIdle(): bigint {
+    const idle = this.spendableMicrocents
+    if (idle <= 0n) return 0n
+    this.grantedMicrocents -= idle
+    return idle
+  }
+
+  /** Queues `wake` to be called once when something has been given back; the result takes it out of the queue. */
+  wait(wake: () => void): () => void {
+    this.waiting.push(wake)
+    return () => {
+      const index = this.waiting.indexOf(wake)
+      if (index >= 0) this.waiting.splice(index, 1)
+    }
+  }
+
+  /** Wakes every call that waits, first come first: the first may need more than there is, and a later one fit. */
+  wakeAll(): void {
+    if (this.waiting.length === 0) return
+    for (const wake of this.waiting.splice(0)) wake()
+  }
+
+  /** Forgets what was granted, so that nothing is spent before the account has been asked again. */
+  forgetGrant(): void {
+    this.grantedMicrocents = 0n
+    this.postedMicrocents = 0n
+  }
+}
+
+/** A call that uses its hold bit by bit, and can do with less of it for a while. */
+export interface HoldOwner {
+  /** Returns the cost of the prompt, of the answer so far and of one step more, in micro-cents. */
+  leastMicrocents(): bigint
+  /** The hold was shrunk to that. */
+  onShrunk(): void
+}
+
+/** Money held for one call. Ends exactly once: by {@link release} or by {@link spend}. */
+export class Hold {
+  private readonly share: Share
+  /** True where a plan covers the call: it needs no money, however long it goes on, and meets no gate on it. */
+  readonly isCovered: boolean
+  private amount: bigint
+  /** To what it may be shrunk while nobody has said more. */
+  private readonly leastMicrocents: bigint
+  private owner: HoldOwner | null = null
+  private isShrinkable = false
+  private ended = false
+
+  /**
+   * Takes `microcents` out of what the share can spend. The caller has made sure that it is there. Until an owner of the
+   * hold knows better it may be shrunk to `leastMicrocents`; left out, it never is.
+   */
+  constructor(share: Share, microcents: bigint, leastMicrocents = microcents, isCovered = false) {
+    this.share = share
+    this.isCovered = isCovered
+    this.amount = microcents
+    this.leastMicrocents = leastMicrocents
+    share.heldMicrocents += microcents
+    share.openUses += 1
+    if (leastMicrocents < microcents) this.setShrinkable(true)
+  }
+
+  get microcents(): bigint {
+    return this.amount
+  }
+
+  get isOpen(): boolean {
+    return !this.ended
+  }
+
+  /** Takes more, when the share has it. False changes nothing: it has not, or the hold has ended. */
+  tryExtend(toMicrocents: bigint): boolean {
+    if (this.ended) return false
+    if (this.isCovered) return true
+    const more = toMicrocents - this.amount
+    if (more <= 0n) return true
+    if (this.share.extendableMicrocents < more) return false
+    this.share.heldMicrocents += more
+    this.amount = toMicrocents
+    return true
+  }
+
+  /** From now on `owner` says how far the hold may be shrunk. */
+  follow(owner: HoldOwner): void {
+    if (this.ended || this.isCovered) return
+    this.owner = owner
+    this.setShrinkable(true)
+  }
+
+  /** The call is being charged: the hold may still be extended, and is not shrunk any more. */
+  freeze(): void {
+    this.setShrinkable(false)
+  }
+
+  private setShrinkable(isShrinkable: boolean): void {
+    if (isShrinkable === this.isShrinkable) return
+    this.isShrinkable = isShrinkable
+    this.share.setShrinkable(this, isShrinkable)
+  }
+
+  /** Gives back what its call can do without for now; the micro-cents. */
+  shrink(): bigint {
+    const least = this.owner === null ? this.leastMicrocents : this.owner.leastMicrocents()
+    const freed = this.amount - least
+    if (freed <= 0n) return 0n
+    this.share.heldMicrocents -= freed
+    this.amount = least
+    this.owner?.onShrunk()
+    return freed
+  }
+
+  /** Gives everything back. Does nothing when the hold has ended. */
+  release(): void {
+    this.end(0n)
+  }
+
+  /**
+   * Ends the hold in favour of a charge that is now on its way. Throws when it has ended, since a call is charged once, and
+   * when the charge costs more than was held for it (C10).
+   */
+  spend(costMicrocents: bigint): void {
+    if (this.ended) throw new Error('a hold was spent after it had ended')
+    if (costMicrocents > this.amount) throw new Error('a charge costs more than was held for it')
+    this.end(costMicrocents)
+  }
+
+  private end(costMicrocents: bigint): void {
+    if (this.ended) return
+    this.ended = true
+    this.share.openUses -= 1
+    this.setShrinkable(false)
+    this.share.heldMicrocents -= this.amount
+    this.share.unpostedMicrocents += costMicrocents
+    this.share.wakeAll()
+  }
+}

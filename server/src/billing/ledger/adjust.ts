@@ -1,0 +1,38 @@
+import type { Database } from '../../infra/postgres/database.ts'
+import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
+import { openAccount, postLedgerEntry } from '../admission/balance/balance.ts'
+import { tellDebit } from './takeBack.ts'
+
+export interface Adjustment {
+  readonly organizationId: string
+  /** Above or below 0, not 0. */
+  readonly amountMicrocents: bigint
+  /** The same source is posted once only, such as `adjustment:<uuid>`. */
+  readonly source: string
+  /** Why: an adjustment has nothing else that would tell. */
+  readonly note: string
+  readonly atMs: number
+}
+
+/**
+ * Corrects a balance by hand, up or down; it may become negative. After a debit every process is asked to come into line
+ * with it; one that can't be told sees the debit when it next asks the account. False when this source was posted before.
+ */
+export async function adjustBalance(database: Database, random: RandomBytes, adjustment: Adjustment): Promise<boolean> {
+  const { organizationId, amountMicrocents, source, note, atMs } = adjustment
+  if (amountMicrocents === 0n) throw new RangeError('an adjustment of nothing changes nothing')
+  const isPosted = await database.transaction(async (tx) => {
+    await openAccount(tx, organizationId)
+    return postLedgerEntry(tx, {
+      id: uuidV7(atMs, random),
+      organizationId,
+      amountMicrocents,
+      kind: 'adjustment',
+      source,
+      note,
+      postedAtMs: atMs,
+    })
+  })
+  if (amountMicrocents < 0n) await tellDebit(database, organizationId)
+  return isPosted
+}

@@ -1,0 +1,64 @@
+import type { Database } from '../../infra/postgres/database.ts'
+import type { Log } from '../../lib/log.ts'
+import { DAY_MS, toTimestamp, utcDay } from '../../lib/time.ts'
+import { keepPostedSums } from '../statements/closing/closeDays.ts'
+import {
+  compareDroppedDay,
+  dropChargeDay,
+  enterChargesOfDay,
+  listChargeDays,
+  lockChargeDay,
+  timesDropped,
+} from './store.ts'
+import { droppedSourcePrefix } from './verify.ts'
+
+/** Dropping a partition locks all of `charges` for a moment. If somebody reads them for long, no charge waits longer. */
+const LOCK_WAIT_MS = 200
+
+/**
+ * Drops the charges of days that ended `retentionDays` or more days ago. What each organization was charged on such a
+ * day becomes one ledger entry in the same transaction; rollups, and the sums that statements are made of, stay. A charge that comes later makes its day's partition
+ * anew, as any late charge does, and is folded into a further entry by the next call. A day whose charges are not what its
+ * rollups say is kept, for somebody to look at. Gives the days that were dropped.
+ */
+export async function dropOldDays(
+  dependencies: { readonly database: Database; readonly log: Log },
+  retentionDays: number,
+  nowMs: number,
+): Promise<readonly string[]> {
+  const { database, log } = dependencies
+  const firstKept = utcDay(nowMs - retentionDays * DAY_MS)
+  const dropped: string[] = []
+  for (const day of (await listChargeDays(database)).filter((each) => each < firstKept)) {
+    const outcome = await dropDay(database, day, nowMs)
+    if (outcome === 'dropped') dropped.push(day)
+    if (outcome === 'disagrees') {
+      log.error(
+        { day },
+        'charges of this day are past retention but kept, because they disagree with the rollups; run "./tollgate ledger verify"',
+      )
+    }
+  }
+  if (dropped.length > 0) log.info({ days: dropped }, 'charges past their retention are dropped')
+  return dropped
+}
+
+function dropDay(database: Database, day: string, nowMs: number): Promise<'dropped' | 'disagrees' | 'busy'> {
+  return database.transaction(async (tx) => {
+    if (!(await lockChargeDay(tx, day, LOCK_WAIT_MS))) return 'busy'
+    const dayMs = Date.parse(`${day}T00:00:00Z`)
+    const sourcePrefix = droppedSourcePrefix(day)
+    const times = await timesDropped(tx, day)
+    const differences = await compareDroppedDay(tx, dayMs, sourcePrefix, times, 1)
+    if (differences.length > 0) return 'disagrees'
+    await enterChargesOfDay(tx, day, {
+      sourcePrefix,
+      sourceSuffix: times === 0 ? '' : `:${times + 1}`,
+      note: `charges admitted on ${day}, dropped ${toTimestamp(nowMs)}`,
+      atMs: nowMs,
+    })
+    await keepPostedSums(tx, dayMs)
+    await dropChargeDay(tx, day, nowMs)
+    return 'dropped'
+  })
+}

@@ -1,0 +1,42 @@
+import { reconsiderKeysOf } from '../../identity/keys/reconsider.ts'
+import { markFirstPayment } from '../../identity/organizations/markFirstPayment.ts'
+import type { Database, Transaction } from '../../infra/postgres/database.ts'
+import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
+import { endNewness } from '../admission/accounts/newness.ts'
+import { openAccount, postLedgerEntry } from '../admission/balance/balance.ts'
+
+export interface Credit {
+  readonly organizationId: string
+  /** More than 0. */
+  readonly amountMicrocents: bigint
+  /** What this movement comes from; the same source is posted once only, such as `grant:<uuid>`. */
+  readonly source: string
+  readonly note: string | null
+  /** A payment ends the limits of a new account (K2); a gift does not. */
+  readonly isPayment: boolean
+  readonly atMs: number
+}
+
+/** Adds credit to an organization's balance. False when this source was posted before. */
+export function grantCredit(database: Database, random: RandomBytes, credit: Credit): Promise<boolean> {
+  return database.transaction((tx) => postCredit(tx, random, credit))
+}
+
+/** Adds credit in the caller's transaction. False, and nothing is changed, when this source was posted before. */
+export async function postCredit(tx: Transaction, random: RandomBytes, credit: Credit): Promise<boolean> {
+  const { organizationId, amountMicrocents, source, note, atMs } = credit
+  if (amountMicrocents <= 0n) throw new RangeError('a credit must be more than nothing')
+  await openAccount(tx, organizationId)
+  const id = uuidV7(atMs, random)
+  const entry = { id, organizationId, amountMicrocents, kind: 'credit', source, note, postedAtMs: atMs } as const
+  const isPosted = await postLedgerEntry(tx, entry)
+  if (isPosted && credit.isPayment) await noteFirstPayment(tx, organizationId, atMs)
+  return isPosted
+}
+
+/** Ends the limits of a new organization with its first payment (K2), in every process. Later payments change nothing. */
+export async function noteFirstPayment(tx: Transaction, organizationId: string, atMs: number): Promise<void> {
+  if (!(await markFirstPayment(tx, organizationId, atMs))) return
+  await endNewness(tx, organizationId)
+  await reconsiderKeysOf(tx, organizationId)
+}

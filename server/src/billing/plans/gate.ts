@@ -1,0 +1,114 @@
+/**
+ * The gate that is asked before those on money (E1, P2, P4): whether a plan covers a call. Pure: the same functions answer
+ * real calls and preflight.
+ */
+
+import type { Modality } from '../../catalog/model.ts'
+import type { Plan } from '../../catalog/plan.ts'
+import { HOUR_MS, MINUTE_MS, WEEK_MS } from '../../lib/time.ts'
+import { hasEnded, isEntitled, planOfSubscription, type Subscription } from './subscription.ts'
+
+/** Retry-After in the grace period: the renewal may have come by then (P7). */
+const RENEWAL_WAIT_MS = MINUTE_MS
+
+/** What decides whether a model is within plans. */
+export interface Coverable {
+  readonly modality: Modality
+  readonly planCovered: boolean
+  readonly usageFactorThousandths: number
+}
+
+/** What a plan has been used for. Tokens are weighted. */
+export interface PlanUsage {
+  /** Of the subscription's period. */
+  readonly inputTokens: bigint
+  readonly outputTokens: bigint
+  /** Input and output of the last 7 days, to the hour, never too low. */
+  readonly weeklyTokens: bigint
+  /** Of the period, by list price. */
+  readonly listMicrocents: bigint
+}
+
+export const NOTHING_USED: PlanUsage = { inputTokens: 0n, outputTokens: 0n, weeklyTokens: 0n, listMicrocents: 0n }
+
+/** An organization's subscription and its meter, as they were read. */
+export interface PlanState {
+  /** Null: never subscribed. */
+  readonly subscription: Subscription | null
+  readonly usage: PlanUsage
+  /** The oldest hour that the rolling week counts anything of; null: none does. */
+  readonly oldestHourMs: number | null
+}
+
+/** What makes a call's charge one of the plan. */
+export interface Cover {
+  /** Names the period, and so the meter; in the grace the one that ended. */
+  readonly periodStartMs: number
+  /** The model's usage factor at admission. */
+  readonly factorThousandths: number
+}
+
+export type PlanAnswer =
+  /** Not subscribed, or not entitled now. */
+  | { readonly kind: 'none' }
+  /** Subscribed, and the model is not within the plan. */
+  | { readonly kind: 'outside' }
+  /** The whole call costs the balance nothing. */
+  | { readonly kind: 'covered'; readonly cover: Cover }
+  /** Within the plan, of which a quota or the backstop is used up; `freeAtMs` is when it may be free again. */
+  | { readonly kind: 'used_up'; readonly freeAtMs: number }
+  /** The meter could not be read: counts as pay-as-you-go (P3). */
+  | { readonly kind: 'unreadable' }
+
+export const NO_PLAN: PlanAnswer = { kind: 'none' }
+
+/**
+ * Whether a plan is for calls of a model (P4): only where the model says so, never for videos, and for images only where
+ * the plan has a backstop, since images spend no tokens. Both tiers of a model alike.
+ */
+export function isWithin(plan: Plan, model: Coverable): boolean {
+  if (!model.planCovered || model.modality === 'video') return false
+  return model.modality !== 'image' || plan.quota.backstopMicrocents > 0n
+}
+
+/**
+ * The plan that a subscription entitles to now, in its grace too; null where it entitles to none, or its plan is not offered
+ * any more.
+ */
+export function entitledPlan(plans: readonly Plan[], subscription: Subscription | null, nowMs: number): Plan | null {
+  if (subscription === null) return null
+  const plan = planOfSubscription(plans, subscription)
+  return plan !== undefined && isEntitled(subscription, plan.graceMs, nowMs) ? plan : null
+}
+
+/** Decides whether the plan covers a call that is admitted now, from what was used before it. */
+export function askPlan(plans: readonly Plan[], state: PlanState, model: Coverable, nowMs: number): PlanAnswer {
+  const { subscription } = state
+  const plan = entitledPlan(plans, subscription, nowMs)
+  if (plan === null || subscription === null) return NO_PLAN
+  if (!isWithin(plan, model)) return { kind: 'outside' }
+  const freeAtMs = freeAgainAt(plan, state, subscription, nowMs)
+  if (freeAtMs !== null) return { kind: 'used_up', freeAtMs }
+  const { periodStartMs } = subscription
+  return { kind: 'covered', cover: { periodStartMs, factorThousandths: model.usageFactorThousandths } }
+}
+
+/**
+ * When all that is used up may be free again; null when nothing is. The week frees an hour's slice at a time. In the grace
+ * the next period may begin at any moment.
+ */
+function freeAgainAt(plan: Plan, state: PlanState, subscription: Subscription, nowMs: number): number | null {
+  const { quota } = plan
+  const { usage, oldestHourMs } = state
+  const isPeriodUsedUp =
+    usage.inputTokens >= BigInt(quota.inputTokens) ||
+    usage.outputTokens >= BigInt(quota.outputTokens) ||
+    (quota.backstopMicrocents > 0n && usage.listMicrocents >= quota.backstopMicrocents)
+  const isWeekUsedUp = usage.weeklyTokens >= BigInt(quota.weeklyTokens)
+  if (!isPeriodUsedUp && !isWeekUsedUp) return null
+  if (hasEnded(subscription, nowMs)) return nowMs + RENEWAL_WAIT_MS
+  const { periodEndMs } = subscription
+  const weekFreesAtMs = (oldestHourMs ?? Math.floor(nowMs / HOUR_MS) * HOUR_MS) + WEEK_MS + HOUR_MS
+  if (!isWeekUsedUp) return periodEndMs
+  return isPeriodUsedUp ? Math.max(periodEndMs, weekFreesAtMs) : weekFreesAtMs
+}

@@ -1,0 +1,125 @@
+import { type Cover, NOTHING_USED, type PlanState, type PlanUsage } from './gate.ts'
+
+/** What one covered charge counts on the plan's meter. Tokens are weighted. */
+export interface Metered {
+  readonly inputTokens: bigint
+  readonly outputTokens: bigint
+  readonly listMicrocents: bigint
+}
+
+/** The part of a charge that counts on a plan's meter; empty unless a plan covers the charge. */
+export interface PlanMetering {
+  readonly cover?: Cover
+  readonly metered?: Metered
+}
+
+/**
+ * This process's view of one organization's plan: what was read, and what this process has charged since. Pure state,
+ * made where plans are offered only. Reads never overlap with batches of the writer, so nothing counts twice.
+ */
+export class PlanMeter {
+  private state: PlanState | null = null
+  /** On the monotonic clock. */
+  private readAt = Number.NEGATIVE_INFINITY
+  /** Durably posted since the last read. */
+  private posted = new Tally()
+  /** On their way to the database. */
+  private unposted = new Tally()
+  private unpostedCharges = 0
+
+  /** When it was last read, on the monotonic clock; minus infinity: never, or not to be relied on any more. */
+  get readAtMs(): number {
+    return this.readAt
+  }
+
+  get hasSubscription(): boolean {
+    return this.state?.subscription != null
+  }
+
+  /** True while no covered charge is on its way. */
+  get isIdle(): boolean {
+    return this.unpostedCharges === 0
+  }
+
+  /** What was read with this process's own charges added; null before the first read. */
+  get current(): PlanState | null {
+    const { state } = this
+    if (state === null) return null
+    const periodStartMs = state.subscription?.periodStartMs ?? null
+    const own = sum(this.posted.countingIn(periodStartMs), this.unposted.countingIn(periodStartMs))
+    return { ...state, usage: sum(state.usage, own) }
+  }
+
+  /** Takes up what was read. No batch of this process may have been posted since. */
+  take(state: PlanState, atMs: number): void {
+    this.state = state
+    this.readAt = atMs
+    this.posted = new Tally()
+  }
+
+  /** The next call reads it again before it relies on it. */
+  expire(): void {
+    this.readAt = Number.NEGATIVE_INFINITY
+  }
+
+  /** A charge is on its way. */
+  add({ cover, metered }: PlanMetering): void {
+    if (cover === undefined || metered === undefined) return
+    this.unpostedCharges += 1
+    this.unposted.add(cover.periodStartMs, usageOf(metered))
+  }
+
+  /** A charge is durable, or was refused for good. */
+  end({ cover, metered }: PlanMetering, isPosted: boolean): void {
+    if (cover === undefined || metered === undefined) return
+    const used = usageOf(metered)
+    this.unpostedCharges -= 1
+    if (this.unpostedCharges === 0) this.unposted = new Tally()
+    else this.unposted.add(cover.periodStartMs, negative(used))
+    if (isPosted) this.posted.add(cover.periodStartMs, used)
+  }
+}
+
+/**
+ * Use by the period that it was admitted in, since a call may end when the next period has begun: one entry in nearly every
+ * case. The week is the same for all of them.
+ */
+class Tally {
+  private readonly periods = new Map<number, PlanUsage>()
+
+  add(periodStartMs: number, used: PlanUsage): void {
+    this.periods.set(periodStartMs, sum(this.periods.get(periodStartMs) ?? NOTHING_USED, used))
+  }
+
+  /** Returns the use that counts in a period; for null the use that counts in the week alone. */
+  countingIn(periodStartMs: number | null): PlanUsage {
+    let counting = NOTHING_USED
+    for (const [startMs, used] of this.periods) {
+      const { weeklyTokens } = used
+      counting = sum(counting, startMs === periodStartMs ? used : { ...NOTHING_USED, weeklyTokens })
+    }
+    return counting
+  }
+}
+
+function usageOf({ inputTokens, outputTokens, listMicrocents }: Metered): PlanUsage {
+  return { inputTokens, outputTokens, weeklyTokens: inputTokens + outputTokens, listMicrocents }
+}
+
+function negative(used: PlanUsage): PlanUsage {
+  return {
+    inputTokens: -used.inputTokens,
+    outputTokens: -used.outputTokens,
+    weeklyTokens: -used.weeklyTokens,
+    listMicrocents: -used.listMicrocents,
+  }
+}
+
+function sum(one: PlanUsage, other: PlanUsage): PlanUsage {
+  return {
+    inputTokens: one.inputTokens + other.inputTokens,
+    outputTokens: one.outputTokens + other.outputTokens,
+    weeklyTokens: one.weeklyTokens + other.weeklyTokens,
+    listMicrocents: one.listMicrocents + other.listMicrocents,
+  }
+}

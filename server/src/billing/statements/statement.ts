@@ -1,0 +1,10 @@
+/** A movement of money that is no charge, as an operator sees it. */
+export interface ListedEntry {
+  readonly id: string
+  readonly postedAtMs: number
+  /** `charges` stands for the charges of a day that retention has dropped; `payment_…` for credit of a payment that went back. */
+  readonly kind: 'credit' | 'refund' | 'adjustment' | 'charges' | 'payment_refund' | 'payment_dispute'
+  readonly amountMicrocents: bigint
+  readonly source: string
+  readonly note: string | null
+}

@@ -1,0 +1,43 @@
+import { enqueueLastMail } from '../identity/accounts/mail/lastMail.ts'
+import { erasePerson } from '../identity/accounts/ownData/erase.ts'
+import { findPersonByEmail } from '../identity/accounts/people/find.ts'
+import { readMailAddress } from '../lib/mailAddress.ts'
+import { CONFIG_OPTION, type Command, CommandFailure, DATA_DIR_OPTION } from './command.ts'
+import { configOf, orThrow, withDatabase } from './environment.ts'
+
+/** `tollgate users erase EMAIL --confirm EMAIL` */
+export const erasePersonCommand: Command = {
+  words: ['users', 'erase'],
+  summary: 'Erase a person for good: name, address, sessions, memberships and the API keys of these',
+  argument: { name: 'EMAIL', summary: "the person's mail address" },
+  options: [
+    { name: 'confirm', value: 'EMAIL', summary: 'the address once more', required: true },
+    CONFIG_OPTION,
+    DATA_DIR_OPTION,
+  ],
+  examples: ['tollgate users erase ada@example.com --confirm ada@example.com'],
+  run: async (invocation, context) => {
+    const typed = invocation.argument
+    const again = invocation.required('confirm')
+    if (again.toLowerCase() !== typed.toLowerCase())
+      throw new CommandFailure(
+        `"${again}" is not the address "${typed}": nothing was erased; type the same address twice`,
+      )
+    const { settings } = await configOf(invocation, context)
+    const { clock, randomBytes: random } = context
+    return withDatabase(invocation, context, async (database) => {
+      const person = await findPersonByEmail(database, readMailAddress(typed) ?? '')
+      if (person === null)
+        throw new CommandFailure(`nobody has an account with the address "${typed}": check the address`)
+      const tellErased: Parameters<typeof erasePerson>[0]['tellErased'] =
+        settings.fixed.smtp === null ? async () => {} : (tx, to, atMs) => enqueueLastMail(tx, random, to, atMs)
+      const actor = { kind: 'operator', id: null, address: null } as const
+      const erasure = { userId: person.id, provenHash: null, actor }
+      const { id, ...ended } = orThrow(await erasePerson({ database, clock, random, tellErased }, erasure))
+      return {
+        json: { id, ...ended },
+        text: `Erased ${person.email}. Memberships that have ended: ${ended.memberships}. Keys that were revoked: ${ended.keys}.\n`,
+      }
+    })
+  },
+}

@@ -1,0 +1,74 @@
+/** What ends a call before its answer is whole. */
+
+import { type CallSignal, OwnSignal } from '../lib/callSignal.ts'
+import { type Refusal, Refused, refusal } from '../lib/errors.ts'
+import type { OpenCalls } from './openCalls.ts'
+import type { RouteRequest } from './pipeline.ts'
+import type { ApiKeyPrincipal } from './principal.ts'
+
+const KEY_ENDED = refusal(
+  'invalid_api_key',
+  'The API key was revoked, or has expired, while this call was under way, so the call ends here. Work that a model had done for it is charged. Use another key.',
+)
+
+/** The two ends of a call before its answer is whole: its client leaves, or its key may not be used any more. */
+export interface EarlyEnd {
+  /** Aborted when the call must end. Its client's leaving ends no call with an Idempotency-Key: its answer is kept (C3). */
+  readonly signal: CallSignal
+  /** What its client is told in place of an answer, once its key has ended it; null before. */
+  readonly refusal: Refusal | null
+  /** Calls back when its key ends it. At most one callback. */
+  onKeyEnded(callback: (refusal: Refusal) => void): void
+  /** The call is over: nothing ends it any more. May be called more than once. */
+  close(): void
+}
+
+/** Watches a call until it is closed. `hasKey`: it has an Idempotency-Key. `gone` is aborted when its client has left. */
+export function watchCall(
+  { openCalls, principal }: Pick<RouteRequest, 'openCalls' | 'principal'>,
+  hasKey: boolean,
+  gone: CallSignal,
+): EarlyEnd {
+  return new WatchedCall(openCalls, principal, hasKey ? null : gone)
+}
+
+class WatchedCall extends OwnSignal implements EarlyEnd {
+  refusal: Refusal | null = null
+  private readonly gone: CallSignal | null
+  private readonly forget: () => void
+  private told: ((refusal: Refusal) => void) | null = null
+  private isClosed = false
+
+  constructor(openCalls: OpenCalls, principal: ApiKeyPrincipal, gone: CallSignal | null) {
+    super()
+    this.gone = gone
+    this.forget = openCalls.add(principal, this.endWithKey)
+    // It may have left while its key was looked up; no event tells of that again.
+    if (gone?.aborted) this.leave()
+    else gone?.addEventListener('abort', this.leave)
+  }
+
+  get signal(): CallSignal {
+    return this
+  }
+
+  onKeyEnded(callback: (refusal: Refusal) => void): void {
+    this.told = callback
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.forget()
+  }
+
+  // The listener is not removed: that takes time, and it goes with its request.
+  private readonly leave = (): void => {
+    if (!this.isClosed) this.abort(this.gone?.reason)
+  }
+
+  private readonly endWithKey = (): void => {
+    this.refusal = KEY_ENDED
+    this.abort(new Refused(KEY_ENDED))
+    this.told?.(KEY_ENDED)
+  }
+}

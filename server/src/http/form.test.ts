@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'bun:test'
+import { parseForm } from './form.ts'
+
+const PARTS_MOST = 3
+
+const formOf = (boundary: string, names: readonly string[]) =>
+  `${names.map((name) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n1\r\n`).join('')}--${boundary}--\r\n`
+
+const parse = async (contentType: string, body: string) => {
+  const parsed = await parseForm(new TextEncoder().encode(body), contentType, PARTS_MOST)
+  return parsed.ok ? parsed.value.map(({ name }) => name) : parsed.refusal.message
+}
+
+const LONG = 'b'.repeat(70)
+
+describe('the boundary of a form', () => {
+  test.each([
+    ['multipart/form-data; boundary=b', 'b'],
+    ['Multipart/Form-Data ;Boundary=B', 'B'],
+    ['multipart/form-data; charset=utf-8; boundary="b"', 'b'],
+    ['multipart/form-data; boundary=b; charset="utf-8";', 'b'],
+    ['multipart/form-data; boundary="----=_Part_0 (1):2,3/4?5"', '----=_Part_0 (1):2,3/4?5'],
+    ['multipart/form-data; boundary="boundary=b"', 'boundary=b'],
+    ['multipart/form-data; boundary=----=_Part_0', '----=_Part_0'],
+    ['multipart/form-data; boundary=----WebKitFormBoundaryAbC', '----WebKitFormBoundaryAbC'],
+    [`multipart/form-data; boundary=${LONG}`, LONG],
+  ])('%s', async (contentType, boundary) => {
+    expect(await parse(contentType, formOf(boundary, ['a', 'b', 'c']))).toEqual(['a', 'b', 'c'])
+    expect(await parse(contentType, formOf(boundary, ['a', 'b', 'c', 'd']))).toMatch(/more than 3 parts/)
+  })
+
+  test.each([
+    ['multipart/form-data; x="; boundary=b"; boundary=z'],
+    ['multipart/form-data; boundary=z; x="; boundary=b"'],
+    ['multipart/form-data; charset="; boundary=b"; boundary=z; x=y'],
+    ['multipart/form-data; boundary=b; boundary=z'],
+    ['multipart/form-data; boundary=b; BOUNDARY=z'],
+    ['multipart/form-data; charset=a; charset=b; boundary=z'],
+    ['multipart/form-data; boundary="\\"; boundary=z'],
+    ['multipart/form-data; boundary="z'],
+    ['multipart/form-data; boundary=z"'],
+    ['multipart/form-data; boundary=z, multipart/form-data; boundary=b'],
+    ['multipart/form-data; boundary = z'],
+    ['multipart/form-data; boundary=z b'],
+    ['multipart/form-data; boundary="z "'],
+    ['multipart/form-data; boundary=z*'],
+    [`multipart/form-data; boundary=${LONG}b`],
+    ['multipart/form-data; boundary=""'],
+    ['multipart/form-data; boundary='],
+    ['multipart/form-data; charset=utf-8'],
+    ['multipart/form-data;'],
+    ['multipart/form-data'],
+  ])('%s is refused', async (contentType) => {
+    expect(await parse(contentType, formOf('z', ['a']))).toMatch(/one boundary of 1 to 70 characters/)
+  })
+
+  test('is the same for the count and for the parser, inside of another parameter too', async () => {
+    const body = formOf('z', ['a', 'b', 'c', 'd'])
+    expect(await parse('multipart/form-data; charset="; boundary=b"; boundary=z', body)).toMatch(/more than 3 parts/)
+  })
+})
+
+test('a field that is not UTF-8 is refused, one that holds the replacement character is not', async () => {
+  const bytesOf = (value: string, encoding: 'latin1' | 'utf8') =>
+    new Uint8Array(Buffer.from(formOf('b', ['a']).replace('\r\n1\r\n', `\r\n${value}\r\n`), encoding))
+  const type = 'multipart/form-data; boundary=b'
+  const wrong = await parseForm(bytesOf('caf\xe9', 'latin1'), type, PARTS_MOST)
+  expect(wrong.ok ? wrong.value : wrong.refusal.message).toBe('The request body is not valid UTF-8.')
+  const replaced = await parseForm(bytesOf('\ufffd', 'utf8'), type, PARTS_MOST)
+  expect(replaced.ok ? replaced.value : replaced.refusal).toEqual([{ name: 'a', value: '\ufffd' }])
+})
+
+test('parts without a name count', async () => {
+  const body = `${'--b\r\nX: y\r\n\r\n1\r\n'.repeat(4)}--b--\r\n`
+  expect(await parse('multipart/form-data; boundary=b', body)).toMatch(/more than 3 parts/)
+})

@@ -1,0 +1,43 @@
+import type { Artifacts } from '../../infra/artifacts.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { isUuid } from '../../lib/ids.ts'
+import { SWEEP_ROWS, SWEEP_STATEMENTS } from '../../lib/periodicTask.ts'
+import type { Clock } from '../../lib/time.ts'
+import type { Attempts } from './attempts.ts'
+import { dropExpired, findAttempts, freeAbandoned } from './store.ts'
+
+export interface SweepDependencies {
+  readonly database: Database
+  readonly clock: Clock
+  readonly slot: number
+  readonly attempts: Attempts
+  readonly artifacts: Artifacts
+}
+
+/** Forgets what has expired, frees keys that nobody works on, and removes files that belong to no attempt. */
+export async function sweepAttempts(
+  { database, clock, slot, attempts, artifacts }: SweepDependencies,
+  isStopping: () => boolean = () => false,
+): Promise<void> {
+  await freeAbandoned(database, slot, attempts.living())
+  for (let batch = 0; batch < SWEEP_STATEMENTS && !isStopping(); batch += 1) {
+    if ((await dropExpired(database, clock.now(), attempts.living(), SWEEP_ROWS)) < SWEEP_ROWS) break
+  }
+  // An attempt's row is there before its file: a file without a row never gets one.
+  let part: { readonly name: string; readonly attempt: string }[] = []
+  const removeOrphans = async () => {
+    const there = await findAttempts(
+      database,
+      part.map(({ attempt }) => attempt),
+    )
+    for (const { name, attempt } of part) if (!there.has(attempt)) await artifacts.remove(name)
+    part = []
+  }
+  for await (const name of artifacts.list(Number.POSITIVE_INFINITY)) {
+    if (isStopping()) return
+    const attempt = name.split('.')[0] ?? ''
+    if (isUuid(attempt)) part.push({ name, attempt })
+    if (part.length === SWEEP_ROWS) await removeOrphans()
+  }
+  await removeOrphans()
+}

@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { createBodyMemory, LARGE_BODY_BYTES } from './bodyMemory.ts'
+
+const MOST = 64 << 20
+const MIB = 1 << 20
+type Owner = [key: string, organization: string | null]
+const key = (id: string, organization: string): Owner => [id, organization]
+
+describe('the memory of bodies', () => {
+  test('a key has half of it, its organization three quarters, and all keys seven eighths', () => {
+    const memory = createBodyMemory(MOST)
+    const hold = (owner: Owner, bytes: number) => memory.open(...owner).hold(bytes)?.code ?? 'held'
+    expect(hold(key('a', 'o'), 32 * MIB)).toBe('held')
+    expect(hold(key('a', 'o'), MIB)).toBe('rate_limit_exceeded')
+    expect(hold(key('b', 'o'), 16 * MIB)).toBe('held')
+    expect(hold(key('b', 'o'), MIB)).toBe('rate_limit_exceeded')
+    expect(hold(key('c', 'p'), 8 * MIB)).toBe('held')
+    expect(hold(key('c', 'p'), MIB)).toBe('upstream_unavailable')
+    expect(memory.takenBytes).toBe(56 * MIB)
+  })
+
+  test('small bodies find the last eighth when large ones have all that they may have', () => {
+    const memory = createBodyMemory(MOST)
+    memory.open(...key('a', 'o')).hold(32 * MIB)
+    memory.open(...key('b', 'p')).hold(24 * MIB)
+    const small = () => memory.open('192.0.2.1', null).hold(LARGE_BODY_BYTES)
+    for (let bytes = 56 * MIB; bytes < MOST; bytes += LARGE_BODY_BYTES) expect(small()).toBeNull()
+    expect(small()).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 1 })
+  })
+
+  test('a refused body keeps what it has, and fewer bytes are always had', () => {
+    const memory = createBodyMemory(MOST)
+    const body = memory.open(...key('a', 'o'))
+    expect(body.hold(30 * MIB)).toBeNull()
+    expect(body.hold(33 * MIB)).not.toBeNull()
+    expect(memory.takenBytes).toBe(30 * MIB)
+    expect(body.hold(1)).toBeNull()
+    expect(memory.takenBytes).toBe(1)
+  })
+
+  test('whatever is held and given back, nothing is lost and no bound is passed', () => {
+    const steps = fc.array(fc.tuple(fc.nat(9), fc.nat(12 * MIB), fc.boolean()), { maxLength: 200 })
+    fc.assert(
+      fc.property(steps, (taken) => {
+        const memory = createBodyMemory(MOST)
+        const bodies = Array.from({ length: 10 }, (_, index) => {
+          const name = `${index % 4}`
+          return { name, bytes: 0, reservation: memory.open(...key(name, `${index % 2}`)) }
+        })
+        for (const [index, bytes, isClosing] of taken) {
+          const body = bodies[index]
+          if (body === undefined) return
+          if (isClosing) body.reservation.close()
+          if (isClosing) body.bytes = 0
+          else if (body.reservation.hold(bytes) === null) body.bytes = bytes
+          const of = (name: string) =>
+            bodies.filter((each) => each.name === name).reduce((sum, each) => sum + each.bytes, 0)
+          expect(memory.takenBytes).toBe(bodies.reduce((sum, each) => sum + each.bytes, 0))
+          expect(memory.takenBytes).toBeLessThanOrEqual(MOST)
+          for (const { name } of bodies) expect(of(name)).toBeLessThanOrEqual(MOST / 2)
+        }
+        for (const { reservation } of bodies) reservation.close()
+        expect(memory.takenBytes).toBe(0)
+      }),
+    )
+  })
+})

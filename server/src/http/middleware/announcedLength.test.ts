@@ -1,0 +1,13 @@
+import { expect, test } from 'bun:test'
+import { exchangeOf } from '../../../test/exchange.ts'
+import { announcedLength } from './announcedLength.ts'
+
+test.each([
+  [undefined, null],
+  ['1024', null],
+  ['1025', 'request_too_large'],
+] as const)('a length of %p, where 1024 bytes are taken: %p', async (length, code) => {
+  const headers: HeadersInit = length === undefined ? {} : { 'Content-Length': length }
+  const refused = await announcedLength(1_024)(exchangeOf('/v1/things', { method: 'POST', headers }))
+  expect(refused?.code ?? null).toBe(code)
+})

@@ -1,0 +1,85 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { gzipSync } from 'node:zlib'
+import { exchangeOf, pipelineParts } from '../../../test/exchange.ts'
+import { bodyBytes, dropBytes, formBody, jsonBody, uncompressed } from './body.ts'
+
+const parts = pipelineParts()
+afterAll(() => parts.bodyWork.close())
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+const post = (body: BodyInit, headers: HeadersInit = {}) => ({ method: 'POST', body, headers })
+
+describe('bytes', () => {
+  test('are read whole', async () => {
+    const exchange = exchangeOf('/v1/things', post('{"a":1}'))
+    expect(await bodyBytes(parts, 1_024)(exchange)).toBeNull()
+    expect(exchange.bytes).toEqual(bytesOf('{"a":1}'))
+  })
+
+  test('are refused beyond the limit, while they are read', async () => {
+    let pulled = 0
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulled += 1
+        controller.enqueue(new Uint8Array(1_024))
+      },
+    })
+    const exchange = exchangeOf('/v1/things', post(endless))
+    expect((await bodyBytes(parts, 4_096)(exchange))?.code).toBe('request_too_large')
+    expect(pulled).toBeLessThan(10)
+    expect([exchange.bytes.byteLength, exchange.idleTimeouts]).toEqual([0, []])
+  })
+
+  test('are decompressed, except where a route takes them as they came', async () => {
+    const compressed = post(gzipSync('{}'), { 'Content-Encoding': 'gzip' })
+    const exchange = exchangeOf('/v1/things', compressed)
+    await bodyBytes(parts, 1_024)(exchange)
+    expect(exchange.bytes).toEqual(bytesOf('{}'))
+    expect((await uncompressed(exchangeOf('/v1/things', compressed)))?.code).toBe('validation_failed')
+    expect(await uncompressed(exchangeOf('/v1/things', post('{}', { 'Content-Encoding': 'identity' })))).toBeNull()
+    expect(await uncompressed(exchangeOf('/v1/things', post('{}')))).toBeNull()
+  })
+
+  test('are let go once they are parsed', async () => {
+    const exchange = exchangeOf('/v1/things', {}, { bytes: bytesOf('{}') })
+    expect(await dropBytes(exchange)).toBeNull()
+    expect(exchange.bytes.byteLength).toBe(0)
+  })
+})
+
+describe('JSON', () => {
+  test.each([
+    ['{"a":[1]}', 'A', { a: [1] }],
+    ['{', 'A', 'validation_failed'],
+    ['{', 'B', 'invalid_request'],
+    ['', 'B', 'invalid_request'],
+  ] as const)('%p in envelope %s', async (text, envelope, expected) => {
+    const exchange = exchangeOf('/v1/things', {}, { bytes: bytesOf(text), envelope })
+    const refused = await jsonBody(parts)(exchange)
+    expect<unknown>(refused === null ? exchange.body : refused.code).toEqual(expected)
+  })
+
+  test('is parsed at once where it is small, and by the thread where it is large', async () => {
+    expect(jsonBody(parts)(exchangeOf('/v1/things', {}, { bytes: bytesOf('{}') }))).toBeNull()
+    const large = exchangeOf('/v1/things', {}, { bytes: bytesOf(JSON.stringify({ a: 'x'.repeat(300_000) })) })
+    const parsing = jsonBody(parts)(large)
+    expect(parsing).toBeInstanceOf(Promise)
+    expect(await parsing).toBeNull()
+    expect(large.body).toEqual({ a: 'x'.repeat(300_000) })
+  })
+})
+
+test('a form is read as one where its Content-Type says so, and as JSON else', async () => {
+  const form = new FormData()
+  form.set('a', '1')
+  const sent = new Response(form)
+  const headers = { 'Content-Type': sent.headers.get('Content-Type') ?? '' }
+  const bytes = new Uint8Array(await sent.arrayBuffer())
+  const asForm = exchangeOf('/v1/things', { headers }, { bytes })
+  expect(await formBody(parts)(asForm)).toBeNull()
+  expect(asForm.body).toEqual([{ name: 'a', value: '1' }])
+  const asJson = exchangeOf('/v1/things', {}, { bytes: bytesOf('{"a":1}') })
+  expect(await formBody(parts)(asJson)).toBeNull()
+  expect(asJson.body).toEqual({ a: 1 })
+  const broken = exchangeOf('/v1/things', { headers }, { bytes: bytesOf('no form') })
+  expect((await formBody(parts)(broken))?.code).toBe('validation_failed')
+})

@@ -1,0 +1,24 @@
+import type { Refusal } from '../../lib/errors.ts'
+import type { LeavePlace, OpenRequests } from '../limits/openRequests.ts'
+import type { Middleware, PendingRequest } from '../pipeline.ts'
+
+/**
+ * Takes a place among the open requests of the caller's key, or of the member of a session, before anything of the body is read: 429
+ * `stream_limit_exceeded` where there is none (K4). The pipeline gives it back when the request has ended.
+ */
+export function place(openRequests: OpenRequests): Middleware {
+  return (exchange) => {
+    const { principal } = exchange
+    if (principal.kind !== 'apiKey' && principal.kind !== 'session') {
+      throw new Error('only the requests of keys and sessions take a place')
+    }
+    const taken = openRequests.take(principal.id)
+    return taken instanceof Promise ? taken.then((answer) => note(exchange, answer)) : note(exchange, taken)
+  }
+}
+
+function note(exchange: PendingRequest, taken: LeavePlace | Refusal): Refusal | null {
+  if (typeof taken !== 'function') return taken
+  exchange.leavePlace = taken
+  return null
+}

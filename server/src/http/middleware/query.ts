@@ -1,0 +1,40 @@
+import { refusal } from '../../lib/errors.ts'
+import { invalidCodeOf } from '../envelopes.ts'
+import { quotedNames } from '../faults.ts'
+import type { Middleware } from '../pipeline.ts'
+
+/**
+ * Reads the query. Refuses parameters that are not `known` (E8), all in one message (E17), and those given twice, which others
+ * may read otherwise. `hasFields`: the refusal of unknown ones is left to who validates the fields, and names both. `isOpen`: unknown ones are
+ * passed over.
+ */
+export function query(known: readonly string[], hasFields = false, isOpen = false): Middleware {
+  const allowed = known.length === 0 ? 'this path takes none' : `this path takes ${known.join(', ')}`
+  return (pending) => {
+    const { target, envelope } = pending
+    if (target.query === '') return null
+    const sent = new URLSearchParams(target.query)
+    const unknown = [...new Set(sent.keys())].filter((name) => !known.includes(name)).map(shortened)
+    const [first] = unknown
+    if (first !== undefined && !isOpen) {
+      const code = envelope === 'A' ? 'validation_failed' : 'unsupported_parameter'
+      const words = unknown.length === 1 ? 'parameter %s is' : 'parameters %s are'
+      const message = `The query ${words.replace('%s', () => quotedNames(unknown))} not known here: ${allowed}.`
+      const refused = refusal(code, message, { param: first })
+      if (!hasFields) return refused
+      pending.unknownQuery = refused
+      return null
+    }
+    const twice = known.find((name) => sent.getAll(name).length > 1)
+    if (twice !== undefined) {
+      const message = `The query parameter '${twice}' is given more than once; give it once.`
+      return refusal(invalidCodeOf(target.path), message, { param: twice })
+    }
+    pending.query = sent
+    return null
+  }
+}
+
+function shortened(name: string): string {
+  return name.slice(0, 64)
+}

@@ -1,0 +1,93 @@
+/**
+ * The callers of requests. A route's access ({@link ./access.ts}) names the kinds that it takes, and its handler is given one
+ * of those. This file has types alone: `identity/` makes the principals.
+ */
+
+import type { Result } from '../lib/result.ts'
+
+export type Resource = 'serverless' | 'billing' | 'webhooks' | 'instances'
+
+/** `write` includes `read`. */
+export type Level = 'none' | 'read' | 'write'
+
+/** What a route asks of an API key. */
+export type Permission = `${Resource}:${Exclude<Level, 'none'>}`
+
+/** `owner` includes `admin`, which includes `member`. */
+export type Role = 'member' | 'admin' | 'owner'
+
+/** A caller that acts for an organization. */
+interface OrganizationPrincipal {
+  /** UUID of the key or the member. Rates, open requests and Idempotency-Keys are counted by it (D7). */
+  readonly id: string
+  readonly organizationId: string
+  /** Until when its organization is new (K2), in milliseconds since the epoch; null when it is not. */
+  readonly newUntilMs: number | null
+}
+
+export interface ApiKeyPrincipal extends OrganizationPrincipal {
+  readonly kind: 'apiKey'
+  readonly scopes: Readonly<Record<Resource, Level>>
+  /** Whether it is the key of an organization admin. */
+  readonly admin: boolean
+  /** Milliseconds since the epoch; null: never. */
+  readonly expiresAtMs: number | null
+}
+
+/** A person who is signed in. `id` is that of the person's membership in the organization. */
+export interface SessionPrincipal extends OrganizationPrincipal {
+  readonly kind: 'session'
+  /** Of the session itself. */
+  readonly sessionId: string
+  /** When the person signed in, in milliseconds since the epoch. */
+  readonly signedInAtMs: number
+  readonly userId: string
+  readonly role: Role
+  /** Whether the person may do what the operator of the installation does. */
+  readonly isOperator: boolean
+}
+
+/** A key or a session. Both act for one organization. */
+export type KeyOrSession = ApiKeyPrincipal | SessionPrincipal
+
+/** Anybody. */
+export interface PublicPrincipal {
+  readonly kind: 'public'
+  /** The IPv4 address, or the /64 of the IPv6 address. */
+  readonly address: string
+}
+
+/** The sender of a request whose signature was verified, such as a payment provider. */
+export interface SignedPrincipal {
+  readonly kind: 'signed'
+  /** The name that the route's `verify` gives the sender. */
+  readonly sender: string
+}
+
+export type Principal = KeyOrSession | PublicPrincipal | SignedPrincipal
+
+/**
+ * Returns the key of an `Authorization` header, at once when it is in memory, else after one query.
+ * Refusals: `unauthenticated` (no header), `invalid_api_key` (malformed, unknown, revoked, expired) and
+ * `upstream_unavailable` (the database can't be asked, or too many keys from the address wait to be looked up; in envelope A
+ * `internal_error` with status 503). `address` is called only where the key is not in memory.
+ */
+export type Authenticate = (
+  authorization: string | null | undefined,
+  address: () => string,
+) => Result<ApiKeyPrincipal> | Promise<Result<ApiKeyPrincipal>>
+
+/**
+ * Returns the session of a cookie's value. Refusals: `unauthenticated` (unknown, expired, signed out) and
+ * `upstream_unavailable` (the database can't be asked). `address` is as for {@link Authenticate}.
+ */
+export type AuthenticateSession = (
+  token: string,
+  address: () => string,
+) => Result<SessionPrincipal> | Promise<Result<SessionPrincipal>>
+
+/**
+ * Returns the sender of a signed request, or a refusal when the signature is wrong or too old. `bytes` are the body as it came.
+ * A bug may throw; anything that a sender can cause is a refusal.
+ */
+export type Verify = (headers: Headers, bytes: Uint8Array) => Result<SignedPrincipal> | Promise<Result<SignedPrincipal>>

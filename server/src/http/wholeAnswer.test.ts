@@ -1,0 +1,117 @@
+/** The door of a paid call in one piece: what is written is kept, then charged, and only then leaves. */
+
+import { expect, test } from 'bun:test'
+import { refusal } from '../lib/errors.ts'
+import { ok, type Result, refused } from '../lib/result.ts'
+import type { Attempt } from './idempotency/attempts.ts'
+import { createOpenCalls } from './openCalls.ts'
+import type { RouteRequest } from './pipeline.ts'
+import { wholeAnswer } from './wholeAnswer.ts'
+
+const NO = refusal('upstream_unavailable', 'Not now.')
+
+/** A call with a key whose steps are noted in order. */
+function stage({ unanswered = false }: { readonly unanswered?: boolean } = {}) {
+  const steps: string[] = []
+  const openCalls = createOpenCalls()
+  const call = {
+    request: new Request('http://gateway.test/v1/things', { headers: { traceparent: 'trace' } }),
+    requestId: 'id',
+    principal: { id: 'key', organizationId: 'organization', expiresAtMs: null },
+    openCalls,
+    holdOpen: () => () => steps.push('left'),
+  } as unknown as RouteRequest
+  const attempt = {
+    async keep({ body }: { readonly body: Uint8Array }) {
+      steps.push(`kept ${new TextDecoder().decode(body)}`)
+      return [async () => true]
+    },
+    discard: () => {},
+    awaitOutcome: () => {},
+  } as unknown as Attempt
+  let isCommitted = false
+  const prepared = {
+    costMicrocents: 7n,
+    async commit(participants: readonly unknown[] = []) {
+      isCommitted = true
+      steps.push(`committed with ${participants.length}`)
+      return unanswered ? { refusal: NO } : null
+    },
+    release: () => steps.push(isCommitted ? 'over' : 'released'),
+  }
+  const answer = (pay: () => Promise<Result<{ prepared: typeof prepared }>>, toWire: () => string, key = true) =>
+    wholeAnswer(call, key ? attempt : null, { isTraced: true }, pay, toWire)
+  return { steps, prepared, answer, openCalls }
+}
+
+test('an answer is written, kept and committed, and then leaves with its cost', async () => {
+  const { steps, prepared, answer } = stage()
+  const response = await answer(
+    async () => ok({ prepared }),
+    () => '{}',
+  )
+  expect(steps).toEqual(['kept {}', 'committed with 1', 'over', 'left'])
+  expect(response instanceof Response && (await response.text())).toBe('{}')
+  expect(response instanceof Response && [...response.headers.values()]).toContain('7')
+})
+
+test('without an Idempotency-Key it is committed and not kept', async () => {
+  const { steps, prepared, answer } = stage()
+  await answer(
+    async () => ok({ prepared }),
+    () => '{}',
+    false,
+  )
+  expect(steps).toEqual(['committed with 0', 'over', 'left'])
+})
+
+test('where it must not leave, the refusal leaves in its place', async () => {
+  const { steps, prepared, answer } = stage({ unanswered: true })
+  expect(
+    await answer(
+      async () => ok({ prepared }),
+      () => '{}',
+    ),
+  ).toBe(NO)
+  expect(steps.at(-1)).toBe('left')
+})
+
+test('an answer that can not be written is released, never charged', async () => {
+  const { steps, prepared, answer } = stage()
+  const broken = () => {
+    throw new Error('broken')
+  }
+  await expect(answer(async () => ok({ prepared }), broken)).rejects.toThrow('broken')
+  expect(steps).toEqual(['released', 'left'])
+})
+
+test('a call that is refused writes nothing', async () => {
+  const { steps, answer } = stage()
+  expect(
+    await answer(
+      async () => refused(NO),
+      () => '{}',
+    ),
+  ).toBe(NO)
+  expect(steps).toEqual(['left'])
+})
+
+test('a call whose key ends is charged, not kept, and answered 401; then its key has no call under way', async () => {
+  const { steps, prepared, answer, openCalls } = stage()
+  const answered = await answer(
+    async () => {
+      expect(openCalls.keys()).toMatchObject([{ id: 'key' }])
+      openCalls.endKey('key')
+      return ok({ prepared })
+    },
+    () => '{}',
+  )
+  expect(answered).toMatchObject({ code: 'invalid_api_key' })
+  expect(steps).toEqual(['committed with 0', 'over', 'left'])
+  const { answer: next, openCalls: calls } = stage()
+  await next(
+    async () => refused(NO),
+    () => '{}',
+  )
+  expect(calls.keys()).toEqual([])
+})

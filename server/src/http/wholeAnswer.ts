@@ -1,0 +1,129 @@
+/** One paid call whose answer leaves in one piece: its cost, its kept answer, its memory. */
+
+import type { Participant } from '../infra/postgres/database.ts'
+import { LARGE_BYTES, type MemoryReservation } from '../lib/byteBudget.ts'
+import type { CallSignal } from '../lib/callSignal.ts'
+import type { Refusal } from '../lib/errors.ts'
+import type { Result } from '../lib/result.ts'
+import type { Clock } from '../lib/time.ts'
+import { type EarlyEnd, watchCall } from './callEnd.ts'
+import { COST_HEADER } from './cost.ts'
+import type { KeptAnswer } from './idempotency/answer.ts'
+import type { Attempt } from './idempotency/attempts.ts'
+import { inSlices, type Pieces } from './inSlices.ts'
+import { JSON_TYPE } from './jsonAnswer.ts'
+import { callerOf } from './onceForKey.ts'
+import type { Answer, RouteRequest } from './pipeline.ts'
+
+/** The parts of a call whose answer may be large. */
+interface LargeAnswers {
+  /** Where a large answer is held, from the provider's first byte to the client's last. */
+  readonly memory: MemoryReservation
+  /** Cuts off a client that takes it too slowly. */
+  readonly clock: Clock
+}
+
+/** Beside the call itself. */
+interface WholeOptions {
+  /** Left out: answers are never large, and a call ends at once when it must. */
+  readonly large?: LargeAnswers
+  /** Whether the call's `traceparent` is read. */
+  readonly isTraced: boolean
+}
+
+/** A call whose answer is known and whose price is set. Nothing is charged before `commit`. */
+interface Committable {
+  readonly costMicrocents: bigint
+  /** Charges it, in one transaction with `participants`. Null: the answer may leave; else what leaves in its place. */
+  commit(participants?: readonly Participant[]): Promise<{ readonly refusal: Refusal } | null>
+  /** Gives the money back where nobody has committed it. */
+  release(): void
+}
+
+/** JSON: a text, or bytes in pieces. */
+type Body = string | Pieces
+
+/**
+ * Calls `pay`, whose signal ends with the client's connection and with the key, writes its answer by `toWire`, charges it together
+ * with the answer to be kept, and only then lets it leave. Where `pay` goes on after a hang-up or the end of the key, the call keeps
+ * its place and its memory, and counts as open. When the key ends, the answer is its refusal, at once; `pay` is charged.
+ */
+export function wholeAnswer<T extends { readonly prepared: Committable }>(
+  call: RouteRequest,
+  attempt: Attempt | null,
+  options: WholeOptions,
+  pay: (caller: ReturnType<typeof callerOf>, signal: CallSignal) => Promise<Result<T>>,
+  toWire: (answer: T) => Body,
+): Promise<Answer> {
+  const end = watchCall(call, attempt !== null, call.request.signal)
+  const answering = payAndWrite(call, attempt, options, end, pay, toWire)
+  if (options.large === undefined) return answering
+  return Promise.race([answering, new Promise<Refusal>((resolve) => end.onKeyEnded(resolve))])
+}
+
+async function payAndWrite<T extends { readonly prepared: Committable }>(
+  call: RouteRequest,
+  attempt: Attempt | null,
+  { large, isTraced }: WholeOptions,
+  end: EarlyEnd,
+  pay: (caller: ReturnType<typeof callerOf>, signal: CallSignal) => Promise<Result<T>>,
+  toWire: (answer: T) => Body,
+): Promise<Answer> {
+  const leave = call.holdOpen()
+  let isLeaving = false
+  try {
+    const answered = await pay(callerOf(call, attempt, isTraced), end.signal)
+    if (!answered.ok) return end.refusal ?? answered.refusal
+    const { prepared } = answered.value
+    let body: Body
+    try {
+      if (end.refusal !== null) {
+        await prepared.commit()
+        return end.refusal
+      }
+      body = toWire(answered.value)
+      const participants = attempt === null ? undefined : await attempt.keep(keptOf(body))
+      const unanswered = await prepared.commit(participants)
+      if (unanswered !== null) return unanswered.refusal
+    } finally {
+      prepared.release()
+    }
+    // Nobody reads it: its place was taken by the refusal.
+    if (end.refusal !== null) return end.refusal
+    const headers = {
+      'Content-Type': JSON_TYPE,
+      'X-Request-Id': call.requestId,
+      [COST_HEADER]: `${prepared.costMicrocents}`,
+    }
+    if (typeof body === 'string') return new Response(body, { headers })
+    const bytes = bytesOf(body)
+    if (large === undefined || bytes <= LARGE_BYTES) return new Response(joined(body), { headers })
+    large.memory.set(bytes)
+    isLeaving = true
+    const onEnd = () => {
+      large.memory.close()
+      leave()
+    }
+    return new Response(inSlices(body, large.clock, onEnd), { headers })
+  } finally {
+    end.close()
+    if (!isLeaving) {
+      large?.memory.close()
+      leave()
+    }
+  }
+}
+
+const bytesOf = (pieces: Pieces) => pieces.reduce((sum, { byteLength }) => sum + byteLength, 0)
+
+/** Copies pieces into one, where they are several. */
+function joined(pieces: Pieces): Uint8Array<ArrayBuffer> {
+  const [first] = pieces
+  return first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces)
+}
+
+/** Returns the answer as it is given again. */
+function keptOf(body: Body): KeptAnswer {
+  const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : joined(body)
+  return { status: 200, contentType: JSON_TYPE, operationId: null, body: bytes }
+}

@@ -1,0 +1,18 @@
+import type { Queryable, Transaction } from '../../../infra/postgres/database.ts'
+import type { OwnDeviceLogin } from './deviceLogin.ts'
+import { deleteOwnLogins, selectOwnLogins } from './store.ts'
+
+/** Lists the logins that a person has claimed, or decided on, behind an id, in the order of their ids, so many at most. */
+export function listOwnLogins(
+  database: Queryable,
+  userId: string,
+  afterId: string | null,
+  atMost: number,
+): Promise<OwnDeviceLogin[]> {
+  return selectOwnLogins(database, userId, afterId, atMost)
+}
+
+/** Removes these logins: their programs get no key. */
+export function removeOwnLogins(tx: Transaction, userId: string): Promise<void> {
+  return deleteOwnLogins(tx, userId)
+}

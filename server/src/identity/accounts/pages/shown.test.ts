@@ -1,0 +1,205 @@
+/** The pages of accounts on the whole gateway: kept fields, organizations of one name, ways back. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { BROWSER_ORIGIN, type BrowsedPage, type Visitor } from '../../../../test/visitor.ts'
+
+const OPEN = `accounts: { registration: true }\npublic_url: ${BROWSER_ORIGIN}\n`
+const SECRET = 'Sesame-5-open'
+const INSTANCES = `
+instances:
+  driver: { kind: command, path: /bin/true }
+  gpu_types:
+    - { name: a100, vram_gb: 80, count: 4, price_per_hour_cents: 120, disk_gb_max: 100 }
+  apps:
+    - { name: server, image: 'server:1', port: 8080, vram_gb_min: 40, models: [{ name: small, vram_gb: 20 }] }
+`
+
+let house: AccountsHouse
+let owner: Visitor
+beforeAll(async () => {
+  house = await openAccountsHouse({ settings: OPEN })
+  const path = await house.setUpPath()
+  const typed = { name: 'Ada', email: 'ada@', new_password: SECRET }
+  keptBySetUp = await house.browser().fill(path, typed)
+  owner = await house.owner()
+}, 60_000)
+afterAll(() => house.gateway.close())
+
+let keptBySetUp: BrowsedPage
+
+const shownIn = (text: string, name: string) => new RegExp(`name="${name}"[^>]* value="([^"]*)"`).exec(text)?.[1]
+const organizationOf = async (browser: Visitor) =>
+  (await (await browser.call('GET', '/manage/v1/session')).json()).organization.id as string
+
+/** Registers somebody with an organization of a name; returns the browser that is signed in. */
+async function register(email: string, organization: string): Promise<Visitor> {
+  await house.browser().fill('/account/register', { email })
+  const own = house.browser()
+  const fields = { name: 'Grace', organization, new_password: OWNER.new_password }
+  expect((await own.fill(await house.linkTo(email), fields)).location).toBe('/account')
+  return own
+}
+
+/** Has somebody who is signed in become an owner of the organization of `by`, too. */
+async function joinToo(by: Visitor, browser: Visitor, email: string): Promise<void> {
+  await by.call('POST', '/manage/v1/invitations', { email, role: 'owner' })
+  expect((await browser.fill(await house.linkTo(email), {})).location).toBe('/account')
+}
+
+describe('a refused form keeps what was typed, but no password:', () => {
+  const check = ({ status, text }: BrowsedPage, kept: Readonly<Record<string, string>>) => {
+    expect([status >= 400 && status < 500, text.includes(SECRET)]).toEqual([true, false])
+    expect(Object.fromEntries(Object.keys(kept).map((name) => [name, shownIn(text, name)]))).toEqual(kept)
+  }
+
+  test('set-up', () => check(keptBySetUp, { name: 'Ada', email: 'ada@' }))
+
+  test('sign-in', async () => {
+    const email = '"<b>@example.com'
+    check(await house.browser().fill('/account/sign-in', { email, password: SECRET }), {
+      email: '&quot;&lt;b&gt;@example.com',
+    })
+  })
+
+  test('registration', async () => {
+    check(await house.browser().fill('/account/register', { email: 'admin@localhost' }), { email: 'admin@localhost' })
+    await house.browser().fill('/account/register', { email: 'new@example.com' })
+    const typed = { name: 'New', organization: 'New & Co', new_password: 'password123' }
+    const answer = await house.browser().fill(await house.linkTo('new@example.com'), typed)
+    check(answer, { name: 'New', organization: 'New &amp; Co' })
+    expect(answer.text).not.toContain('password123')
+  })
+
+  test('an invitation', async () => {
+    await owner.call('POST', '/manage/v1/invitations', { email: 'guest@example.com', role: 'member' })
+    const typed = { name: 'Guest', new_password: 'guest@example.com' }
+    const answer = await house.browser().fill(await house.linkTo('guest@example.com'), typed)
+    check(answer, { name: 'Guest' })
+    expect(answer.text).toContain('holds your mail address')
+  })
+
+  test('a new address', async () => {
+    const typed = { email: 'ada@new', password: SECRET }
+    check(await owner.fill('/account', typed, { action: '/account/new-address' }), { email: 'ada@new' })
+  })
+})
+
+describe('two organizations of one name', () => {
+  let twice: Visitor
+  let ids: readonly [string, string]
+  beforeAll(async () => {
+    twice = await register('twice@example.com', 'Twins')
+    const first = await organizationOf(twice)
+    await joinToo(await register('other@example.com', 'Twins'), twice, 'twice@example.com')
+    ids = [first, await organizationOf(twice)]
+  })
+
+  test('are told apart by role and id, on the page of the account and of a device login', async () => {
+    expect(ids[0]).not.toBe(ids[1])
+    const { text } = await twice.open('/account')
+    expect(text).toContain(`You act for the organization “Twins” (owner, id …${ids[1].slice(-8)}).`)
+    expect(text).toContain(`Act for “Twins” (owner, id …${ids[0].slice(-8)})`)
+    expect((await twice.open('/account/device')).text).toContain(`“Twins” (owner, id …${ids[1].slice(-8)})`)
+    expect((await owner.open('/account')).text).toContain('You act for the organization “default” as owner.')
+  })
+
+  test('after one is deleted, the page says which one, and for which one the browser acts now', async () => {
+    const fields = { organization: ids[1], name: 'Twins' }
+    const { status, text } = await twice.fill('/account', fields, { action: '/account/delete-organization' })
+    const [kept, deleted] = ids.map((id) => `“Twins” (owner, id …${id.slice(-8)})`)
+    expect([status, text]).toEqual([
+      200,
+      expect.stringContaining(`The organization ${deleted} is deleted. You act for ${kept} now.`),
+    ])
+  })
+})
+
+describe('the page of the account', () => {
+  test('ends with leaving and deleting; the last owner is told why there is no leaving', async () => {
+    const alone = await register('alone@example.com', 'Alone')
+    const { text } = await alone.open('/account')
+    expect(text).not.toContain('action="/account/leave"')
+    expect(text).toContain('You are the last owner of “Alone”')
+    await joinToo(alone, await register('second@example.com', 'Second'), 'second@example.com')
+    const shared = (await alone.open('/account')).text
+    const places = ['/account/erase', '/account/leave', '/account/delete-organization'].map((path) =>
+      shared.indexOf(`action="${path}"`),
+    )
+    expect(places).toEqual([...places].sort((one, other) => one - other))
+    expect(places).not.toContain(-1)
+  })
+
+  test('is in light and in dark, and has a navigation that pages before the sign-in have not', async () => {
+    const [own, before] = [await owner.open('/account'), await house.browser().open('/account/sign-in')]
+    for (const { text } of [own, before]) {
+      expect(text).toContain('color-scheme:light dark')
+      expect(text).toContain('<header><strong>Tollgate</strong>')
+    }
+    expect([own, before].map(({ text }) => text.includes('action="/account/sign-out"'))).toEqual([true, false])
+  })
+})
+
+test('the address of a form that is opened leads back to the page with it', async () => {
+  const paths = ['password', 'leave', 'organization', 'delete-organization', 'new-address', 'end-session', 'sign-out']
+  for (const path of [...paths, '']) expect((await owner.open(`/account/${path}`)).location).toBe('/account')
+  expect((await owner.open('/account/device/deny?login=x')).location).toBe('/account/device')
+  const root = await house.gateway.app.handle(new Request('http://gateway.test/'), {
+    address: '127.0.0.1',
+    setIdleTimeout: () => {},
+  })
+  expect([root.status, root.headers.get('Location')]).toEqual([303, '/account'])
+})
+
+test.each([
+  ['localhost:8080', `${BROWSER_ORIGIN}/account/sign-in?next=device`],
+  ['127.0.0.1:8080', null],
+  // A proxy that names itself: a redirect would come back here.
+  ['gateway.internal:8080', null],
+  ['localhost:3000', null],
+])('a page that is opened at %s leads to %p', async (host, location) => {
+  const answer = await house.gateway.send('/account/sign-in?next=device', { headers: { Host: host } })
+  expect(answer.headers.get('Location')).toBe(location)
+})
+
+test('a broken link is said once', async () => {
+  const { text } = await house.browser().open('/account/reset?token=guessed')
+  expect(text.match(/This link does not work/g)).toHaveLength(2) // The title of the window, and of the page.
+})
+
+test('the mail of an invitation names who invites, and where', async () => {
+  await owner.call('POST', '/manage/v1/invitations', { email: 'mailed@example.com', role: 'admin' })
+  await house.linkTo('mailed@example.com')
+  const mails = await readFile(join(house.gateway.dataDirectory, 'account-links'), 'utf8')
+  expect(mails).toContain(
+    `Ada (ada@example.com) invites you to become an admin of the organization "default" on the Tollgate server ${new URL(BROWSER_ORIGIN).host}.`,
+  )
+})
+
+test('registration is linked only where links can be sent', async () => {
+  const settings = 'accounts: { registration: true }\npublic_url: https://gateway.example.com\n'
+  const off = await openAccountsHouse({ settings })
+  expect((await off.browser().open('/account/sign-in')).text).not.toContain('/account/register')
+  expect((await house.browser().open('/account/sign-in')).text).toContain('/account/register')
+  await off.gateway.close()
+})
+
+test('instances are offered to a program only where this server has them', async () => {
+  const settings = `${ACCOUNT_SETTINGS}${INSTANCES}`
+  const renting = await openAccountsHouse({ settings })
+  const offered = async (at: AccountsHouse, browser: Visitor) => {
+    const body = { client_id: 'tollgate-cli', name: 'laptop' }
+    const { json } = await at.gateway.ask({ path: '/manage/v1/device/code', body })
+    const { user_code: code } = json as { user_code: string }
+    const { location } = await browser.fill('/account/device', { code })
+    const { text } = await browser.open(location ?? '')
+    return ['serverless', 'instances'].map((resource) => text.includes(`<select name="${resource}">`))
+  }
+  expect([await offered(house, owner), await offered(renting, await renting.owner())]).toEqual([
+    [true, false],
+    [true, true],
+  ])
+  await renting.gateway.close()
+})

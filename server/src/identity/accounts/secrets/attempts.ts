@@ -1,0 +1,102 @@
+import { hash } from 'node:crypto'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../lib/time.ts'
+
+/** Takes a token of a bucket; `http/limits/` has it. */
+export interface BucketLimiter {
+  take(
+    bucket: string,
+    limit: { readonly perSecond: number; readonly burst: number },
+  ): BucketVerdict | Promise<BucketVerdict>
+}
+
+interface BucketVerdict {
+  readonly admitted: boolean
+  readonly standing: { readonly retryAfterSeconds: number } | null
+}
+
+/** So many attempts at once, and then one in each time. */
+interface AttemptLimit {
+  readonly burst: number
+  readonly everyMs: number
+}
+
+/** Links that are mailed. Each purpose counts for itself, so that nobody who registers an address uses up its resets. */
+const LINKS = {
+  address: { burst: 20, everyMs: 15 * SECOND_MS },
+  email: { burst: 3, everyMs: 5 * MINUTE_MS },
+} as const
+
+/**
+ * How often people may try. By the client's address, so that nobody guesses at many accounts from one place; and by the mail
+ * address, so that nobody guesses at one account from many places. Known and unknown addresses count alike. A browser that the
+ * person has signed in with before counts for itself alone, so that nobody locks the person out by failing.
+ */
+const LIMITS = {
+  signIn: { address: { burst: 20, everyMs: 6 * SECOND_MS }, email: { burst: 30, everyMs: 20 * SECOND_MS } },
+  reset: LINKS,
+  registration: LINKS,
+  newAddress: LINKS,
+} as const satisfies Record<string, Record<'address' | 'email', AttemptLimit>>
+
+/** Of logins of programs. By the address, so that one place can't use up what all may do in total. */
+const DEVICE_LIMITS = {
+  /** Each is a row for ten minutes, and a code that could be guessed. */
+  deviceLogin: { address: { burst: 10, everyMs: 30 * SECOND_MS }, total: { burst: 200, everyMs: SECOND_MS } },
+  /**
+   * With all of 1,000 codes open, people who guess all the time find one in more than a year. It gains them nothing: they can give
+   * away a key of their own organization then.
+   */
+  userCode: { address: { burst: 10, everyMs: 30 * SECOND_MS }, total: { burst: 100, everyMs: 3 * SECOND_MS } },
+} as const satisfies Record<string, Record<'address' | 'total', AttemptLimit>>
+
+/** Of a browser that has signed in with the account before. */
+const KNOWN_BROWSER: AttemptLimit = { burst: 10, everyMs: 20 * SECOND_MS }
+
+/** Of a person who is signed in, from wherever: who types codes of logins, or the password again. */
+const PERSON_LIMITS = {
+  userCode: { burst: 10, everyMs: 30 * SECOND_MS },
+  password: { burst: 10, everyMs: 20 * SECOND_MS },
+} as const satisfies Record<string, AttemptLimit>
+
+/** Invitations are mails to strangers. `recipient`: from one organization to one address, since each new one replaces the last. */
+const INVITATIONS = {
+  organization: { burst: 50, everyMs: MINUTE_MS },
+  recipient: { burst: 5, everyMs: HOUR_MS },
+} as const satisfies Record<string, AttemptLimit>
+
+type AttemptKind = keyof typeof LIMITS
+type DeviceAttemptKind = keyof typeof DEVICE_LIMITS
+
+/** Counts attempts; null admits, else the seconds to wait. */
+export interface AttemptCounter {
+  byAddress(kind: AttemptKind | DeviceAttemptKind, address: string): Promise<number | null>
+  byEmail(kind: AttemptKind, email: string): Promise<number | null>
+  /** `browser`: the value of its cookie. */
+  byKnownBrowser(browser: string): Promise<number | null>
+  /** An invitation from an organization to a mail address. */
+  invitation(organizationId: string, email: string): Promise<number | null>
+  /** A person who is signed in. */
+  byPerson(kind: keyof typeof PERSON_LIMITS, userId: string): Promise<number | null>
+  /** Of the whole installation. */
+  inTotal(kind: DeviceAttemptKind): Promise<number | null>
+}
+
+/** Counts where requests of keys are counted: in memory, or for all processes in Redis. */
+export function createAttemptCounter(limiter: BucketLimiter): AttemptCounter {
+  const take = async (kind: string, by: string, value: string, { burst, everyMs }: AttemptLimit) => {
+    // Redis and its logs hold no mail address.
+    const bucket = `${kind} ${by} ${hash('sha256', value, 'base64url')}`
+    const { admitted, standing } = await limiter.take(bucket, { perSecond: SECOND_MS / everyMs, burst })
+    return admitted ? null : (standing?.retryAfterSeconds ?? 1)
+  }
+  return {
+    byAddress: (kind, address) => take(kind, 'address', address, { ...LIMITS, ...DEVICE_LIMITS }[kind].address),
+    byEmail: (kind, email) => take(kind, 'email', email.trim().toLowerCase(), LIMITS[kind].email),
+    byKnownBrowser: (browser) => take('signIn', 'browser', browser, KNOWN_BROWSER),
+    invitation: async (id, email) =>
+      (await take('invitation', 'recipient', `${id} ${email.trim().toLowerCase()}`, INVITATIONS.recipient)) ??
+      (await take('invitation', 'organization', id, INVITATIONS.organization)),
+    byPerson: (kind, id) => take(kind, 'person', id, PERSON_LIMITS[kind]),
+    inTotal: (kind) => take(kind, 'total', '', DEVICE_LIMITS[kind].total),
+  }
+}

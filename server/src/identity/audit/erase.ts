@@ -1,0 +1,53 @@
+import type { Queryable } from '../../infra/postgres/database.ts'
+import { eraseChanges } from './store.ts'
+
+/**
+ * The fields of entries that name nobody: they stay. A field that is not in this list is erased, so that one which is added later
+ * and names somebody is erased too.
+ */
+const FIELDS_KEPT = [
+  'admin',
+  'amount_cents',
+  'asset',
+  'attempts_per_day',
+  'auto_terminate_hours',
+  'chain',
+  'daily_limit_cents',
+  'enabled',
+  'enforcement',
+  'event_types',
+  'expires_at',
+  'frozen',
+  'gpu_count',
+  'instances',
+  'keys',
+  'member_id',
+  'members',
+  'monthly_limit_cents',
+  'plan_key',
+  'price_per_hour_cents',
+  'promotional',
+  'role',
+  'rotated_to',
+  'save_payment_method',
+  'scope',
+  'source',
+  'standing',
+  'subscriptions',
+  'threshold_cents',
+  'videos',
+  'webhook_endpoints',
+] as const
+
+/**
+ * Erases names and addresses in the entries of an organization behind an id, so many at most. It stays what happened when, and who did
+ * it to what, by ids. Returns the id to go on behind; null: there are no more. Fails while a person is erased whom one of them names.
+ */
+export function eraseNamesInChanges(
+  database: Queryable,
+  organizationId: string,
+  behindId: string | null,
+  atMost: number,
+): Promise<string | null> {
+  return eraseChanges(database, organizationId, behindId, FIELDS_KEPT, atMost)
+}

@@ -1,0 +1,40 @@
+import { missingReferenceOf } from '../../infra/postgres/client.ts'
+import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
+import { Refused, refusal } from '../../lib/errors.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
+
+const TAKEN_OVER = refusal(
+  'idempotency_conflict',
+  'Another request with this Idempotency-Key has taken over. Wait for the seconds in Retry-After and send it again.',
+  { retryAfterSeconds: 1 },
+)
+
+/** By its foreign key to the person a row was refused: the person was erased after the request was let in. */
+const OF_PERSON = /_user_id_fkey$/
+const ERASED = refusal('not_found', 'This account was erased at this moment. Nothing was changed.')
+
+/** Work that joins a change, such as keeping its answer. It is called once the change is known. */
+export type Keep<T> = (changed: T) => Promise<readonly Participant[]>
+
+/**
+ * Runs work in a transaction. Where the work throws a refusal, or names a person who was erased meanwhile, everything is rolled back and
+ * the refusal is returned.
+ */
+export async function inTransaction<T>(
+  database: Database,
+  work: (tx: Transaction) => Promise<T>,
+  keep: Keep<T> = async () => [],
+): Promise<Result<T>> {
+  try {
+    const value = await database.transaction(async (tx) => {
+      const changed = await work(tx)
+      for (const participant of await keep(changed)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
+      return changed
+    })
+    return ok(value)
+  } catch (error) {
+    if (error instanceof Refused) return refused(error.refusal)
+    if (OF_PERSON.test(missingReferenceOf(error) ?? '')) return refused(ERASED)
+    throw error
+  }
+}

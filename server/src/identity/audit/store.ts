@@ -1,0 +1,232 @@
+import { arrayLiteral, type Queryable, type Transaction } from '../../infra/postgres/database.ts'
+import { LOWEST_UUID } from '../../lib/ids.ts'
+import type { Actor, AuditEntry, AuditedFields, AuditedPerson, OwnAuditEntry } from './entry.ts'
+
+/** Every statement on `audit_entries`. It reads `members` and `api_keys`, to know whose keys are whose. */
+
+/** Stands in entries in place of the names and addresses of a person who was erased. */
+const ERASED = 'erased'
+
+interface EntryRow {
+  readonly id: string
+  readonly organization_id: string | null
+  readonly actor_kind: Actor['kind']
+  readonly actor_id: string | null
+  readonly action: string
+  readonly subject_id: string | null
+  readonly before: AuditedFields | null
+  readonly after: AuditedFields | null
+  readonly address: string | null
+  readonly created_at: Date
+}
+
+/** Writes an entry, once for its id. */
+export async function insertAuditEntry(tx: Transaction, entry: AuditEntry): Promise<void> {
+  const { actor, before, after } = entry
+  await tx.query(
+    `insert into audit_entries
+       (id, organization_id, actor_kind, actor_id, action, subject_id, before, after, address, created_at)
+     values ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8::text::jsonb, $9, $10)
+     on conflict (id) do nothing`,
+    [
+      entry.id,
+      entry.organizationId,
+      actor.kind,
+      actor.id,
+      entry.action,
+      entry.subjectId,
+      before && JSON.stringify(before),
+      after && JSON.stringify(after),
+      actor.address,
+      new Date(entry.createdAtMs),
+    ],
+  )
+}
+
+/** The entries of an organization before an id, the newest first. */
+export async function selectChanges(
+  database: Queryable,
+  organizationId: string,
+  beforeId: string | null,
+  atMost: number,
+): Promise<AuditEntry[]> {
+  const rows = await database.query<EntryRow>(
+    `select id, organization_id, actor_kind, actor_id, action, subject_id, before, after, address, created_at
+     from audit_entries where organization_id = $1 and ($2::uuid is null or id < $2::uuid)
+     order by id desc limit $3::integer`,
+    [organizationId, beforeId, atMost],
+  )
+  return rows.map(fromRow)
+}
+
+function fromRow(row: EntryRow): AuditEntry {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    actor: { kind: row.actor_kind, id: row.actor_id, address: row.address },
+    action: row.action,
+    subjectId: row.subject_id,
+    before: row.before,
+    after: row.after,
+    createdAtMs: row.created_at.getTime(),
+  }
+}
+
+/**
+ * The entries of a person ($1) with these addresses ($2) behind an id ($3), at most $4: those that the person or a key of theirs
+ * made, those about the person's account, memberships and keys, and those of `withAddress` that have one of the addresses. Each branch
+ * ends at its index.
+ */
+const ofPerson = (withAddress: string) => `with own as (
+    select $1::uuid as id
+    union select id from members where user_id = $1::uuid
+    union select k.id from api_keys k join members m on m.id = k.member_id where m.user_id = $1::uuid
+  ), page as materialized (
+    select id from (
+      select f.id from own cross join lateral (
+        (select a.id from audit_entries a where a.actor_id = own.id and a.id > $3::uuid order by a.id limit $4::integer)
+        union all
+        (select a.id from audit_entries a where a.subject_id = own.id and a.id > $3::uuid order by a.id limit $4::integer)
+      ) f
+      union
+      (select a.id from audit_entries a where a.before ->> 'email' = any($2::text::text[]) and a.id > $3::uuid
+         and ${withAddress} order by a.id limit $4::integer)
+      union
+      (select a.id from audit_entries a where a.after ->> 'email' = any($2::text::text[]) and a.id > $3::uuid
+         and ${withAddress} order by a.id limit $4::integer)
+    ) found order by id limit $4::integer
+  )`
+
+const parametersOf = ({ userId, addresses }: AuditedPerson, afterId: string | null, atMost: number) =>
+  [userId, arrayLiteral(addresses), afterId ?? LOWEST_UUID, atMost] as const
+
+/** Others may have had an address before the person; their changes of address are not the person's to read. */
+const INVITATIONS = "a.action like 'invitation.%'"
+
+/** The entries of a person behind an id, in the order of their ids. */
+export async function selectChangesOfPerson(
+  database: Queryable,
+  person: AuditedPerson,
+  afterId: string | null,
+  atMost: number,
+): Promise<OwnAuditEntry[]> {
+  const rows = await database.query<EntryRow & { is_own: boolean }>(
+    `${ofPerson(INVITATIONS)} select a.id, a.organization_id, a.actor_kind, a.actor_id, a.action, a.subject_id, a.before, a.after,
+       a.address, a.created_at, coalesce(a.actor_id in (select id from own), false) as is_own
+     from page join audit_entries a using (id) order by a.id`,
+    parametersOf(person, afterId, atMost),
+  )
+  return rows.map((row) => ({ ...fromRow(row), isOwn: row.is_own }))
+}
+
+/** The addresses that a person had before, and that nobody else has an account with now; the newest, so many at most. */
+export async function selectFormerAddresses(database: Queryable, userId: string, atMost: number): Promise<string[]> {
+  const rows = await database.query<{ email: string }>(
+    `select email from (
+       select before ->> 'email' as email, max(id::text) as id from audit_entries
+       where subject_id = $1 and action = 'address.changed' group by 1
+     ) former
+     where email is not null and not exists (select 1 from users u where u.email = former.email and u.id <> $1)
+     order by id desc limit $2::integer`,
+    [userId, atMost],
+  )
+  return rows.map(({ email }) => email)
+}
+
+/**
+ * An expression of the fields of an entry without what names the person: names and addresses in entries about the person's own
+ * things, and the person's mail addresses in any entry.
+ */
+const withoutNames = (fields: string) => `case when ${fields} is null then null else (
+    select coalesce(jsonb_object_agg(key, case
+      when jsonb_typeof(value) = 'string' and (
+        key in ('name', 'email', 'machine_address') and (
+          a.action ~ '^(passkey|device_login|address)[.]' and a.actor_id = $1::uuid
+          or a.action ~ '^key[.]' and a.subject_id in (select id from own))
+        or key = 'email' and value #>> '{}' = any($2::text::text[])
+      ) then to_jsonb('${ERASED}'::text) else value end), '{}'::jsonb)
+    from jsonb_each(${fields})) end`
+
+/** Takes what names a person out of the person's entries behind an id, so many at most; returns the last id, and how many. */
+export async function redactPage(
+  tx: Transaction,
+  person: AuditedPerson,
+  afterId: string | null,
+  atMost: number,
+): Promise<{ readonly lastId: string | null; readonly count: number }> {
+  const rows = await tx.query<{ last_id: string | null; count: bigint }>(
+    `${ofPerson('true')}, nameless as (
+       select a.id, ${withoutNames('a.before')} as before, ${withoutNames('a.after')} as after,
+         case when a.actor_id in (select id from own) then null else a.address end as address
+       from page join audit_entries a using (id)
+     ), redacted as (
+       update audit_entries a set before = n.before, after = n.after, address = n.address from nameless n
+       where a.id = n.id and (a.before, a.after, a.address) is distinct from (n.before, n.after, n.address)
+     )
+     select (select id from page order by id desc limit 1) as last_id, (select count(*) from page) as count`,
+    parametersOf(person, afterId, atMost),
+  )
+  const [row] = rows
+  return { lastId: row?.last_id ?? null, count: Number(row?.count ?? 0) }
+}
+
+/** An expression of a list of addresses, as the log has it, with a word in place of each of these ($1). */
+const withoutAddresses = (fields: string) => `case when ${fields} ->> 'notify_addresses' is null then ${fields} else
+    jsonb_set(${fields}, '{notify_addresses}', to_jsonb((
+      select string_agg(case when lower(address) = any($1::text::text[]) then '${ERASED}' else address end, ', ' order by n)
+      from unnest(string_to_array(${fields} ->> 'notify_addresses', ', ')) with ordinality as l (address, n)))) end`
+
+/** Takes these addresses out of the entries that say whom an organization tells of its limits. */
+export async function redactNotifyAddresses(tx: Transaction, addresses: readonly string[]): Promise<void> {
+  await tx.query(
+    `update audit_entries set before = ${withoutAddresses('before')}, after = ${withoutAddresses('after')}
+     where action = 'organization.changed' and exists (
+       select 1 from unnest(string_to_array(lower(concat_ws(', ', before ->> 'notify_addresses', after ->> 'notify_addresses')), ', ')) a
+       where a = any($1::text::text[]))`,
+    [arrayLiteral(addresses)],
+  )
+}
+
+/** Removes entries from before an instant, so many at most; returns how many. */
+export async function deleteAuditEntries(database: Queryable, beforeMs: number, atMost: number): Promise<number> {
+  const rows = await database.query(
+    `delete from audit_entries where id in (
+       select id from audit_entries where created_at < $1 limit $2::integer
+     ) returning id`,
+    [new Date(beforeMs), atMost],
+  )
+  return rows.length
+}
+
+/**
+ * Erases the addresses of an organization's entries behind an id, so many at most, and their fields that are not in `kept`. Returns the
+ * id of the last one that was looked at; null where there are no more. It fails where another transaction rewrites one of them, as the
+ * erasure of a person does, which rewrites many: neither waits for the other while it is waited for.
+ */
+export async function eraseChanges(
+  database: Queryable,
+  organizationId: string,
+  behindId: string | null,
+  kept: readonly string[],
+  atMost: number,
+): Promise<string | null> {
+  const left = (fields: string) =>
+    `case when ${fields} is not null then
+       coalesce((select jsonb_object_agg(key, value) from jsonb_each(${fields}) where key = any ($3::text::text[])), '{}') end`
+  const rows = await database.query<{ last: string | null; count: bigint }>(
+    `with looked as materialized (
+       select id from audit_entries where organization_id = $1::uuid and ($2::uuid is null or id < $2::uuid)
+       order by id desc limit $4::integer for no key update nowait
+     ), erased as (
+       update audit_entries a set address = null, before = ${left('a.before')}, after = ${left('a.after')}
+       from looked where a.id = looked.id and (a.address is not null or exists (
+         select 1 from jsonb_object_keys(coalesce(a.before, '{}') || coalesce(a.after, '{}')) field
+         where field <> all ($3::text::text[])
+       ))
+     )
+     select (select id from looked order by id limit 1) as last, (select count(*) from looked) as count`,
+    [organizationId, behindId, arrayLiteral(kept), atMost],
+  )
+  const [row] = rows
+  return row === undefined || Number(row.count) < atMost ? null : row.last
+}

@@ -1,0 +1,44 @@
+import type { Database } from '../../infra/postgres/database.ts'
+import type { RandomBytes } from '../../lib/ids.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Clock } from '../../lib/time.ts'
+import type { Actor } from '../audit/entry.ts'
+import { inTransaction, type Keep } from '../audit/inTransaction.ts'
+import { recordAuditEntry } from '../audit/record.ts'
+import { type Organization, parseNotifyAddresses } from './organization.ts'
+import { lockOrganization } from './remove.ts'
+import { updateNotifyAddressesById } from './store.ts'
+
+export interface OrganizationDependencies {
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: RandomBytes
+}
+
+/** Sets who is told of an organization's limits and low balance. Refused (`validation_failed`) where something is no mail address. */
+export async function changeNotifyAddresses(
+  { database, clock, random }: OrganizationDependencies,
+  { organizationId, actor }: { readonly organizationId: string; readonly actor: Actor },
+  texts: readonly string[],
+  keep: Keep<Organization>,
+): Promise<Result<Organization>> {
+  const addresses = parseNotifyAddresses(texts)
+  if (!addresses.ok) return addresses
+  return inTransaction(
+    database,
+    async (tx) => {
+      const before = await lockOrganization(tx, organizationId)
+      await updateNotifyAddressesById(tx, organizationId, addresses.value)
+      await recordAuditEntry(tx, random, clock.now(), {
+        organizationId,
+        actor,
+        action: 'organization.changed',
+        subjectId: organizationId,
+        before: { notify_addresses: before.notifyAddresses.join(', ') },
+        after: { notify_addresses: addresses.value.join(', ') },
+      })
+      return { ...before, notifyAddresses: addresses.value }
+    },
+    keep,
+  )
+}

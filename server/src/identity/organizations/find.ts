@@ -1,0 +1,58 @@
+import type { Queryable } from '../../infra/postgres/database.ts'
+import { refusal } from '../../lib/errors.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
+import type { Organization } from './organization.ts'
+import {
+  selectAnyDeleted,
+  selectAnyOrganizationById,
+  selectAnyOrganizationByName,
+  selectOrganizationById,
+  selectOrganizationByName,
+  selectOrganizationPage,
+  selectOrganizations,
+} from './store.ts'
+
+/** The organization of that name, in whichever way its accents are written. Refused (`not_found`) when there is none. */
+export async function findOrganizationByName(database: Queryable, name: string): Promise<Result<Organization>> {
+  const organization = await selectOrganizationByName(database, name.normalize('NFC'))
+  return organization === undefined ? noneNamed(name) : ok(organization)
+}
+
+/** The same, or a deleted organization by its id: for operators, who keep its books. */
+export async function findAnyOrganization(database: Queryable, name: string): Promise<Result<Organization>> {
+  const organization = await selectAnyOrganizationByName(database, name.normalize('NFC'))
+  return organization === undefined ? noneNamed(name) : ok(organization)
+}
+
+function noneNamed(name: string): Result<never> {
+  return refused(refusal('not_found', `There is no organization named "${name}": check the name.`, { param: 'org' }))
+}
+
+/** The organization of this id; undefined where there is none, or it is deleted. */
+export function findOrganizationById(database: Queryable, id: string): Promise<Organization | undefined> {
+  return selectOrganizationById(database, id)
+}
+
+/** The same, deleted or not. */
+export function findAnyOrganizationById(database: Queryable, id: string): Promise<Organization | undefined> {
+  return selectAnyOrganizationById(database, id)
+}
+
+/** Whether an organization of this installation was ever deleted. */
+export function hasDeletedOrganization(database: Queryable): Promise<boolean> {
+  return selectAnyDeleted(database)
+}
+
+/** The organizations behind an id, deleted ones among them, the newest first, so many at most. */
+export function listOrganizationPage(
+  database: Queryable,
+  behindId: string | null,
+  atMost: number,
+): Promise<Organization[]> {
+  return selectOrganizationPage(database, behindId, atMost)
+}
+
+/** All organizations, deleted ones among them, oldest first. */
+export function listOrganizations(database: Queryable): Promise<Organization[]> {
+  return selectOrganizations(database)
+}

@@ -1,0 +1,44 @@
+/** Mail addresses of people that organizations tell of their limits, when such a person is erased. */
+
+import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
+import type { RandomBytes } from '../../lib/ids.ts'
+import type { Actor } from '../audit/entry.ts'
+import { recordAuditEntry } from '../audit/record.ts'
+import type { Organization } from './organization.ts'
+import { lockOrganizationsAround, removeNotifyAddresses, selectNotifying } from './store.ts'
+
+/** Lists the organizations that tell one of these addresses of their limits behind an id, in the order of their ids, so many at most. */
+export function listNotifying(
+  database: Queryable,
+  addresses: readonly string[],
+  afterId: string | null,
+  atMost: number,
+): Promise<Organization[]> {
+  return selectNotifying(database, addresses, afterId, atMost)
+}
+
+/**
+ * Locks the organizations of which a person is a member, and those that tell one of these addresses of their limits: all that the
+ * person's end changes, always in one order.
+ */
+export function lockOrganizationsOf(tx: Transaction, userId: string, addresses: readonly string[]): Promise<void> {
+  return lockOrganizationsAround(tx, userId, addresses)
+}
+
+/** Takes these addresses out of those that organizations tell of their limits. The audit log of each says who is told now. */
+export async function forgetNotifyAddresses(
+  tx: Transaction,
+  random: RandomBytes,
+  nowMs: number,
+  { addresses, actor }: { readonly addresses: readonly string[]; readonly actor: Actor },
+): Promise<void> {
+  for (const { id, notifyAddresses } of await removeNotifyAddresses(tx, addresses))
+    await recordAuditEntry(tx, random, nowMs, {
+      organizationId: id,
+      actor,
+      action: 'organization.changed',
+      subjectId: id,
+      before: null,
+      after: { notify_addresses: notifyAddresses.join(', ') },
+    })
+}

@@ -1,0 +1,44 @@
+import { expect, test } from 'bun:test'
+import { parseOrganizationName } from './organization.ts'
+
+test.each([['default'], ['Acme'], ['acme-2'], ["O'Brien & Co. (EU)"], ['東京 ラボ'], ['7'], ['a'.repeat(64)]])(
+  '%p can name an organization',
+  (name) => {
+    expect(parseOrganizationName(name)).toEqual({ ok: true, value: name })
+  },
+)
+
+test.each([
+  [''],
+  [' '],
+  ['-x'],
+  ['--org'],
+  [' a'],
+  ['a '],
+  ['a  b'],
+  ['a\nb'],
+  ['a\u0000'],
+  ['a\u200bb'],
+  ['a\u00a0b'],
+  ['a'.repeat(65)],
+])('%p can not', (name) => {
+  const parsed = parseOrganizationName(name)
+  expect(parsed).toMatchObject({ ok: false, refusal: { code: 'validation_failed', param: 'name' } })
+  if (!parsed.ok) expect(parsed.refusal.message).toContain('1 to 64 characters')
+})
+
+test('an id is no name: organizations that registered themselves are called by theirs', () => {
+  expect(parseOrganizationName('0190B6B0-0000-7000-8000-000000000001')).toMatchObject({
+    ok: false,
+    refusal: { code: 'validation_failed', param: 'name' },
+  })
+})
+
+test('one name has one spelling', () => {
+  expect(parseOrganizationName('Cafe\u0301')).toEqual({ ok: true, value: 'Caf\u00e9' })
+})
+
+test('a long hostile name is refused quickly and is not quoted whole', () => {
+  const parsed = parseOrganizationName(`a${' b'.repeat(100_000)}  `)
+  expect(!parsed.ok && parsed.refusal.message.length).toBeLessThan(400)
+})

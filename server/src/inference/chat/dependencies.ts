@@ -1,0 +1,12 @@
+import type { InferenceDependencies, InferenceMetrics } from '../call/dependencies.ts'
+import type { TokenCounter } from './tokenCounter.ts'
+
+export interface ChatMetrics extends InferenceMetrics {
+  firstToken(milliseconds: number): void
+}
+
+/** What a chat call needs. */
+export interface ChatDependencies extends InferenceDependencies {
+  readonly tokenCounter: TokenCounter
+  readonly metrics?: ChatMetrics
+}

@@ -1,0 +1,321 @@
+import { type AdmissionContext, type Extension, extendHold } from '../../billing/admission/admit.ts'
+import type { Gate } from '../../billing/admission/gates.ts'
+import type { Hold, HoldOwner, Share } from '../../billing/admission/share.ts'
+import type { CallOutcome } from '../../billing/charges/charge.ts'
+import type { TokenRate } from '../../catalog/price.ts'
+import type { Arriving } from '../../lib/arriving.ts'
+import type { CallSignal } from '../../lib/callSignal.ts'
+import type { TokenUsage } from '../../lib/tokenUsage.ts'
+import {
+  type ChatAnswer,
+  type ChatEvent,
+  type ChatEvents,
+  type FinishReason,
+  ProviderFailure,
+} from '../../providers/dialect/spec.ts'
+import { costAtMost, STEP_TOKENS } from './request.ts'
+
+/** Tokenizers make about one token of this much English prose; used to watch a hold, never to charge. */
+const UNITS_PER_TOKEN = 4
+
+/** Other scripts make more tokens of a character: 1 for a Chinese one (2 bytes of UTF-8 more), 0.6 for a Cyrillic one. */
+const UNITS_PER_EXTRA_BYTE = 1.5
+
+/**
+ * An answer is past its limit of tokens for certain when it has more than 128 bytes a token; or more events than tokens and
+ * more than 8 bytes a token, since some servers split a token over several events.
+ */
+const BYTES_PER_TOKEN_EVER = 128
+const BYTES_PER_TOKEN_ON_AVERAGE = 8
+
+type TextEvent = Extract<ChatEvent, { readonly text: string }>
+
+/** What an answer may come to, and the money held for it. */
+export interface Budget {
+  readonly money: AdmissionContext
+  readonly share: Share
+  readonly hold: Hold
+  /** The rate in force when the call was admitted. */
+  readonly price: TokenRate
+  readonly promptTokens: number
+  readonly outputTokens: number
+  /** True when the provider was told `outputTokens`, so that a hold of the whole worst case needs no watching. */
+  readonly outputIsLimited: boolean
+  /** Output tokens that the model may spend without sending anything of them. */
+  readonly hiddenTokens: number
+  /** For judging what a provider claims. */
+  readonly contextTokens: number
+}
+
+/**
+ * An answer as it is generated: takes the provider's events, keeps the hold ahead of the tokens, and remembers what there
+ * is to charge for. One reader; ended by the provider, by the money, or by {@link stop}.
+ */
+export class Generation implements HoldOwner, Arriving<string> {
+  private readonly events: ChatEvents
+  private readonly budget: Budget
+  private readonly signal: CallSignal
+  private textPieces: string[] = []
+  private reasoningPieces: string[] = []
+  private eventsSoFar = 0
+  private bytesSoFar = 0
+  private unitsSoFar = 0
+  private reportedTokens = 0
+  private owed: { readonly event: TextEvent; readonly covered: Extension | Promise<Extension> } | null = null
+  private tokensCovered: number
+  private finish: FinishReason | null = null
+  private reported: TokenUsage | null = null
+  private saidMoreSince = false
+  private ending: CallOutcome | null = null
+  private broken: ProviderFailure | null = null
+  private insufficient: Gate | null = null
+
+  constructor(events: ChatAnswer, budget: Budget, signal: CallSignal) {
+    this.events = events[Symbol.asyncIterator]()
+    this.budget = budget
+    this.signal = signal
+    this.tokensCovered = this.coveredBy(budget.hold.microcents)
+    budget.hold.follow(this)
+  }
+
+  /** The cost of the prompt, of the tokens so far and of one step more, in micro-cents. */
+  leastMicrocents(): bigint {
+    const { price, promptTokens, outputTokens, outputIsLimited, hiddenTokens } = this.budget
+    const reach = this.tokensSoFar + STEP_TOKENS + hiddenTokens
+    return costAtMost(price, promptTokens, outputIsLimited ? Math.min(reach, outputTokens) : reach)
+  }
+
+  onShrunk(): void {
+    this.tokensCovered = this.coveredBy(this.budget.hold.microcents)
+  }
+
+  /** How it ended; null while it goes on. */
+  get outcome(): CallOutcome | null {
+    return this.ending
+  }
+
+  /** Why it broke off, when the outcome is `interrupted`: the provider did, or no money could be asked for. */
+  get failure(): ProviderFailure | null {
+    return this.broken
+  }
+
+  /** The gate that cut it, when the outcome is `cut`. */
+  get insufficientGate(): Gate | null {
+    return this.insufficient
+  }
+
+  get finishReason(): FinishReason {
+    return this.ending === 'cut' ? 'length' : (this.finish ?? 'stop')
+  }
+
+  get text(): string {
+    return this.textPieces.join('')
+  }
+
+  get reasoning(): string {
+    return this.reasoningPieces.join('')
+  }
+
+  /** UTF-8 bytes of text and reasoning that have come. */
+  get bytes(): number {
+    return this.bytesSoFar
+  }
+
+  /** Whether the model has produced anything, shown or not. */
+  get hasTokens(): boolean {
+    return this.textPieces.length > 0 || this.reasoningPieces.length > 0
+  }
+
+  /** What the provider reported, where that is possible for this model; null otherwise. */
+  get usage(): TokenUsage | null {
+    const { reported } = this
+    if (reported === null) return null
+    const { contextTokens } = this.budget
+    return reported.promptTokens <= contextTokens && reported.completionTokens <= contextTokens ? reported : null
+  }
+
+  /** Whether more was generated after the last usage was reported: then it is no total. */
+  get isUsageBehind(): boolean {
+    return this.saidMoreSince
+  }
+
+  /** The next piece of text to forward, if it is here and paid for. Text that arrived together is one piece. */
+  ready(): string | undefined {
+    let piece = ''
+    while (this.ending === null && this.owed === null) {
+      const event = this.events.ready?.()
+      if (event === undefined) break
+      piece += this.take(event)
+    }
+    return piece === '' ? undefined : piece
+  }
+
+  /** As `Arriving` says. */
+  whenReady(callback: () => void): boolean {
+    if (this.ending !== null || this.owed !== null) return false
+    return this.events.whenReady?.(callback) === true
+  }
+
+  /** The next piece of text to forward, paid for; null when the answer has ended, for whatever reason. */
+  async next(): Promise<string | null> {
+    for (;;) {
+      // Text that is paid for goes out before anyone waits for more money.
+      const piece = this.owed === null ? this.ready() : await this.payOwed()
+      if (piece !== undefined && piece !== '') return piece
+      if (this.ending !== null) return null
+      if (this.owed !== null) continue
+      const event = await this.takeNext()
+      if (event === undefined) return null
+      const text = this.take(event)
+      if (text !== '') return text + (this.ready() ?? '')
+    }
+  }
+
+  /** Takes an event; gives its text where that is paid for. One that is not is owed. */
+  private take(event: ChatEvent): string {
+    if (event.kind === 'finish') this.finish = event.reason
+    else if (event.kind === 'usage') this.takeUsage(event.usage)
+    else {
+      const covered = this.cover(event.text)
+      if (covered === 'extended' && !this.isPastLimit) return this.keep(event)
+      this.owed = { event, covered }
+    }
+    return ''
+  }
+
+  private takeUsage(usage: TokenUsage): void {
+    this.reported = usage
+    this.saidMoreSince = false
+    this.reportedTokens = Math.min(usage.completionTokens, this.tokenLimit)
+  }
+
+  /** The most tokens that the answer may have. */
+  private get tokenLimit(): number {
+    const { outputTokens, outputIsLimited, contextTokens } = this.budget
+    return outputIsLimited ? outputTokens : contextTokens
+  }
+
+  /** Whether the provider has sent more tokens than it was told to, or than the context has: nobody would pay for them. */
+  private get isPastLimit(): boolean {
+    const { tokenLimit, bytesSoFar } = this
+    if (bytesSoFar <= BYTES_PER_TOKEN_ON_AVERAGE * tokenLimit) return false
+    return this.eventsSoFar > tokenLimit || bytesSoFar > BYTES_PER_TOKEN_EVER * tokenLimit
+  }
+
+  private endAtLimit(): Promise<void> {
+    this.finish = 'length'
+    // Text went on behind the last report.
+    this.saidMoreSince = true
+    return this.end('completed')
+  }
+
+  /** Ends it because the client is gone. */
+  async stop(): Promise<void> {
+    if (this.ending === null) await this.end('cancelled')
+  }
+
+  private async end(outcome: CallOutcome): Promise<void> {
+    this.ending = outcome
+    // Cancels the provider's work; how that goes no longer matters to anyone.
+    await this.events.return?.().catch(() => {})
+  }
+
+  private breakOff(error: unknown): void {
+    this.ending = this.signal.aborted ? 'cancelled' : 'interrupted'
+    this.broken = error instanceof ProviderFailure ? error : new ProviderFailure('faulty', String(error))
+  }
+
+  /** Waits for the money for an event that was put off; its text, or nothing when it was cut. */
+  private async payOwed(): Promise<string> {
+    const { owed } = this
+    if (owed === null || this.ending !== null) return ''
+    this.owed = null
+    if (this.isPastLimit) {
+      await this.endAtLimit()
+      return ''
+    }
+    const covered = await owed.covered
+    if (covered === 'extended') return this.keep(owed.event)
+    // Whose client left meanwhile is cancelled, and charged for its prompt at least (C3).
+    if (this.signal.aborted) await this.end('cancelled')
+    if (this.ending !== null) return ''
+    if (covered === 'unavailable') {
+      this.broken = new ProviderFailure('unavailable', 'no money could be asked for')
+      await this.end('interrupted')
+      return ''
+    }
+    this.insufficient = covered
+    await this.end('cut')
+    return this.keepCovered(owed.event)
+  }
+
+  /** Of an event of more than a step, keeps the beginning that the hold covers; gives the part of it that is forwarded. */
+  private keepCovered(event: TextEvent): string {
+    const { text } = event
+    const units = text.length + UNITS_PER_EXTRA_BYTE * (Buffer.byteLength(text) - text.length)
+    const coveredUnits = this.tokensCovered * UNITS_PER_TOKEN - (this.unitsSoFar - units)
+    if (units <= STEP_TOKENS * UNITS_PER_TOKEN || coveredUnits <= 0) return ''
+    // Where the hold covers all of it, a limit that is used up has ended the answer.
+    if (coveredUnits >= units || this.eventsSoFar > this.tokensCovered) return ''
+    const characters = Math.floor((text.length * coveredUnits) / units)
+    const isSplitPair = (text.codePointAt(characters - 1) ?? 0) > 0xffff
+    const part = text.slice(0, isSplitPair ? characters - 1 : characters)
+    return part === '' ? '' : this.keep({ ...event, text: part })
+  }
+
+  /** Remembers what was generated; gives the part of it that is forwarded. */
+  private keep(event: TextEvent): string {
+    this.saidMoreSince = true
+    if (event.kind === 'text') {
+      this.textPieces.push(event.text)
+      return event.text
+    }
+    this.reasoningPieces.push(event.text)
+    return ''
+  }
+
+  /** The next event, waited for; undefined when the answer has ended. */
+  private async takeNext(): Promise<ChatEvent | undefined> {
+    try {
+      const step = await this.events.next()
+      if (!step.done) return step.value
+      this.ending = this.signal.aborted ? 'cancelled' : 'completed'
+    } catch (error) {
+      this.breakOff(error)
+    }
+    return undefined
+  }
+
+  /** Makes sure that the hold covers one more event's text before it is forwarded. */
+  private cover(text: string): Extension | Promise<Extension> {
+    const bytes = Buffer.byteLength(text)
+    this.eventsSoFar += 1
+    this.bytesSoFar += bytes
+    this.unitsSoFar += text.length + UNITS_PER_EXTRA_BYTE * (bytes - text.length)
+    const { money, hold, share } = this.budget
+    // A limit that is used up ends running calls, whatever they hold (P5).
+    if (share.exhaustedLimit !== null && !hold.isCovered) return share.exhaustedLimit
+    if (this.tokensSoFar <= this.tokensCovered) return 'extended'
+    const microcents = this.leastMicrocents()
+    const extended = extendHold(money, hold, share, microcents)
+    const done = (extension: Extension) => {
+      if (extension === 'extended') this.tokensCovered = this.coveredBy(microcents)
+      return extension
+    }
+    return typeof extended === 'string' ? done(extended) : extended.then(done)
+  }
+
+  /** The most tokens that the events so far can be, one that waits for its money among them. */
+  private get tokensSoFar(): number {
+    return Math.max(this.eventsSoFar, Math.ceil(this.unitsSoFar / UNITS_PER_TOKEN), this.reportedTokens)
+  }
+
+  private coveredBy(microcents: bigint): number {
+    const { price, promptTokens, outputTokens, outputIsLimited, hiddenTokens } = this.budget
+    const whole = costAtMost(price, promptTokens, outputTokens)
+    if (microcents >= whole && outputIsLimited) return Number.POSITIVE_INFINITY
+    if (price.outputMicrocents === 0n) return Number.POSITIVE_INFINITY
+    const forOutput = microcents - costAtMost(price, promptTokens, 0)
+    return forOutput <= 0n ? 0 : Number((forOutput * 1_000_000n) / price.outputMicrocents) - hiddenTokens
+  }
+}

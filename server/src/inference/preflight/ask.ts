@@ -1,0 +1,95 @@
+import { readFigures } from '../../billing/admission/accounts/figures.ts'
+import type { AdmissionContext } from '../../billing/admission/admit.ts'
+import { readBalance } from '../../billing/admission/balance/balance.ts'
+import type { Figures } from '../../billing/admission/gates.ts'
+import { priceTokens } from '../../billing/charges/pricing.ts'
+import { isWithin } from '../../billing/plans/gate.ts'
+import { type Catalog, lookUp, lookUpForCall, type Model, type ResolvedModel } from '../../catalog/model.ts'
+import { type PriceTable, rateAt } from '../../catalog/price.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import type { Log } from '../../lib/log.ts'
+import { ok, type Result } from '../../lib/result.ts'
+import type { Clock } from '../../lib/time.ts'
+import { judge, type Verdict } from './verdict.ts'
+
+export interface PreflightDependencies {
+  readonly database: Queryable
+  readonly clock: Clock
+  readonly log: Log
+  readonly money: AdmissionContext
+  readonly catalog: () => Catalog
+}
+
+/** A verdict on a model by its canonical id. */
+export type Preflight = Verdict & { readonly model: string }
+
+/**
+ * What a call of `name` (an id or alias, perhaps with `:economy`) would meet if it were made now. Refused like the call
+ * itself where there is no such model. Reads only, but for opening the account of an organization that never had one.
+ */
+export async function askPreflight(
+  dependencies: PreflightDependencies,
+  organizationId: string,
+  name: string,
+): Promise<Result<Preflight>> {
+  const catalog = dependencies.catalog()
+  const known = lookUp(catalog, name)
+  if (!known.ok) return known
+  const found = lookUpForCall(catalog, name, known.value.model.modality)
+  if (!found.ok) return found
+  return ok({ model: found.value.model.id, ...(await judgeCall(dependencies, organizationId, found.value)) })
+}
+
+/** The same of a model that is at hand. */
+export async function judgeCall(
+  { database, clock, log, money }: PreflightDependencies,
+  organizationId: string,
+  { model, tier }: ResolvedModel,
+): Promise<Verdict> {
+  const nowMs = clock.now()
+  const [plan, figures] = await Promise.all([
+    money.plans.ask(organizationId, model, nowMs),
+    figuresOf(database, organizationId, nowMs).catch((error: unknown) => {
+      log.warn({ err: error }, 'preflight could not read an account')
+      return null
+    }),
+  ])
+  return judge({
+    modality: model.modality,
+    plan,
+    isOffered: money.plans.offered().some((each) => isWithin(each, model)),
+    figures,
+    costsMoney: model.modality === 'embedding' || !isFree(tier.price, nowMs),
+    wholeOutputMicrocents: model.modality === 'chat' ? wholeOutputOf(model, tier.price, nowMs) : null,
+  })
+}
+
+/** Returns the cost, now, of all output that a chat model may give. */
+function wholeOutputOf({ maxOutputTokens }: Model, price: PriceTable, nowMs: number): bigint {
+  const usage = { promptTokens: 0, cachedPromptTokens: 0, completionTokens: maxOutputTokens }
+  return priceTokens(rateAt(price, nowMs), usage)
+}
+
+async function figuresOf(database: Queryable, organizationId: string, nowMs: number): Promise<Figures | null> {
+  const figures = await readFigures(database, organizationId, nowMs)
+  if (figures !== null) return figures
+  // Opens the account (rule 6).
+  await readBalance(database, organizationId)
+  return readFigures(database, organizationId, nowMs)
+}
+
+/** Whether a call costs nothing, however long. Embeddings never do: each costs a cent at least (B1). */
+function isFree(price: PriceTable, nowMs: number): boolean {
+  switch (price.kind) {
+    case 'image':
+      return price.perImageMicrocents === 0n
+    case 'megapixel':
+      return price.perMegapixelMicrocents === 0n
+    case 'video_second':
+      return price.perSecondMicrocents === 0n
+    default: {
+      const { inputMicrocents, outputMicrocents } = rateAt(price, nowMs)
+      return inputMicrocents === 0n && outputMicrocents === 0n
+    }
+  }
+}

@@ -1,0 +1,246 @@
+/** Bytes of a response's head, of all its trailers, and of the line before a chunk: beyond these it is no answer. */
+const MAX_HEAD_BYTES = 64 << 10
+const MAX_CHUNK_LINE_BYTES = 1 << 10
+
+const HEAD_END = Buffer.from('\r\n\r\n')
+const LINE_END = Buffer.from('\r\n')
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n\0]*)?$/
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Ends of lines that not every reader takes for one. */
+const UNSAFE_IN_HEAD = /\0|\r(?!\n)|(?<!\r)\n/
+const CHUNK_LINE = /^([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n\0]*)?$/
+const CHUNK_DIGITS_MOST = 8
+const LENGTH = /^\d{1,15}$/
+
+/** A response's status and headers; names in lower case. */
+export interface ResponseHead {
+  readonly status: number
+  readonly headers: ReadonlyMap<string, string>
+  /** The connection may carry another exchange after this one, as far as the head says. */
+  readonly keepsAlive: boolean
+}
+
+export interface ResponseParts {
+  head(head: ResponseHead): void
+  /** A piece of the body, its framing taken off; shares memory with what was pushed. */
+  body(piece: Uint8Array): void
+  /** The response is whole. Nothing more of it comes. */
+  end(): void
+}
+
+/** The bytes are not a response of HTTP/1.1. */
+export class MalformedResponse extends Error {
+  constructor(detail: string) {
+    super(`the answer is not HTTP: ${detail}`)
+    this.name = 'MalformedResponse'
+  }
+}
+
+/**
+ * Takes the bytes of one response to a GET, POST or DELETE as they come (RFC 9112), strictly: what two readers could understand in two
+ * ways is refused. Interim responses (1xx) are passed over.
+ */
+export class ResponseReader {
+  private readonly parts: ResponseParts
+  private pending: Buffer | null = null
+  /** Takes what it can of the bytes; 0 asks for more of them. */
+  private take: (bytes: Buffer) => number = this.takeHead
+  private remainingBytes = 0
+  private headBytes = 0
+  private isOver = false
+
+  constructor(parts: ResponseParts) {
+    this.parts = parts
+  }
+
+  /** Takes the next bytes; returns true when any are left over after the response. Throws {@link MalformedResponse}. */
+  push(bytes: Buffer): boolean {
+    let rest = this.pending === null ? bytes : Buffer.concat([this.pending, bytes])
+    this.pending = null
+    while (rest.length > 0) {
+      if (this.isOver) return true
+      const taken = this.take(rest)
+      if (taken === 0) {
+        // Not enough to go on. A copy: a piece of a few bytes must not keep the whole read alive.
+        this.pending = Buffer.from(rest)
+        return false
+      }
+      rest = rest.subarray(taken)
+    }
+    return false
+  }
+
+  /** The other side will send no more: whether the response is whole. */
+  endOfInput(): boolean {
+    if (this.isOver) return true
+    if (this.take !== this.takeUntilClose) return false
+    this.finish()
+    return true
+  }
+
+  private takeHead(bytes: Buffer): number {
+    const end = bytes.indexOf(HEAD_END)
+    if (end < 0 ? bytes.length > MAX_HEAD_BYTES : end > MAX_HEAD_BYTES)
+      throw new MalformedResponse('its head is endless')
+    if (end < 0) {
+      // Told apart early: what begins otherwise may never send an empty line.
+      if (!'HTTP/1.'.startsWith(bytes.toString('latin1', 0, 7))) throw new MalformedResponse('it begins otherwise')
+      return 0
+    }
+    this.headBytes += end
+    if (this.headBytes > MAX_HEAD_BYTES) throw new MalformedResponse('its heads are endless')
+    const text = bytes.toString('latin1', 0, end)
+    if (UNSAFE_IN_HEAD.test(text)) throw new MalformedResponse('a header')
+    const [statusLine = '', ...lines] = text.split('\r\n')
+    const match = STATUS_LINE.exec(statusLine)
+    if (match === null) throw new MalformedResponse('its status line')
+    const status = Number(match[2])
+    if (status === 101) throw new MalformedResponse('it changes the protocol')
+    if (status >= 200) this.begin(status, match[1] === '1', headersOf(lines))
+    return end + HEAD_END.length
+  }
+
+  private begin(status: number, isCurrent: boolean, headers: ReadonlyMap<string, string>): void {
+    const coding = headers.get('transfer-encoding')
+    const length = lengthOf(headers.get('content-length'))
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') throw new MalformedResponse('its transfer encoding')
+    const isEmpty = status === 204 || status === 304
+    const isUntilClose = !isEmpty && coding === undefined && length === null
+    const connection = headers.get('connection')?.toLowerCase() ?? ''
+    const asks = isCurrent ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection)
+    // Both framings at once are how one response is passed off as two; the chunks count, and nothing follows them.
+    const isAmbiguous = coding !== undefined && length !== null
+    this.parts.head({ status, headers, keepsAlive: asks && !isUntilClose && !isAmbiguous })
+    if (isEmpty) this.finish()
+    else if (coding !== undefined) this.take = this.takeChunkLine
+    else if (length === null) this.take = this.takeUntilClose
+    else if (length === 0) this.finish()
+    else {
+      this.remainingBytes = length
+      this.take = this.takeSized
+    }
+  }
+
+  private takeSized(bytes: Buffer): number {
+    const taken = this.takeBody(bytes)
+    if (this.remainingBytes === 0) this.finish()
+    return taken
+  }
+
+  private takeUntilClose(bytes: Buffer): number {
+    this.parts.body(bytes)
+    return bytes.length
+  }
+
+  private takeChunkLine(bytes: Buffer): number {
+    const end = lineEnd(bytes, MAX_CHUNK_LINE_BYTES)
+    if (end < 0) return 0
+    this.remainingBytes = chunkLength(bytes, end)
+    this.take = this.remainingBytes === 0 ? this.takeTrailer : this.takeChunk
+    return end + LINE_END.length
+  }
+
+  private takeChunk(bytes: Buffer): number {
+    const taken = this.takeBody(bytes)
+    if (this.remainingBytes === 0) this.take = this.takeChunkEnd
+    return taken
+  }
+
+  private takeChunkEnd(bytes: Buffer): number {
+    if (bytes.length < LINE_END.length) return 0
+    if (bytes[0] !== 0x0d || bytes[1] !== 0x0a) throw new MalformedResponse('the end of a chunk')
+    this.take = this.takeChunkLine
+    return LINE_END.length
+  }
+
+  /** Trailers say nothing that anybody here asks for. */
+  private takeTrailer(bytes: Buffer): number {
+    const end = lineEnd(bytes, MAX_HEAD_BYTES)
+    if (end < 0) return 0
+    this.headBytes += end
+    if (this.headBytes > MAX_HEAD_BYTES) throw new MalformedResponse('its trailers are endless')
+    if (end === 0) this.finish()
+    return end + LINE_END.length
+  }
+
+  private takeBody(bytes: Buffer): number {
+    const taken = Math.min(bytes.length, this.remainingBytes)
+    this.remainingBytes -= taken
+    this.parts.body(bytes.subarray(0, taken))
+    return taken
+  }
+
+  private finish(): void {
+    this.isOver = true
+    this.parts.end()
+  }
+}
+
+/** Where the first line ends; -1 when that has not come. */
+function lineEnd(bytes: Buffer, maxBytes: number): number {
+  const end = bytes.indexOf(LINE_END)
+  if (end < 0 ? bytes.length > maxBytes : end > maxBytes) throw new MalformedResponse('an endless line')
+  return end
+}
+
+/** The length that the line before a chunk says, which ends at `end`. */
+function chunkLength(bytes: Buffer, end: number): number {
+  let length = 0
+  for (let index = 0; index < end; index += 1) {
+    const digit = hexDigit(bytes[index] ?? 0)
+    if (digit < 0 || index === CHUNK_DIGITS_MOST) return lengthBeforeExtension(bytes.toString('latin1', 0, end))
+    length = length * 16 + digit
+  }
+  if (end === 0) throw new MalformedResponse('the length of a chunk')
+  return length
+}
+
+/** Few servers write blanks or an extension after a length. */
+function lengthBeforeExtension(line: string): number {
+  const match = CHUNK_LINE.exec(line)
+  if (match === null) throw new MalformedResponse('the length of a chunk')
+  return Number.parseInt(match[1] ?? '', 16)
+}
+
+function hexDigit(code: number): number {
+  if (code >= 0x30 && code <= 0x39) return code - 0x30
+  const lower = code | 0x20
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
+}
+
+function headersOf(lines: readonly string[]): ReadonlyMap<string, string> {
+  const headers = new Map<string, string>()
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, Math.max(colon, 0))
+    const value = trimmed(line, colon + 1)
+    // Folded lines are among what is refused; the standard has withdrawn them.
+    if (!HEADER_NAME.test(name)) throw new MalformedResponse('a header')
+    const lower = name.toLowerCase()
+    const before = headers.get(lower)
+    headers.set(lower, before === undefined ? value : `${before}, ${value}`)
+  }
+  return headers
+}
+
+/**
+ * The line from a place on, without blanks around it. No expression: one that leaves blanks out at both ends tries every
+ * split of a long run of them, and a server could keep this process busy for hours with one header.
+ */
+function trimmed(line: string, from: number): string {
+  let start = from
+  let end = line.length
+  while (start < end && isBlank(line.charCodeAt(start))) start += 1
+  while (end > start && isBlank(line.charCodeAt(end - 1))) end -= 1
+  return line.slice(start, end)
+}
+
+const isBlank = (code: number) => code === 0x20 || code === 0x09
+
+/** The announced length; null for none. Several that agree are one. */
+function lengthOf(value: string | undefined): number | null {
+  if (value === undefined) return null
+  const [first = '', ...others] = value.split(/, ?/)
+  if (!LENGTH.test(first) || others.some((other) => other !== first)) throw new MalformedResponse('its length')
+  return Number(first)
+}

@@ -1,0 +1,60 @@
+/** The HTTP servers over `Bun.serve`. Handlers stay web-standard: Request in, Response out. */
+
+/** What is known of a request beyond itself. */
+export interface Peer {
+  readonly address: string
+  /** Seconds without a byte taken or sent by the client after which its connection is cut; 0: never. */
+  setIdleTimeout(seconds: number): void
+}
+
+export interface HttpServer {
+  readonly port: number
+  readonly host: string
+  /** Takes no new connections; those that are open go on. Resolves when all have ended. */
+  stop(): Promise<void>
+  /** Ends everything at once. */
+  kill(): Promise<void>
+}
+
+export interface ListenOptions {
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  /** Other processes of ours listen on the same port, and the system spreads connections over them. */
+  readonly isShared?: boolean
+  /** The server's own limit on a body, announced or not; its refusal is bare, without envelope or request id. */
+  readonly maxBodyBytes: number
+  readonly handle: (request: Request, peer: Peer) => Response | Promise<Response>
+  /** A handler that threw, which none should. */
+  readonly onError: (error: unknown) => Response
+}
+
+/** Seconds without a byte after which a connection is cut while a request is read, and after the answer to an unknown caller. */
+export const IDLE_TIMEOUT_SECONDS = 10
+
+/** Opens a port. Throws when it is taken. */
+export function listen(options: ListenOptions): HttpServer {
+  const server = Bun.serve({
+    hostname: options.host,
+    port: options.port,
+    maxRequestBodySize: options.maxBodyBytes,
+    idleTimeout: IDLE_TIMEOUT_SECONDS,
+    development: false,
+    // With `development: false` Bun shares ports by default: a second server on a taken port would get half its calls.
+    reusePort: options.isShared ?? false,
+    fetch: (request, self) =>
+      options.handle(request, {
+        get address() {
+          return self.requestIP(request)?.address ?? ''
+        },
+        setIdleTimeout: (seconds) => self.timeout(request, seconds),
+      }),
+    error: options.onError,
+  })
+  return {
+    port: server.port ?? options.port,
+    host: options.host,
+    stop: () => server.stop(false),
+    kill: () => server.stop(true),
+  }
+}

@@ -1,0 +1,201 @@
+import type { Clock } from '../../lib/time.ts'
+import { SECOND_MS } from '../../lib/time.ts'
+import type { Database, SqlParameter, Transaction } from './database.ts'
+
+/**
+ * The server ends a statement after this long. Every statement of ours is meant to take milliseconds; one that takes
+ * half a minute waits for a lock that nobody will release or runs without its index.
+ */
+const STATEMENT_TIMEOUT_MS = 30 * SECOND_MS
+
+/**
+ * How much longer than the server's own limit an answer is waited for. Past it the server is stopped, or the network
+ * swallows what it sends; nothing else would ever end the wait.
+ */
+const ANSWER_GRACE_MS = 5 * SECOND_MS
+
+/** An absent host is known within this; the default of 30 s would hold a start, or a readiness check, for that long. */
+export const CONNECT_TIMEOUT_SECONDS = 5
+
+/** What a statement under way may still use of its time when the pool is closed. */
+const CLOSE_TIMEOUT_SECONDS = 5
+
+export interface ClientOptions {
+  /** Connections at most; they are opened when needed. At least 1. */
+  readonly maxConnections: number
+  readonly clock: Clock
+  /** Shown in `pg_stat_activity`. */
+  readonly applicationName?: string
+  /** Milliseconds, 30 s unless given. Migrations, which may rewrite a table, ask for more. */
+  readonly statementTimeoutMs?: number
+}
+
+/**
+ * Opens a pool on `url` (`postgres://…`). Opens no connection yet: the first query does. A query whose answer does not
+ * come in time fails as a connection failure (see {@link isConnectionFailure}) and the whole pool is replaced, so a
+ * server that hangs can't keep callers, or connections, for ever.
+ */
+export function openClient(url: string, options: ClientOptions): Database {
+  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
+  const open = () =>
+    new Bun.SQL({
+      url,
+      adapter: 'postgres',
+      bigint: true,
+      max: options.maxConnections,
+      connectionTimeout: CONNECT_TIMEOUT_SECONDS,
+      connection: connectionSettings(options.applicationName ?? 'tollgate', statementTimeoutMs),
+    })
+  let pool = open()
+  let closed = false
+
+  /** Arms the deadline of one round trip; past it the pool is closed, which rejects all that it still owes. */
+  function deadline(used: Bun.SQL): () => void {
+    return options.clock.after(statementTimeoutMs + ANSWER_GRACE_MS, () => {
+      if (pool === used && !closed) pool = open()
+      void used.close({ timeout: 0 }).catch(() => {})
+    })
+  }
+
+  async function roundTrip<Row>(used: Bun.SQL, sql: Bun.SQL, text: string, parameters?: readonly SqlParameter[]) {
+    const disarm = deadline(used)
+    try {
+      return await runStatement<Row>(sql, text, parameters)
+    } finally {
+      disarm()
+    }
+  }
+
+  async function transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+    const used = pool
+    // BEGIN and COMMIT have deadlines of their own, since a commit can hang too; `work` in between has none.
+    let disarm = deadline(used)
+    try {
+      // The value is boxed, because Bun would await the elements of a returned array.
+      const box = await used.begin(async (sql) => {
+        disarm()
+        const tx: Transaction = {
+          isTransaction: true,
+          query: (text, parameters) => roundTrip(used, sql, text, parameters),
+        }
+        try {
+          return { value: await work(tx) }
+        } finally {
+          disarm = deadline(used)
+        }
+      })
+      return box.value
+    } finally {
+      disarm()
+    }
+  }
+
+  const inTurn = createTurns()
+  return {
+    query: (text, parameters) => roundTrip(pool, pool, text, parameters),
+    transaction: (work, owner) => (owner === undefined ? transaction(work) : inTurn(owner, () => transaction(work))),
+    async close() {
+      closed = true
+      await pool.close({ timeout: CLOSE_TIMEOUT_SECONDS })
+    },
+  }
+}
+
+/**
+ * Transactions of one owner at a time. They wait for each other at the owner's rows anyway; more than one, so that the next has begun
+ * when the one before commits.
+ */
+const OF_ONE_OWNER = 3
+
+/** Returns a function that does at most {@link OF_ONE_OWNER} works of each owner at a time, in their order, and settles as each does. */
+function createTurns(): <T>(owner: string, work: () => Promise<T>) => Promise<T> {
+  const lines = new Map<string, { busy: number; readonly waiting: (() => void)[] }>()
+  return async (owner, work) => {
+    const line = lines.get(owner) ?? { busy: 0, waiting: [] }
+    lines.set(owner, line)
+    if (line.busy < OF_ONE_OWNER) line.busy += 1
+    // A call that ends hands its turn on.
+    else await new Promise<void>((go) => line.waiting.push(go))
+    try {
+      return await work()
+    } finally {
+      const next = line.waiting.shift()
+      if (next !== undefined) next()
+      else if (--line.busy === 0) lines.delete(owner)
+    }
+  }
+}
+
+/** Settings sent when a connection opens. They need no privilege and are the same for an embedded and a remote server. */
+export function connectionSettings(applicationName: string, statementTimeoutMs: number): Record<string, string> {
+  return {
+    application_name: applicationName,
+    statement_timeout: String(statementTimeoutMs),
+    // A process that was stopped inside a transaction (SIGSTOP, a laptop's lid) must not keep row locks from others.
+    idle_in_transaction_session_timeout: '60000',
+    // A host that vanished without a word frees its connections, and so its advisory locks, within about a minute.
+    tcp_keepalives_idle: '30',
+    tcp_keepalives_interval: '10',
+    tcp_keepalives_count: '3',
+    timezone: 'UTC',
+  }
+}
+
+/**
+ * Runs one statement on a pool, a transaction or a reserved connection. With at least one parameter Bun prepares the
+ * text once for each connection; without any it uses the simple protocol, which also takes several statements at once.
+ */
+export async function runStatement<Row>(
+  sql: Bun.SQL,
+  text: string,
+  parameters: readonly SqlParameter[] = [],
+): Promise<Row[]> {
+  const rows =
+    parameters.length === 0 ? await sql.unsafe<Row[]>(text) : await sql.unsafe<Row[]>(text, parameters.map(toWire))
+  // A plain array: Bun's own kind carries the command and counts, and compares unequal to a list of the same rows.
+  return Array.from(rows)
+}
+
+/**
+ * Numbers, bigints, booleans and instants go out as text, so that the statement alone decides each parameter's type.
+ * Bun would send the type of the JavaScript value, and `1`, `1.5`, `1n` and `null` would each prepare a statement of
+ * their own (and 1.5 would reach a numeric column by way of a double).
+ */
+function toWire(parameter: SqlParameter): string | Uint8Array | null {
+  if (parameter === null || typeof parameter === 'string' || parameter instanceof Uint8Array) return parameter
+  return parameter instanceof Date ? parameter.toISOString() : String(parameter)
+}
+
+/** The SQLSTATE that the server gave with an error (such as `23505`), or null when the error is not the server's. */
+export function sqlStateOf(error: unknown): string | null {
+  if (!(error instanceof Bun.SQL.PostgresError)) return null
+  return typeof error.errno === 'string' && /^[0-9A-Z]{5}$/.test(error.errno) ? error.errno : null
+}
+
+/** The name of the foreign key by which a row names another that is not there; null when the error is another one. */
+export function missingReferenceOf(error: unknown): string | null {
+  if (!(error instanceof Bun.SQL.PostgresError) || sqlStateOf(error) !== '23503') return null
+  return error.constraint ?? null
+}
+
+/**
+ * True when a row found no partition to go into. The SQLSTATE is that of any violated check and the message may be
+ * translated; the function of the server that reports it is its own.
+ */
+export function isPartitionMissing(error: unknown): boolean {
+  return error instanceof Bun.SQL.PostgresError && error.routine === 'ExecFindPartition'
+}
+
+/** SQLSTATEs with which a server says that it takes no more from this connection, or takes no connection now. */
+const GOING_AWAY = new Set(['57P01', '57P02', '57P03', '57P05', '53300'])
+
+/**
+ * True when the server was not reached, went away, or did not answer. **The statement, or the commit, may have been
+ * carried out all the same**: find out by its unique id, never from the error.
+ */
+export function isConnectionFailure(error: unknown): boolean {
+  if (!(error instanceof Bun.SQL.PostgresError)) return false
+  const state = sqlStateOf(error)
+  if (state !== null) return state.startsWith('08') || GOING_AWAY.has(state)
+  return /^ERR_POSTGRES_(CONNECTION|IDLE_TIMEOUT|LIFETIME)/.test(error.code)
+}

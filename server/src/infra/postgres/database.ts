@@ -1,0 +1,54 @@
+/** What stores see of PostgreSQL. The real one is `client.ts`; nothing else implements it. */
+
+export type SqlParameter = string | number | bigint | boolean | null | Date | Uint8Array
+
+/** Something that runs statements: the pool, or one open transaction. */
+export interface Queryable {
+  /**
+   * Runs one statement with `$1 …` parameters, prepared once for each connection. int8 comes back as bigint, bytea as
+   * Uint8Array, timestamptz as Date, jsonb parsed; numeric comes back as a string (`sum` of int8 is one: cast it).
+   * Lists are passed with `arrayLiteral` and a cast: `$1::text::uuid[]`, JSON as its text: `$1::text::jsonb` (without
+   * the first cast the text would become one JSON string). The statement alone decides each parameter's type: where
+   * the context leaves it open, cast. Without parameters the text is not prepared and may hold several statements.
+   */
+  query<Row>(text: string, parameters?: readonly SqlParameter[]): Promise<Row[]>
+}
+
+/** Marks functions that must run inside their caller's transaction. */
+export interface Transaction extends Queryable {
+  readonly isTransaction: true
+}
+
+/**
+ * Work that joins another's transaction. It may run again when the outcome of a commit is unknown, and does no harm then.
+ * False: what it joins is no longer its caller's to do, and must not be committed.
+ */
+export type Participant = (tx: Transaction) => Promise<boolean>
+
+export interface Database extends Queryable {
+  /**
+   * Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. `owner`: the organization whose
+   * rows it locks. Of one owner's few run at a time in this process, and the others wait without a connection: one
+   * customer's can't take all connections from everybody else. As many wait as callers let.
+   */
+  transaction<T>(work: (tx: Transaction) => Promise<T>, owner?: string): Promise<T>
+  /** Closes the pool, waiting at most a few seconds for statements under way. */
+  close(): Promise<void>
+}
+
+/** A PostgreSQL array literal of values that need no escaping (uuids, numbers) or are escaped here (text); null stays null. */
+export function arrayLiteral(values: readonly (string | number | bigint | boolean | null)[]): string {
+  let text = '{'
+  for (let index = 0; index < values.length; index += 1) {
+    if (index > 0) text += ','
+    const value = values[index] ?? null
+    text += typeof value === 'string' ? `"${escaped(value)}"` : String(value)
+  }
+  return `${text}}`
+}
+
+function escaped(value: string): string {
+  // Nearly nothing needs it, and looking is cheaper than replacing.
+  if (!value.includes('"') && !value.includes('\\')) return value
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')
+}

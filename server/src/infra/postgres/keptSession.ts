@@ -1,0 +1,87 @@
+import { doubledMs } from '../../lib/backoff.ts'
+import type { Clock } from '../../lib/time.ts'
+import { SECOND_MS, sleep } from '../../lib/time.ts'
+import { LOCK_CLASS } from './locks.ts'
+import type { Session } from './session.ts'
+
+/** A gateway killed a moment ago: its connection, and the lock on it, are gone within milliseconds. */
+const OWNERSHIP_PATIENCE_MS = SECOND_MS
+const OWNERSHIP_POLL_MS = 20
+const REGAIN_BACKOFF_FIRST_MS = 50
+const REGAIN_BACKOFF_LIMIT_MS = 5 * SECOND_MS
+
+/** What was held can't be had again, ever: somebody else has it, or it has moved. */
+export class SessionOwnershipLost extends Error {
+  override readonly name = 'SessionOwnershipLost'
+}
+
+/**
+ * Takes the data directory for this process.
+ *
+ * @throws SessionOwnershipLost when another process has it.
+ */
+export async function takeOwnership(session: Session, lockId: number, dataDir: string, clock: Clock): Promise<void> {
+  const giveUpAtMs = clock.monotonicMs() + OWNERSHIP_PATIENCE_MS
+  while (!(await session.tryLock(LOCK_CLASS.ownership, lockId))) {
+    if (clock.monotonicMs() > giveUpAtMs) {
+      throw new SessionOwnershipLost(
+        `Another Tollgate server already serves from the data directory ${dataDir}; ` +
+          'stop it, or start this one with another --data-dir.',
+      )
+    }
+    await sleep(clock, OWNERSHIP_POLL_MS)
+  }
+}
+
+export interface KeptSession {
+  /** The session that has the locks now. It may be lost, while it is being regained. */
+  session(): Session
+  /** Stops regaining. The session is the caller's to close. */
+  letGo(): void
+}
+
+export interface KeptSessionOptions {
+  readonly clock: Clock
+  readonly log: (message: string) => void
+  /** Called once when regaining has failed for good. */
+  readonly onLost: (reason: string) => void
+}
+
+/**
+ * Keeps a session with its locks: when it is lost, `connect` is called again, after 0.05 to 5 s, until it succeeds or
+ * throws {@link SessionOwnershipLost}. Passes on what the first `connect` throws.
+ */
+export async function keepSession(connect: () => Promise<Session>, options: KeptSessionOptions): Promise<KeptSession> {
+  let session = await connect()
+  let released = false
+
+  async function regain(): Promise<void> {
+    if (released) return
+    options.log('the connection that holds our locks in the database is lost; connecting again')
+    let said = ''
+    for (let failures = 0; !released; failures += 1) {
+      try {
+        session = await connect()
+        if (released) await session.close()
+        else session.onLost(() => void regain())
+        options.log('connected to the database again, our locks are held')
+        return
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error)
+        if (error instanceof SessionOwnershipLost) return options.onLost(message)
+        // Said once for each cause: an outage of hours must not fill a disk.
+        if (message !== said) options.log(`the database is still away: ${message}`)
+        said = message
+        await sleep(options.clock, doubledMs(REGAIN_BACKOFF_FIRST_MS, REGAIN_BACKOFF_LIMIT_MS, failures))
+      }
+    }
+  }
+
+  session.onLost(() => void regain())
+  return {
+    session: () => session,
+    letGo: () => {
+      released = true
+    },
+  }
+}

@@ -1,0 +1,86 @@
+/** The queries on how instances are reached. */
+
+import { arrayLiteral, type Queryable, type Transaction } from '../../infra/postgres/database.ts'
+import { toHex } from '../../lib/ids.ts'
+
+/** How an instance is reached. */
+export interface InstanceAccess {
+  readonly organizationId: string
+  readonly isRunning: boolean
+  /** Null: no password was made yet. */
+  readonly passwordHash: Uint8Array | null
+  readonly appTarget: string | null
+  readonly terminalTarget: string | null
+}
+
+interface AccessRow {
+  readonly organization_id: string
+  readonly state: string
+  readonly app_password_hash: Uint8Array | null
+  readonly app_target: string | null
+  readonly terminal_target: string | null
+}
+
+/** How an instance is reached, whoever has it. Null: there is none. */
+export async function findAccess(db: Queryable, id: string): Promise<InstanceAccess | null> {
+  const [row] = await db.query<AccessRow>(
+    'select organization_id, state, app_password_hash, app_target, terminal_target from instances where id = $1::uuid',
+    [id],
+  )
+  if (row === undefined) return null
+  return {
+    organizationId: row.organization_id,
+    isRunning: row.state === 'running',
+    passwordHash: row.app_password_hash,
+    appTarget: row.app_target,
+    terminalTarget: row.terminal_target,
+  }
+}
+
+/** The hashes of the passwords of those instances that run, by id. */
+export async function listHashes(db: Queryable, ids: readonly string[]): Promise<Map<string, Uint8Array>> {
+  const rows = await db.query<{ id: string; app_password_hash: Uint8Array }>(
+    `select id, app_password_hash from instances
+     where id = any($1::text::uuid[]) and state = 'running' and app_password_hash is not null`,
+    [arrayLiteral(ids)],
+  )
+  return new Map(rows.map((row) => [row.id, row.app_password_hash]))
+}
+
+export interface PasswordRow {
+  readonly app_url: string | null
+  readonly terminal_url: string | null
+  /** Whose kept answer shows the password before. */
+  readonly earlier_attempt: string | null
+}
+
+/** Sets the password of an organization's instance that is live. Null: there is none such. */
+export async function writeAppPasswordHash(
+  tx: Transaction,
+  organizationId: string,
+  id: string,
+  { hash, attempt }: { readonly hash: Uint8Array; readonly attempt: string | null },
+): Promise<PasswordRow | null> {
+  const rows = await tx.query<PasswordRow>(
+    `with own as (
+       select id as own_id, app_password_attempt as earlier_attempt from instances
+       where id = $1::uuid and organization_id = $2::uuid and state in ('creating', 'running') for update
+     )
+     update instances set app_password_hash = decode($3, 'hex'), app_password_attempt = $4::uuid from own where id = own_id
+     returning app_url, terminal_url, earlier_attempt`,
+    [id, organizationId, toHex(hash), attempt],
+  )
+  return rows[0] ?? null
+}
+
+/** Takes the attempt whose kept answer shows an instance's password off its row, which is locked. Null: there is none. */
+export async function takePasswordAttempt(tx: Transaction, id: string): Promise<string | null> {
+  const rows = await tx.query<{ earlier_attempt: string }>(
+    `with own as (
+       select id as own_id, app_password_attempt as earlier_attempt from instances where id = $1::uuid and app_password_attempt is not null
+     )
+     update instances set app_password_attempt = null from own where id = own_id returning earlier_attempt`,
+    [id],
+  )
+  return rows[0]?.earlier_attempt ?? null
+}

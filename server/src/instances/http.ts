@@ -1,0 +1,198 @@
+import type { z } from 'zod'
+import type { InstanceSettings } from '../catalog/offering.ts'
+import type { Attempt } from '../http/idempotency/attempts.ts'
+import { jsonAnswer, keptJson } from '../http/jsonAnswer.ts'
+import { BY_CREATION, showList } from '../http/list.ts'
+import type { Prepare } from '../http/onceForKey.ts'
+import type { Answer, Handle } from '../http/pipeline.ts'
+import type { KeyOrSession } from '../http/principal.ts'
+import { validate } from '../http/validate.ts'
+import type { Noter } from '../identity/audit/note.ts'
+import type { Transaction } from '../infra/postgres/database.ts'
+import { refusal } from '../lib/errors.ts'
+import { isUuid, uuidV7 } from '../lib/ids.ts'
+import { ok } from '../lib/result.ts'
+import { acceptedOperation, type Operation } from '../operations/operation.ts'
+import { operationToWire } from '../operations/wire.ts'
+import { type AppPassword, setAppPassword } from './access/setPassword.ts'
+import { chooseInstance } from './choose.ts'
+import { createInstance, joinAll, newCreation } from './create.ts'
+import type { InstanceDependencies } from './job/dependencies.ts'
+import { NO_SUCH_INSTANCE } from './job/instance.ts'
+import { hourCentsOf, instanceToWire } from './job/wire.ts'
+import { type appPasswordSchema, instanceCreateRequest, instancesQuery, type offeringsSchema } from './schemas.ts'
+import { findInstance, listInstances } from './store.ts'
+import { deleteInstance } from './transitions.ts'
+
+/** What the endpoints need: the domain, the runner that is to be woken, and the audit log. */
+export type InstanceEndpoints = InstanceDependencies & { readonly wake: () => void; readonly noter: Noter }
+
+const ACCEPTED = 202
+
+const NO_LIVE_INSTANCE = refusal(
+  'not_found',
+  'There is no instance with this id that has not ended: GET /v1/instances lists yours.',
+)
+
+/** GET /instances/offerings. */
+export function showOfferings({ gpuTypes, apps }: InstanceSettings): Handle<KeyOrSession> {
+  const body: z.infer<typeof offeringsSchema> = {
+    gpu_types: gpuTypes.map((gpu) => ({
+      name: gpu.name,
+      vram_gb: gpu.vramGb,
+      count: gpu.count,
+      price_per_hour_cents: hourCentsOf(gpu.gpuHourMicrocents),
+      disk_gb_max: gpu.diskGbMax,
+    })),
+    apps: apps.map(({ name, port, terminal, vramGbMin, models }) => ({
+      ...{ name, port, terminal },
+      vram_gb_min: vramGbMin,
+      models: models.map((model) => ({ name: model.name, vram_gb: model.vramGb })),
+    })),
+  }
+  return () => jsonAnswer(body)
+}
+
+/** POST /instances. */
+export function createInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSession> {
+  return (call) => {
+    const valid = validate(instanceCreateRequest, call.body, 'validation_failed', undefined, 'validation_failed')
+    if (!valid.ok) return valid
+    const asked = valid.value
+    return ok(async (attempt) => {
+      const chosen = chooseInstance(endpoints.settings, {
+        app: asked.app,
+        gpuType: asked.gpu_type,
+        gpuCount: asked.gpu_count ?? 1,
+        diskGb: asked.disk_gb ?? 0,
+        model: asked.model ?? null,
+        name: asked.name ?? null,
+        expectedPricePerHourCents: asked.expected_price_per_hour_cents,
+      })
+      if (!chosen.ok) return chosen.refusal
+      const { organizationId, id: principalId } = call.principal
+      const creation = newCreation(endpoints, { organizationId, principalId }, chosen.value)
+      const { app, gpuType, gpuCount, hourMicrocents } = chosen.value
+      const noted = endpoints.noter(call)({
+        action: 'instance.created',
+        subjectId: creation.instance.id,
+        before: null,
+        after: { app, gpu_type: gpuType, gpu_count: gpuCount, price_per_hour_cents: hourCentsOf(hourMicrocents) },
+      })
+      const body = {
+        ...operationToWire(acceptedOperation(creation.operation)),
+        warnings: warningsFor(chosen.value.program.models, asked.model ?? null),
+      }
+      const keeping = keepAnswer(attempt, body.operation_id, body)
+      return keeping(async (participants) => {
+        const short = await createInstance(endpoints, creation, [noted, ...participants])
+        if (short === null) endpoints.wake()
+        return short ?? answerOf(body.operation_id, body)
+      })
+    })
+  }
+}
+
+/** Advice on a creation that is accepted. */
+function warningsFor(models: readonly unknown[], model: string | null): string[] {
+  return models.length > 0 && model === null ? ['No model is named: the app starts without one.'] : []
+}
+
+/** Keeps the answer of an accepted request for its Idempotency-Key; what is refused or thrown is not kept. */
+function keepAnswer(attempt: Attempt | null, operationId: string, body: object) {
+  type Participants = Awaited<ReturnType<Attempt['keep']>>
+  return async (work: (participants: Participants) => Promise<Answer>): Promise<Answer> => {
+    let isAccepted = false
+    try {
+      const participants = (await attempt?.keep({ ...keptJson(body, ACCEPTED), operationId })) ?? []
+      const answer = await work(participants)
+      isAccepted = answer instanceof Response
+      return answer
+    } finally {
+      if (!isAccepted) attempt?.discard()
+    }
+  }
+}
+
+function answerOf(operationId: string, body: object): Response {
+  return jsonAnswer(body, ACCEPTED, { 'Operation-Id': operationId })
+}
+
+/** GET /instances. */
+export function showInstances({ database }: InstanceEndpoints): Handle<KeyOrSession> {
+  return showList({
+    name: 'instances',
+    query: instancesQuery,
+    place: BY_CREATION,
+    find: ({ principal }, behind, limit) => listInstances(database, principal.organizationId, behind, limit),
+    toWire: instanceToWire,
+  })
+}
+
+/** GET /instances/{id}. */
+export function showInstance({ database }: InstanceEndpoints): Handle<KeyOrSession> {
+  return async (call) => {
+    const id = call.parameters[0]
+    if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
+    const instance = await findInstance(database, call.principal.organizationId, id)
+    return instance === null ? NO_SUCH_INSTANCE : jsonAnswer(instanceToWire(instance))
+  }
+}
+
+/** POST /instances/{id}/app-password. Its answer is kept until another password ends this one, or the instance ends. */
+export function createAppPassword(endpoints: InstanceEndpoints): Prepare<KeyOrSession> {
+  return (call) =>
+    ok(async (attempt) => {
+      const id = call.parameters[0]
+      if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
+      const { organizationId } = call.principal
+      const change = { action: 'instance.app_password_made', subjectId: id, before: null, after: null }
+      const noted = endpoints.noter(call)(change)
+      const keep = async (tx: Transaction, password: AppPassword) =>
+        joinAll(tx, [noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
+      let made: AppPassword | null = null
+      try {
+        made = await setAppPassword(endpoints, { id, organizationId, attempt: attempt?.id ?? null }, keep)
+      } finally {
+        if (made === null) attempt?.discard()
+      }
+      return made === null ? NO_LIVE_INSTANCE : jsonAnswer(passwordToWire(made), 201)
+    })
+}
+
+function passwordToWire({ appUrl, terminalUrl, user, password }: AppPassword): z.infer<typeof appPasswordSchema> {
+  return { app_url: appUrl, terminal_url: terminalUrl, user, password }
+}
+
+/** DELETE /instances/{id}. */
+export function deleteInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSession> {
+  return (call) =>
+    ok(async (attempt) => {
+      const id = call.parameters[0]
+      if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
+      const { organizationId, id: principalId } = call.principal
+      const createdAtMs = endpoints.clock.now()
+      const operation = {
+        ...{ organizationId, principalId, createdAtMs },
+        id: uuidV7(createdAtMs, endpoints.random),
+        kind: 'instance.delete',
+        resourceId: id,
+      } as const
+      const change = { action: 'instance.deleted', subjectId: id, before: null, after: null }
+      const noted = endpoints.noter(call)(change)
+      const keep = async (accepted: Operation) => [
+        noted,
+        ...((await attempt?.keep({ ...keptJson(operationToWire(accepted), ACCEPTED), operationId: accepted.id })) ??
+          []),
+      ]
+      let accepted: Operation | null = null
+      try {
+        accepted = await deleteInstance(endpoints, { id, organizationId }, operation, keep)
+      } finally {
+        if (accepted === null) attempt?.discard()
+      }
+      if (accepted === null) return NO_SUCH_INSTANCE
+      endpoints.wake()
+      return answerOf(accepted.id, operationToWire(accepted))
+    })
+}

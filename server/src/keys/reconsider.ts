@@ -1,7 +1,0 @@
-import type { Transaction } from '../io/postgres/database.ts'
-import { announceKeysOf } from './store.ts'
-
-/** Has every process look an organization's keys up again once `tx` has committed: its limits are others then. */
-export function reconsiderKeysOf(tx: Transaction, organizationId: string): Promise<void> {
-  return announceKeysOf(tx, organizationId)
-}

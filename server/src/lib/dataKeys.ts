@@ -1,0 +1,17 @@
+/** The data keys of an installation, as rooms that seal values see them. */
+
+/** The key that values are sealed with now. */
+export interface SealingKey {
+  /** Names the key beside each value that is sealed with it. */
+  readonly number: number
+  readonly key: Uint8Array
+  /** To be called once what was sealed is committed or given up. Until then the key is kept. */
+  done(): void
+}
+
+export interface DataKeys {
+  /** Takes the key to seal with. */
+  take(): SealingKey
+  /** Returns the key of this number. Rejects when this process does not have it. */
+  find(number: number): Promise<Uint8Array>
+}

@@ -1,0 +1,40 @@
+/** Time as an argument. Everything that needs to know or wait for an instant is given a {@link Clock}. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch, UTC. May step when the machine's clock is set. */
+  now(): number
+  /** Milliseconds from an arbitrary origin; never steps back. For durations and deadlines. */
+  monotonicMs(): number
+  /** Calls `callback` once, `delayMs` from now; the result cancels it. */
+  after(delayMs: number, callback: () => void): () => void
+}
+
+export const SECOND_MS = 1_000
+export const MINUTE_MS = 60_000
+export const HOUR_MS = 3_600_000
+export const DAY_MS = 86_400_000
+export const WEEK_MS = 7 * DAY_MS
+
+export const DAY_SECONDS = 86_400
+
+/** Resolves after `delayMs` of the clock. */
+export function sleep(clock: Clock, delayMs: number): Promise<void> {
+  return new Promise((resolve) => clock.after(delayMs, resolve))
+}
+
+/** Settles as `work` does; resolves to `late` once `longestMs` have passed, whatever becomes of the work afterwards. */
+export function within<T, Late>(clock: Clock, longestMs: number, work: Promise<T>, late: Late): Promise<T | Late> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(longestMs, () => resolve(late))
+    work.then(resolve, reject).finally(cancel)
+  })
+}
+
+/** RFC 3339, UTC, milliseconds, `Z` (E15). */
+export function toTimestamp(epochMs: number): string {
+  return new Date(epochMs).toISOString()
+}
+
+/** The UTC calendar day of an instant as `YYYY-MM-DD`. */
+export function utcDay(epochMs: number): string {
+  return toTimestamp(epochMs).slice(0, 10)
+}

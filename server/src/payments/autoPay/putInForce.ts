@@ -1,0 +1,29 @@
+import { lockAccountAutoPay, setAccountAutoPay } from '../../billing/admission/balance/autoPay.ts'
+import { openAccount } from '../../billing/admission/balance/balance.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
+import { MICROCENTS_PER_CENT } from '../../lib/money.ts'
+import type { AutoPay } from './autoPay.ts'
+import { selectOpenAttempt } from './store.ts'
+
+/**
+ * Puts a changed agreement in force, in the transaction that changes it: the account gets its threshold, and a job that is due now
+ * where its balance is below that. `change` writes the agreement and returns it; null: there is none. The account is locked first.
+ */
+export async function putInForce(
+  tx: Transaction,
+  organizationId: string,
+  nowMs: number,
+  change: () => Promise<Pick<AutoPay, 'isEnabled' | 'thresholdCents'> | null>,
+): Promise<void> {
+  await openAccount(tx, organizationId)
+  const account = await lockAccountAutoPay(tx, organizationId)
+  const agreed = await change()
+  if (account === null || agreed === null) return
+  const { isEnabled, thresholdCents } = agreed
+  const thresholdMicrocents = isEnabled && thresholdCents !== null ? BigInt(thresholdCents) * MICROCENTS_PER_CENT : null
+  const isLow = thresholdMicrocents !== null && account.balanceMicrocents < thresholdMicrocents
+  // The outcome of a payment under way is found out when its process has given it up, also where auto-pay is off by then.
+  const isUnderWay = (await selectOpenAttempt(tx, organizationId)) !== null
+  const dueAtMs = isUnderWay ? (account.dueAtMs ?? nowMs) : isLow ? nowMs : null
+  await setAccountAutoPay(tx, organizationId, { thresholdMicrocents, dueAtMs })
+}

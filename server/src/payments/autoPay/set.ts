@@ -1,0 +1,85 @@
+import { reclaimShares } from '../../billing/admission/accounts/reclaim.ts'
+import type { Database, Participant } from '../../infra/postgres/database.ts'
+import { refuse } from '../../lib/errors.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Clock } from '../../lib/time.ts'
+import type { PaymentProvider } from '../provider/provider.ts'
+import { findCustomer } from '../topUps/customer.ts'
+import { DELETED_MEANWHILE } from '../topUps/refresh.ts'
+import { ATTEMPTS_A_DAY, type AutoPay } from './autoPay.ts'
+import { putInForce } from './putInForce.ts'
+import { selectAgreement, selectIsDeleted, upsertAgreement } from './store.ts'
+
+export interface SetAutoPayDependencies {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  readonly provider: PaymentProvider
+  /** Auto-pay may be due now. Returns at once. */
+  readonly wake: () => void
+}
+
+/** The terms that an organization asks for. Terms that it leaves out stay as they were. */
+export interface AutoPayRequest {
+  readonly isEnabled: boolean
+  readonly thresholdCents: number | undefined
+  readonly amountCents: number | undefined
+  readonly attemptsADay: number | undefined
+}
+
+/** The terms of an agreement. */
+export type AutoPayTerms = Pick<AutoPay, 'isEnabled' | 'thresholdCents' | 'amountCents' | 'attemptsADay'>
+
+/** Work that joins the change of the terms. `before`: null: there were none. */
+export type JoinAutoPay = (before: AutoPayTerms | null, after: AutoPayTerms) => readonly Participant[]
+
+/**
+ * Switches auto-pay on or off, or changes it. Earlier declines count no more. Throws `Refused`: `payment_method_missing` where it is
+ * to be on and no payment method is saved, `validation_failed` where it never had a threshold and an amount,
+ * `payment-source-unavailable` where the payment provider can't be asked, `not_found` for an organization that is deleted.
+ */
+export async function setAutoPay(
+  { database, clock, log, provider, wake }: SetAutoPayDependencies,
+  organizationId: string,
+  wanted: AutoPayRequest,
+  join: JoinAutoPay = () => [],
+): Promise<void> {
+  const { isEnabled } = wanted
+  if (isEnabled) await refuseWithoutMethod({ database, provider }, organizationId)
+  await database.transaction((tx) =>
+    putInForce(tx, organizationId, clock.now(), async () => {
+      if (await selectIsDeleted(tx, organizationId)) return refuse('not_found', DELETED_MEANWHILE)
+      const before = await selectAgreement(tx, organizationId)
+      const thresholdCents = wanted.thresholdCents ?? before?.thresholdCents ?? null
+      const amountCents = wanted.amountCents ?? before?.amountCents ?? null
+      const attemptsADay = wanted.attemptsADay ?? before?.attemptsADay ?? ATTEMPTS_A_DAY
+      if (isEnabled && (thresholdCents === null || amountCents === null)) return refuseUnsaid()
+      const agreed = { isEnabled, thresholdCents, amountCents, attemptsADay }
+      await upsertAgreement(tx, organizationId, agreed)
+      for (const participant of join(before, agreed)) await participant(tx)
+      return agreed
+    }),
+  )
+  wake()
+  // Processes that were granted more than the threshold leaves fold what they have spent: then the balance shows it.
+  await reclaimShares(database, organizationId).catch((error: unknown) =>
+    log.warn({ err: error }, 'processes could not be told of auto-pay; they see it when they next renew their shares'),
+  )
+}
+
+async function refuseWithoutMethod(
+  { database, provider }: Pick<SetAutoPayDependencies, 'database' | 'provider'>,
+  organizationId: string,
+): Promise<void> {
+  const customer = await findCustomer(database, organizationId, provider.name)
+  if (customer !== null && (await provider.savedMethod(customer)) !== null) return
+  refuse(
+    'payment_method_missing',
+    'No payment method is saved. Begin a top-up with "save_payment_method": true, pay it, and try again.',
+  )
+}
+
+function refuseUnsaid(): never {
+  const message = "'threshold_cents' and 'amount_cents' are required when auto-pay is switched on for the first time."
+  return refuse('validation_failed', message, { param: 'threshold_cents' })
+}

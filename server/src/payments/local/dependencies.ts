@@ -1,0 +1,12 @@
+import type { Database } from '../../infra/postgres/database.ts'
+import type { RandomBytes } from '../../lib/ids.ts'
+import type { Clock } from '../../lib/time.ts'
+
+/** What the local payment provider needs. */
+export interface LocalProviderDependencies {
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: RandomBytes
+  /** Returns the address of a page, such as `/checkouts/lcs_…`. */
+  readonly pageUrl: (path: string) => string
+}

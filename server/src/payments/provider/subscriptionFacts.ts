@@ -1,0 +1,56 @@
+/** A subscription as it was retrieved from a payment provider. Nothing else decides what it entitles to. */
+export interface SubscriptionFacts {
+  /** The payment provider's id of it, and of its customer. */
+  readonly subscription: string
+  readonly customer: string
+  /** In the payment provider's words, such as `active`. */
+  readonly status: string
+  /** The payment provider's id of the price, which says the plan (B10). */
+  readonly price: string
+  /** Of the current period, milliseconds since the epoch. */
+  readonly periodStartMs: number
+  readonly periodEndMs: number
+  readonly cancelAtPeriodEnd: boolean
+  readonly createdAtMs: number
+  /** Whether its last invoice was paid, and came to more than nothing. */
+  readonly isPaid: boolean
+}
+
+/** A checkout for a subscription as it was retrieved. */
+export type SubscriptionCheckoutFacts =
+  | { readonly state: 'open' | 'expired' }
+  | { readonly state: 'complete'; readonly subscription: string }
+
+/** The words of payment providers for subscriptions that have ended. */
+export const ENDED_STATUSES: readonly string[] = ['canceled', 'incomplete_expired']
+const ENDED: ReadonlySet<string> = new Set(ENDED_STATUSES)
+const ENTITLING: ReadonlySet<string> = new Set(['active', 'trialing'])
+
+export function hasSubscriptionEnded(status: string): boolean {
+  return ENDED.has(status)
+}
+
+/** A subscription among those of its organization. */
+export interface Candidate {
+  readonly subscription: string
+  readonly status: string
+  readonly createdAtMs: number
+  /** Whether it was found to be one too many before. */
+  readonly isSurplus: boolean
+}
+
+/**
+ * Returns the subscription that counts for an organization, and those that are one too many (B9): where several entitle, the oldest
+ * counts, and all others that have not ended are surplus. Where none entitles, the newest counts and none is surplus. One whose
+ * price belongs to no plan entitles to nothing (B10).
+ */
+export function chooseSubscription<T extends Candidate>(
+  candidates: readonly T[],
+  hasPlan: (candidate: T) => boolean,
+): { readonly current: T | null; readonly surplus: readonly T[] } {
+  const oldestFirst = candidates.filter(({ isSurplus }) => !isSurplus).toSorted((a, b) => a.createdAtMs - b.createdAtMs)
+  const live = oldestFirst.filter(({ status }) => !hasSubscriptionEnded(status))
+  const entitling = live.find((each) => ENTITLING.has(each.status) && hasPlan(each))
+  if (entitling === undefined) return { current: live.at(-1) ?? oldestFirst.at(-1) ?? null, surplus: [] }
+  return { current: entitling, surplus: live.filter((each) => each !== entitling) }
+}

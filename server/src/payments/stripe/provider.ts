@@ -1,0 +1,169 @@
+/** Stripe as a payment provider: Checkout Sessions, by the official package. */
+
+import Stripe from 'stripe'
+import type { Log } from '../../lib/log.ts'
+import type { NewCheckout, NewPlanCheckout, PaymentProvider } from '../provider/provider.ts'
+import { asking } from './client.ts'
+import {
+  CURRENCY,
+  checkoutFactsFromWire,
+  priceFromWire,
+  subscriptionCheckoutFromWire,
+  subscriptionFactsFromWire,
+} from './facts.ts'
+import { createStripeOffSession } from './offSession.ts'
+import { stripeReversals } from './reversals.ts'
+
+export interface StripeProviderDependencies {
+  readonly stripe: Stripe
+  readonly log: Log
+  /** Stripe computes tax, and adds it to each amount. */
+  readonly automaticTax: boolean
+}
+
+export interface StripeProvider extends PaymentProvider {
+  /** Returns the currency in which the account settles, such as `usd`. */
+  settlementCurrency(): Promise<string | null>
+}
+
+/**
+ * Every request that makes something has an idempotency key of what it makes, so that it is made once although it is asked for
+ * again. Ours are named in the metadata.
+ */
+export function createStripeProvider({ stripe, log, automaticTax }: StripeProviderDependencies): StripeProvider {
+  return {
+    name: 'stripe',
+    ...createStripeOffSession({ stripe, log, automaticTax }),
+    async createCustomer(organizationId) {
+      const metadata = { tollgate_organization: organizationId }
+      const idempotencyKey = `tollgate:customer:${organizationId}`
+      const made = await asking(log, 'create a customer', () =>
+        stripe.customers.create({ metadata }, { idempotencyKey }),
+      )
+      return made.id
+    },
+    async openCheckout(wanted) {
+      const idempotencyKey = `tollgate:checkout:${wanted.paymentId}`
+      const made = await asking(log, 'open a checkout', () =>
+        stripe.checkout.sessions.create(checkoutToWire(wanted, automaticTax), { idempotencyKey }),
+      )
+      if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
+      return { id: made.id, url: made.url }
+    },
+    async expireCheckout(checkout) {
+      await asking(log, 'expire a checkout', async () => {
+        const { status } = await stripe.checkout.sessions.retrieve(checkout)
+        if (status === 'open') await stripe.checkout.sessions.expire(checkout)
+      })
+    },
+    async retrieveCheckout(checkout) {
+      const expand = ['payment_intent.latest_charge']
+      return checkoutFactsFromWire(
+        await asking(log, 'retrieve a checkout', () => stripe.checkout.sessions.retrieve(checkout, { expand })),
+      )
+    },
+    async openSubscriptionCheckout(wanted) {
+      const idempotencyKey = `tollgate:subscription:${wanted.id}`
+      const made = await asking(log, 'open a checkout', () =>
+        stripe.checkout.sessions.create(planCheckoutToWire(wanted, automaticTax), { idempotencyKey }),
+      )
+      if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
+      return { id: made.id, url: made.url }
+    },
+    async retrieveSubscriptionCheckout(checkout) {
+      return subscriptionCheckoutFromWire(
+        await asking(log, 'retrieve a checkout', () => stripe.checkout.sessions.retrieve(checkout)),
+      )
+    },
+    async retrieveSubscription(subscription) {
+      const expand = ['latest_invoice']
+      return subscriptionFactsFromWire(
+        await asking(log, 'retrieve a subscription', () => stripe.subscriptions.retrieve(subscription, { expand })),
+      )
+    },
+    refundSubscription: (subscription) =>
+      asking(log, 'refund a surplus subscription', () => refundSubscription(stripe, subscription)),
+    async openPortal(customer, returnUrl) {
+      const session = { customer, return_url: returnUrl }
+      const made = await asking(log, 'open the portal', () => stripe.billingPortal.sessions.create(session))
+      return made.url
+    },
+    async readPrice(price) {
+      return priceFromWire(await asking(log, 'read a price', () => stripe.prices.retrieve(price)))
+    },
+    ...stripeReversals(stripe, log),
+    async settlementCurrency() {
+      const account = await asking(log, 'read the account', () => stripe.accounts.retrieveCurrent())
+      return account.default_currency ?? null
+    },
+  }
+}
+
+/** With these codes Stripe says that nothing of a payment is left to give back: a refund or the bank has given back all of it. */
+const NOTHING_LEFT: ReadonlySet<string | undefined> = new Set(['charge_already_refunded', 'charge_disputed'])
+
+/** Gives back what was paid of the latest invoice. Each of its payments has an idempotency key, and nothing is left of it afterwards. */
+async function refundSubscription(stripe: Stripe, id: string): Promise<void> {
+  const { latest_invoice: latest } = await stripe.subscriptions.retrieve(id)
+  const invoice = typeof latest === 'string' ? latest : latest?.id
+  if (invoice === undefined) return
+  const { data } = await stripe.invoicePayments.list({ invoice, status: 'paid' })
+  for (const { payment } of data) {
+    const intent = payment.payment_intent
+    if (intent === undefined) continue
+    const refund = { payment_intent: typeof intent === 'string' ? intent : intent.id }
+    const idempotencyKey = `tollgate:surplus:${id}:${refund.payment_intent}`
+    await stripe.refunds.create(refund, { idempotencyKey }).catch((error: unknown) => {
+      if (!(error instanceof Stripe.errors.StripeError) || !NOTHING_LEFT.has(error.code)) throw error
+    })
+  }
+}
+
+/** A subscription to a plan: its price, once. */
+function planCheckoutToWire(wanted: NewPlanCheckout, automaticTax: boolean): Stripe.Checkout.SessionCreateParams {
+  const { id, customer, price, successUrl, cancelUrl } = wanted
+  const metadata = { tollgate_checkout: id }
+  return {
+    mode: 'subscription',
+    customer,
+    client_reference_id: id,
+    metadata,
+    line_items: [{ price, quantity: 1 }],
+    subscription_data: { metadata },
+    automatic_tax: { enabled: automaticTax },
+    ...(automaticTax ? { customer_update: { address: 'auto' as const } } : {}),
+    success_url: successUrl,
+    cancel_url: cancelUrl,
+  }
+}
+
+/** A payment of credit: one line, in US dollars alone, the card kept only if the customer agrees. */
+function checkoutToWire(wanted: NewCheckout, automaticTax: boolean): Stripe.Checkout.SessionCreateParams {
+  const { paymentId, customer, amountCents, description, savesMethod, successUrl, cancelUrl } = wanted
+  const metadata = { tollgate_payment: paymentId }
+  return {
+    mode: 'payment',
+    customer,
+    client_reference_id: paymentId,
+    metadata,
+    line_items: [
+      {
+        quantity: 1,
+        price_data: {
+          currency: CURRENCY,
+          unit_amount: amountCents,
+          product_data: { name: description },
+          tax_behavior: 'exclusive',
+        },
+      },
+    ],
+    payment_intent_data: { metadata, description, ...(savesMethod ? { setup_future_usage: 'off_session' } : {}) },
+    // Where it is not kept for payments that nobody is present at, a person may keep it for the next checkout.
+    ...(savesMethod ? {} : { saved_payment_method_options: { payment_method_save: 'enabled' } }),
+    adaptive_pricing: { enabled: false },
+    automatic_tax: { enabled: automaticTax },
+    ...(automaticTax ? { customer_update: { address: 'auto' as const } } : {}),
+    success_url: successUrl,
+    cancel_url: cancelUrl,
+  }
+}

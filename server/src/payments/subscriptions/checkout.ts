@@ -1,0 +1,154 @@
+import { entitledPlan } from '../../billing/plans/gate.ts'
+import { readSubscription } from '../../billing/plans/readPlan.ts'
+import type { Plan, PlanPrice } from '../../catalog/plan.ts'
+import type { Participant } from '../../infra/postgres/database.ts'
+import { refuse } from '../../lib/errors.ts'
+import { uuidV7 } from '../../lib/ids.ts'
+import { MINUTE_MS } from '../../lib/time.ts'
+import { refuseFrozen } from '../freezes/freezes.ts'
+import { nextLookMs } from '../provider/payment.ts'
+import type { OpenedCheckout } from '../provider/provider.ts'
+import { customerOf, lockCustomerOf } from '../topUps/customer.ts'
+import { anHourAgo, refuseTooMany } from '../topUps/hourly.ts'
+import { DELETED_MEANWHILE, NOT_OPENED, type Refreshed, refuseTakenOver } from '../topUps/refresh.ts'
+import type { ReadPrice } from './prices.ts'
+import { refreshSubscription, type SubscriptionRefreshDependencies } from './refresh.ts'
+import {
+  countSubscriptionCheckoutsAfter,
+  insertSubscriptionCheckout,
+  markSubscriptionCheckoutNotOpened,
+  markSubscriptionCheckoutsReplaced,
+  selectOpenSubscriptionCheckouts,
+  selectSubscriptionCheckout,
+  updateSubscriptionCheckout,
+  updateSubscriptionCheckoutOpened,
+} from './store.ts'
+
+/** Longer than a payment provider may take to open a checkout. */
+const OPENING_MS = 5 * MINUTE_MS
+
+export interface NewSubscriptionCheckout {
+  readonly organizationId: string
+  /** Null: the first plan that has a price. */
+  readonly planKey: string | null
+  readonly successUrl: string
+  readonly cancelUrl: string
+  /** Keeps the answer, in the transaction that notes the checkout. */
+  readonly keep: (opened: OpenedPlanCheckout) => Promise<readonly Participant[]>
+}
+
+export interface PlanCheckoutDependencies extends SubscriptionRefreshDependencies {
+  readonly readPrice: ReadPrice
+}
+
+/** A checkout for a plan. The price is null where it is not known now. */
+export interface OpenedPlanCheckout {
+  /** Ours. */
+  readonly id: string
+  readonly checkout: OpenedCheckout
+  readonly plan: Plan
+  readonly price: PlanPrice | null
+}
+
+/**
+ * Opens a checkout where a person may subscribe. Nobody is subscribed by it. An older open one of the organization is expired (B9).
+ * Throws `Refused`: `validation-error` (no such plan), `subscription-exists`, `payment-source-unavailable`,
+ * `org-frozen` (B11), `rate_limited` (30 within an hour), `not_found` (an organization that is deleted).
+ */
+export async function openSubscriptionCheckout(
+  dependencies: PlanCheckoutDependencies,
+  wanted: NewSubscriptionCheckout,
+): Promise<OpenedPlanCheckout> {
+  const { database, clock, random, provider, log } = dependencies
+  const { organizationId, successUrl, cancelUrl } = wanted
+  await refuseFrozen(database, organizationId)
+  const { plan, price: priceId } = planOf(dependencies.plans(), wanted.planKey)
+  // One that was paid, and that nobody told of, must not be paid once more.
+  for (const id of await selectOpenSubscriptionCheckouts(database, organizationId, provider.name)) {
+    await refreshSubscriptionCheckout(dependencies, { id })
+  }
+  await refuseSubscribed(dependencies, organizationId)
+  const nowMs = clock.now()
+  const customer = await customerOf(dependencies, organizationId)
+  const id = uuidV7(nowMs, random)
+  await database.transaction(async (tx) => {
+    await lockCustomerOf(tx, organizationId, provider.name)
+    refuseTooMany(await countSubscriptionCheckoutsAfter(tx, organizationId, anHourAgo(nowMs)))
+    const row = { id, organizationId, provider: provider.name }
+    if (!(await insertSubscriptionCheckout(tx, row, nowMs, nowMs + OPENING_MS))) refuse('not_found', DELETED_MEANWHILE)
+  })
+  const checkout = await provider
+    .openSubscriptionCheckout({ id, customer, price: priceId, successUrl, cancelUrl })
+    .catch(async (error: unknown) => {
+      await markSubscriptionCheckoutNotOpened(database, id)
+      throw error
+    })
+  const opened = { id, checkout, plan, price: await dependencies.readPrice(plan) }
+  const replaced = await database.transaction(async (tx) => {
+    await lockCustomerOf(tx, organizationId, provider.name)
+    const isOpen = await updateSubscriptionCheckoutOpened(tx, id, checkout.id, nextLookMs(nowMs, clock.now()))
+    if (!isOpen) return refuse('payment-source-unavailable', NOT_OPENED)
+    for (const participant of await wanted.keep(opened)) if (!(await participant(tx))) return refuseTakenOver()
+    return markSubscriptionCheckoutsReplaced(tx, organizationId, provider.name, id, clock.now())
+  })
+  for (const older of replaced) {
+    await refreshSubscriptionCheckout(dependencies, { id: older }).catch((error: unknown) =>
+      log.warn({ err: error, checkout: older }, 'a replaced checkout could not be expired; it is tried again'),
+    )
+  }
+  return opened
+}
+
+function planOf(plans: readonly Plan[], planKey: string | null): { readonly plan: Plan; readonly price: string } {
+  const plan =
+    planKey === null ? plans.find((each) => each.paymentPrice !== undefined) : plans.find(({ key }) => key === planKey)
+  if (plan === undefined && planKey !== null) {
+    return refuse(
+      'validation-error',
+      `There is no plan '${planKey}'. Leave 'plan_key' out for the first one on offer.`,
+      {
+        param: 'plan_key',
+      },
+    )
+  }
+  const price = plan?.paymentPrice
+  if (plan === undefined || price === undefined) {
+    return refuse('payment-source-unavailable', 'This plan can’t be bought on this server: it has no price.')
+  }
+  return { plan, price }
+}
+
+async function refuseSubscribed(
+  { database, clock, plans }: SubscriptionRefreshDependencies,
+  organizationId: string,
+): Promise<void> {
+  const subscription = await readSubscription(database, organizationId)
+  if (entitledPlan(plans(), subscription, clock.now()) === null) return
+  refuse(
+    'subscription-exists',
+    'This organization is subscribed already. Change the subscription in the billing portal.',
+  )
+}
+
+/** Retrieves a checkout, and where it is complete its subscription. The results are those of `refreshPayment`. */
+export async function refreshSubscriptionCheckout(
+  dependencies: SubscriptionRefreshDependencies,
+  by: { readonly id: string } | { readonly checkout: string },
+  event: string | null = null,
+): Promise<Refreshed> {
+  const { database, clock, provider } = dependencies
+  const row = await selectSubscriptionCheckout(database, provider.name, by)
+  if (row === null) return 'unknown'
+  if (row.checkout === null) {
+    await markSubscriptionCheckoutNotOpened(database, row.id)
+    return 'applied'
+  }
+  if (row.isReplaced && row.state === 'open') await provider.expireCheckout(row.checkout)
+  const facts = await provider.retrieveSubscriptionCheckout(row.checkout)
+  const result =
+    facts.state === 'complete' ? await refreshSubscription(dependencies, facts.subscription, event) : 'applied'
+  if (result === 'superseded') return result
+  const dueAtMs = facts.state === 'open' ? nextLookMs(row.createdAtMs, clock.now()) : null
+  await updateSubscriptionCheckout(database, row.id, facts.state, dueAtMs)
+  return result
+}

@@ -1,0 +1,193 @@
+import { noteFirstPayment } from '../../billing/ledger/grantCredit.ts'
+import { putSubscription, tellSubscription } from '../../billing/plans/setSubscription.ts'
+import { keyOfUnknownPrice } from '../../billing/plans/subscription.ts'
+import type { Plan } from '../../catalog/plan.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
+import { uuidV7 } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import { HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
+import type { PaymentProvider } from '../provider/provider.ts'
+import { chooseSubscription, hasSubscriptionEnded, type SubscriptionFacts } from '../provider/subscriptionFacts.ts'
+import { noteCallback, wasTold } from '../topUps/callback.ts'
+import { lockCustomerOf, organizationOf } from '../topUps/customer.ts'
+import type { RefreshDependencies, Refreshed } from '../topUps/refresh.ts'
+import {
+  insertSubscription,
+  type LeasedSubscription,
+  leaseSubscription,
+  markSurplus,
+  type ProviderSubscription,
+  selectProviderSubscriptions,
+  updateSubscriptionRetrieved,
+} from './store.ts'
+
+export interface SubscriptionRefreshDependencies extends RefreshDependencies {
+  readonly log: Log
+  /** The plans in force. */
+  readonly plans: () => readonly Plan[]
+}
+
+/** A change that nobody tells of is seen so soon. */
+const LOOK_MS = HOUR_MS
+
+/** A renewal is there so soon after the period has ended. */
+const AFTER_END_MS = MINUTE_MS
+
+/** The rest of the work for a surplus subscription is tried again so soon. */
+const UNFINISHED_MS = 10 * MINUTE_MS
+
+/**
+ * Retrieves a subscription and applies what it says. The one that counts for its organization becomes what the organization is
+ * subscribed to; one too many is cancelled and refunded (B9), one of a deleted organization cancelled. The results are those of
+ * `refreshPayment`.
+ */
+export async function refreshSubscription(
+  dependencies: SubscriptionRefreshDependencies,
+  subscription: string,
+  event: string | null = null,
+): Promise<Refreshed> {
+  const { database, clock, random, provider, log } = dependencies
+  if (event !== null && (await wasTold(database, provider.name, event))) return 'applied'
+  const lease = uuidV7(clock.now(), random)
+  const leased = await leaseAny(dependencies, subscription, lease)
+  if (leased === null) return 'unknown'
+  const { organizationId } = leased
+  const isRefundDone = leased.isSurplus && (await endSurplus(dependencies, subscription, leased))
+  if (leased.isForDeleted && !leased.isSurplus) await cancel(dependencies, subscription, leased)
+  const facts = await provider.retrieveSubscription(subscription)
+  // One that lives may be paid for once more: its refund is final when it has ended.
+  const isRefunded = isRefundDone && hasSubscriptionEnded(facts.status)
+  const applied = await database.transaction(async (tx) => {
+    await lockCustomerOf(tx, organizationId, provider.name)
+    const nowMs = clock.now()
+    const unfinishedDueAtMs = nowMs + UNFINISHED_MS
+    const nextMs = nextSubscriptionLookMs(facts, nowMs)
+    const dueAtMs = leased.isForDeleted && nextMs !== null ? unfinishedDueAtMs : nextMs
+    const looks = { dueAtMs, unfinishedDueAtMs }
+    if (!(await updateSubscriptionRetrieved(tx, provider.name, lease, facts, { ...looks, isRefunded }))) return null
+    if (event !== null) await noteCallback(tx, provider.name, event, nowMs)
+    if (facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)
+    // One that ended before, or before it was ever seen, must not undo what the operator has set since.
+    const wasLive = leased.status !== null && !hasSubscriptionEnded(leased.status)
+    if (!wasLive && hasSubscriptionEnded(facts.status)) return []
+    return await apply(tx, dependencies, organizationId, nowMs)
+  })
+  if (applied === null) return 'superseded'
+  await tellSubscription(database, organizationId).catch((error: unknown) =>
+    log.warn({ err: error }, 'processes could not be told of a subscription; they see it within a second'),
+  )
+  for (const surplus of applied) {
+    await refreshSubscription(dependencies, surplus).catch((error: unknown) =>
+      log.warn(
+        { err: error, subscription: surplus },
+        'a surplus subscription could not be looked at; it is tried again',
+      ),
+    )
+  }
+  return 'applied'
+}
+
+/**
+ * Cancels and refunds a surplus subscription, as far as that is left to do (B9). Neither waits for the other: one that fails is logged,
+ * and tried again by the next look. Returns whether the refund is done.
+ */
+async function endSurplus(
+  dependencies: SubscriptionRefreshDependencies,
+  subscription: string,
+  leased: LeasedSubscription,
+): Promise<boolean> {
+  await cancel(dependencies, subscription, leased)
+  if (leased.isRefunded) return true
+  return attempt(
+    dependencies,
+    subscription,
+    (provider) => provider.refundSubscription(subscription),
+    'a surplus subscription could not be refunded; it is tried again',
+  )
+}
+
+/** Cancels a subscription that has not ended, and that is one too many or of a deleted organization. A failure is logged. */
+async function cancel(
+  dependencies: SubscriptionRefreshDependencies,
+  subscription: string,
+  { status }: LeasedSubscription,
+): Promise<void> {
+  if (hasSubscriptionEnded(status ?? '')) return
+  await attempt(
+    dependencies,
+    subscription,
+    (provider) => provider.cancelSubscription(subscription),
+    'a subscription that nobody may use could not be cancelled; it is tried again',
+  )
+}
+
+/** Asks the payment provider for something; false where it failed, which is logged. */
+function attempt(
+  { provider, log }: SubscriptionRefreshDependencies,
+  subscription: string,
+  ask: (provider: PaymentProvider) => Promise<void>,
+  failed: string,
+): Promise<boolean> {
+  return ask(provider).then(
+    () => true,
+    (error: unknown) => {
+      log.warn({ err: error, subscription }, failed)
+      return false
+    },
+  )
+}
+
+/** Takes the lease of a subscription; one that is seen for the first time is inserted if its customer is one of ours. */
+async function leaseAny(
+  { database, clock, provider }: SubscriptionRefreshDependencies,
+  subscription: string,
+  lease: string,
+) {
+  const take = () => leaseSubscription(database, provider.name, subscription, lease, clock.now() + MINUTE_MS)
+  const known = await take()
+  if (known !== null) return known
+  const facts = await provider.retrieveSubscription(subscription)
+  const organizationId = await organizationOf(database, provider.name, facts.customer)
+  if (organizationId === null) return null
+  await insertSubscription(database, provider.name, facts, organizationId)
+  return take()
+}
+
+/** Applies the subscription that counts; returns those that were found to be one too many. */
+async function apply(
+  tx: Transaction,
+  { provider, plans }: SubscriptionRefreshDependencies,
+  organizationId: string,
+  nowMs: number,
+): Promise<readonly string[]> {
+  const candidates = await selectProviderSubscriptions(tx, organizationId)
+  const { current, surplus } = chooseSubscription(candidates, ({ price }) => planOf(price, plans()) !== undefined)
+  for (const { subscription } of surplus) await markSurplus(tx, provider.name, subscription, nowMs)
+  if (current !== null) await putSubscription(tx, organizationId, entitlementOf(current, plans()), nowMs)
+  return surplus.map(({ subscription }) => subscription)
+}
+
+/** The plan is the one whose price it has. A price of no plan names a plan that nobody can have, and entitles to nothing (B10). */
+function entitlementOf(current: ProviderSubscription, plans: readonly Plan[]) {
+  const { status, price, periodStartMs, periodEndMs, cancelAtPeriodEnd } = current
+  const plan = planOf(price, plans)
+  const planKey = plan?.key ?? keyOfUnknownPrice(price)
+  return { planKey, paymentPrice: price, status, periodStartMs, periodEndMs, cancelAtPeriodEnd }
+}
+
+function planOf(price: string, plans: readonly Plan[]): Plan | undefined {
+  return plans.find(({ paymentPrice }) => paymentPrice === price)
+}
+
+/**
+ * Returns when a subscription is to be retrieved again: within an hour, just after its period's end, and after that more and more
+ * rarely, up to an hour. Null: it has ended.
+ */
+function nextSubscriptionLookMs(
+  { status, periodEndMs }: Pick<SubscriptionFacts, 'status' | 'periodEndMs'>,
+  nowMs: number,
+): number | null {
+  if (hasSubscriptionEnded(status)) return null
+  if (nowMs < periodEndMs) return Math.min(periodEndMs + AFTER_END_MS, nowMs + LOOK_MS)
+  return nowMs + Math.min(Math.max(nowMs - periodEndMs, AFTER_END_MS), LOOK_MS)
+}

@@ -1,0 +1,82 @@
+import type { Participant } from '../../infra/postgres/database.ts'
+import { refuse } from '../../lib/errors.ts'
+import { uuidV7 } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import { MINUTE_MS } from '../../lib/time.ts'
+import { refuseFrozen } from '../freezes/freezes.ts'
+import { nextLookMs, type Payment } from '../provider/payment.ts'
+import { customerOf } from './customer.ts'
+import { anHourAgo, refuseTooMany } from './hourly.ts'
+import { DELETED_MEANWHILE, NOT_OPENED, type RefreshDependencies, refreshPayment, refuseTakenOver } from './refresh.ts'
+import { countTopUpsAfter, insertPayment, lockCustomer, markNotOpened, markReplaced, updateOpened } from './store.ts'
+
+/** Longer than a payment provider may take to open a checkout. */
+const OPENING_MS = 5 * MINUTE_MS
+
+export interface TopUpDependencies extends RefreshDependencies {
+  readonly log: Log
+}
+
+export interface NewTopUp {
+  readonly organizationId: string
+  /** US cents, within the bounds of the settings. */
+  readonly amountCents: number
+  /** Whether the payment method is kept for later payments, such as those of auto-pay. */
+  readonly savesMethod: boolean
+  /** Whether its link is sent to mend auto-pay: an ordinary top-up does not replace it then, nor it one. Default: false. */
+  readonly isMending?: boolean
+  readonly successUrl: string
+  readonly cancelUrl: string
+  /** Keeps the answer, in the transaction that gives the payment its checkout. */
+  readonly keep: (payment: Payment) => Promise<readonly Participant[]>
+}
+
+/**
+ * Opens a checkout where a person may pay for credit. An older open one of the organization is expired (B9), except that a link which
+ * mends auto-pay is expired by another such link alone. Throws `Refused`:
+ * `payment-source-unavailable` where the payment provider can't be asked, and nothing can be paid then; `org-frozen` (B11);
+ * `rate_limited` after 30 within an hour; `not_found` for an organization that is deleted.
+ */
+export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopUp): Promise<Payment> {
+  const { database, clock, random, provider, log } = dependencies
+  const { organizationId, amountCents, savesMethod, isMending = false, successUrl, cancelUrl } = wanted
+  await refuseFrozen(database, organizationId)
+  const createdAtMs = clock.now()
+  const customer = await customerOf(dependencies, organizationId)
+  const id = uuidV7(createdAtMs, random)
+  await database.transaction(async (tx) => {
+    await lockCustomer(tx, organizationId, provider.name)
+    refuseTooMany(await countTopUpsAfter(tx, organizationId, anHourAgo(createdAtMs)))
+    const row = {
+      id,
+      organizationId,
+      provider: provider.name,
+      kind: 'top_up',
+      amountCents,
+      createdAtMs,
+      isMending,
+    } as const
+    if (!(await insertPayment(tx, row, createdAtMs + OPENING_MS))) refuse('not_found', DELETED_MEANWHILE)
+  }, organizationId)
+  const description = `Credit of $${(amountCents / 100).toFixed(2)}`
+  const checkout = await provider
+    .openCheckout({ paymentId: id, customer, amountCents, description, savesMethod, successUrl, cancelUrl })
+    .catch(async (error: unknown) => {
+      // Nobody has its address, so nobody can pay it.
+      await markNotOpened(database, id, NOT_OPENED)
+      throw error
+    })
+  const opened = await database.transaction(async (tx) => {
+    await lockCustomer(tx, organizationId, provider.name)
+    const payment = await updateOpened(tx, id, checkout, nextLookMs(createdAtMs, clock.now()))
+    if (payment === null) return refuse('payment-source-unavailable', NOT_OPENED)
+    for (const participant of await wanted.keep(payment)) if (!(await participant(tx))) return refuseTakenOver()
+    return { payment, replaced: await markReplaced(tx, payment, clock.now()) }
+  }, organizationId)
+  for (const replaced of opened.replaced) {
+    await refreshPayment(dependencies, { id: replaced }).catch((error: unknown) =>
+      log.warn({ err: error, payment: replaced }, 'a replaced checkout could not be expired; it is tried again'),
+    )
+  }
+  return opened.payment
+}

@@ -1,0 +1,40 @@
+import { openSession } from '../infra/postgres/session.ts'
+import { MINUTE_MS } from '../lib/time.ts'
+import { type Listener, type ListenerOptions, openListener } from './listen.ts'
+import { claimSlot, type SlotOptions } from './slot.ts'
+
+export interface ProcessesOptions extends Omit<SlotOptions, 'connect' | 'onRegained'> {
+  /** For the session that holds the slot, and for the listener: neither is of the pool. */
+  readonly databaseUrl: string
+}
+
+/** Opens the room of processes: takes a slot for this one, and folds what dead processes left behind. */
+export async function openProcesses(options: ProcessesOptions) {
+  const { databaseUrl, clock } = options
+  const whenRegained: (() => void)[] = []
+  let listener: Listener | null = null
+  const slot = await claimSlot({
+    ...options,
+    connect: () => openSession(databaseUrl, clock, 'tollgate slot'),
+    onRegained: () => {
+      for (const callback of whenRegained) callback()
+    },
+  })
+  await slot.foldAbandoned()
+  return {
+    slot,
+    /** `callback` runs whenever the slot was lost for a while and is owned again. */
+    onRegained(callback: () => void): void {
+      whenRegained.push(callback)
+    },
+    /** Begins to listen. Once, when every room that has channels is open. */
+    listen(heard: Omit<ListenerOptions, 'clock'>): void {
+      listener = openListener(databaseUrl, { clock, ...heard })
+    },
+    periodicTasks: [{ name: 'slots of dead processes', everyMs: MINUTE_MS, run: () => slot.foldAbandoned() }],
+    readiness: () => (slot.isOwned() ? [] : ['the connection that holds this process’s slot is lost']),
+    async close(): Promise<void> {
+      await Promise.all([listener?.close(), slot.release()])
+    },
+  }
+}

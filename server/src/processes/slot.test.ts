@@ -1,0 +1,262 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { FastClock, type House, openHouse, openTill } from '../../test/moneyHouse.ts'
+import { SILENCE } from '../../test/silence.ts'
+import { readBalance } from '../billing/admission/balance/balance.ts'
+import { foldSlot, renewShares } from '../billing/admission/renewal/renew.ts'
+import { systemClock } from '../infra/clock.ts'
+import type { Transaction } from '../infra/postgres/database.ts'
+import { openSession } from '../infra/postgres/session.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { claimSlot, type Slot, type SlotOptions } from './slot.ts'
+import { readServerStart, takeSlot } from './store.ts'
+
+const NOON_MS = Date.UTC(2030, 0, 15, 12)
+const fast = new FastClock(NOON_MS)
+/** Short waits are over soon; a heartbeat has all the time it needs on a busy machine. */
+const brisk = {
+  ...systemClock,
+  monotonicMs: () => fast.monotonicMs(),
+  after: (delayMs: number, callback: () => void) =>
+    systemClock.after(delayMs < SECOND_MS ? delayMs / 100 : delayMs, callback),
+}
+
+let house: House
+beforeAll(async () => {
+  house = await openHouse(fast)
+})
+afterAll(() => house.drop())
+
+function claim(more: Partial<SlotOptions> = {}): Promise<Slot> {
+  return claimSlot({
+    database: house.database,
+    connect: () => openSession(house.url, more.clock ?? systemClock, 'tollgate slot'),
+    clock: systemClock,
+    log: SILENCE,
+    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, (more.clock ?? systemClock).now(), 0n, takenAtMs),
+    alone: true,
+    onRegained: () => {},
+    onLost: (reason) => {
+      throw new Error(reason)
+    },
+    ...more,
+  })
+}
+
+/** Ends the connection that holds a slot's lock, as a failing network does. */
+async function cut(slot: Slot): Promise<void> {
+  await house.database.query(
+    `select pg_terminate_backend(pid) from pg_locks 
+     where locktype = 'advisory' and classid = 7404 and objid = $1::oid and granted`,
+    [slot.number],
+  )
+}
+
+async function until(reached: () => boolean): Promise<void> {
+  while (!reached()) await house.database.query('select 1')
+}
+
+/** Until a statement stands in line for the slot's lock. */
+async function untilSomebodyWaits(number: number): Promise<void> {
+  const waiting = `select from pg_locks where locktype = 'advisory' and objid = ${number} and not granted`
+  while ((await house.database.query(waiting)).length === 0);
+}
+
+/** Leaves a slot behind as a killed process does: granted, spent, and no longer owned. */
+async function leaveBehind(microcents: bigint): Promise<{ organization: string; number: number }> {
+  const organization = await house.organization(1_000n)
+  const slot = await claim()
+  const till = openTill(house.database, slot.number, fast)
+  await till.writer.renew(till.share(organization), 600n)
+  await till.writer.post(house.charge(organization, microcents), till.share(organization))
+  await slot.release()
+  await lockFree(slot.number)
+  return { organization, number: slot.number }
+}
+
+/** The server notices a closed connection in its own time, and holds its locks until then. */
+async function lockFree(number: number): Promise<void> {
+  const held = () =>
+    house.database.query("select 1 from pg_locks where locktype = 'advisory' and classid = 7404 and objid = $1::oid", [
+      number,
+    ])
+  while ((await held()).length > 0);
+}
+
+async function granted(organizationId: string): Promise<{ granted: bigint; shares: bigint }> {
+  const rows = await house.database.query<{ granted: bigint; shares: bigint }>(
+    `select shares_microcents as granted,
+       (select count(*) from account_shares l where l.organization_id = a.organization_id) as shares
+     from accounts a where organization_id = $1::uuid`,
+    [organizationId],
+  )
+  return rows[0] ?? { granted: -1n, shares: -1n }
+}
+
+test('processes that start at the same time get slots of their own', async () => {
+  const slots = await Promise.all(Array.from({ length: 5 }, () => claim()))
+  expect(new Set(slots.map(({ number }) => number)).size).toBe(5)
+  expect(slots.map((slot) => slot.isOwned())).toEqual([true, true, true, true, true])
+  await Promise.all(slots.map((slot) => slot.release()))
+})
+
+test('a slot that is given back is used again, and what its owner left is folded once', async () => {
+  const { organization, number } = await leaveBehind(40n)
+  expect(await granted(organization)).toEqual({ granted: 600n, shares: 1n })
+  const next = await claim()
+  expect(next.number).toBe(number)
+  expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
+  expect(await readBalance(house.database, organization)).toBe(960n)
+  await next.foldAbandoned()
+  expect(await readBalance(house.database, organization)).toBe(960n)
+  expect(await house.imbalances()).toEqual([])
+  await next.release()
+})
+
+test('slots without an owner are reclaimed, those with one are not', async () => {
+  const guard = await claim()
+  const living = await claim()
+  const organization = await house.organization(1_000n)
+  const till = openTill(house.database, living.number, fast)
+  await till.writer.renew(till.share(organization), 100n)
+  const dead = await leaveBehind(5n)
+  expect(dead.number).not.toBe(living.number)
+  await Promise.all([guard.foldAbandoned(), guard.foldAbandoned()])
+  expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
+  expect((await granted(organization)).shares).toBe(1n)
+  expect(await readBalance(house.database, dead.organization)).toBe(995n)
+  // A stopped process that was given up posts all the same, and is folded with the rest.
+  const zombie = openTill(house.database, dead.number, fast)
+  await zombie.writer.post(house.charge(dead.organization, 7n), zombie.share(dead.organization))
+  expect(await readBalance(house.database, dead.organization)).toBe(988n)
+  expect(await house.imbalances()).toEqual([])
+  await guard.foldAbandoned()
+  expect(await readBalance(house.database, dead.organization)).toBe(988n)
+  expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
+  expect(await house.imbalances()).toEqual([])
+  await Promise.all([guard.release(), living.release()])
+})
+
+test('a process that loses its connection owns nothing until it has its slot again, and says when it has', async () => {
+  const other = await claim()
+  let regained = 0
+  const slot = await claim({
+    clock: brisk,
+    onRegained: () => {
+      // What it believes that it may spend must be forgotten before anything is admitted again.
+      expect(slot.isOwned()).toBe(false)
+      regained += 1
+    },
+  })
+  await cut(slot)
+  await until(() => !slot.isOwned() || regained > 0)
+  await until(() => slot.isOwned())
+  expect(regained).toBe(1)
+  // The lock is really there: the others can't fold it.
+  const organization = await house.organization(100n)
+  const till = openTill(house.database, slot.number, fast)
+  await till.writer.renew(till.share(organization), 10n)
+  await other.foldAbandoned()
+  expect((await granted(organization)).shares).toBe(1n)
+  await Promise.all([slot.release(), other.release()])
+})
+
+test('a slot that another process has taken for good is not fought for', async () => {
+  const lost: string[] = []
+  const slot = await claim({
+    clock: brisk,
+    onLost: (reason) => {
+      lost.push(reason)
+    },
+  })
+  const thief = await claim()
+  // The lock goes to somebody else in the moment in which it is free.
+  await house.database.transaction(async (tx) => {
+    const waits = tx.query('select pg_advisory_xact_lock(7404, $1::int4)', [slot.number])
+    await untilSomebodyWaits(slot.number)
+    await cut(slot)
+    await waits
+    await until(() => lost.length > 0)
+  })
+  expect(lost).toEqual([expect.stringContaining(`slot ${slot.number} `)])
+  expect(slot.isOwned()).toBe(false)
+  await Promise.all([slot.release(), thief.release()])
+})
+
+test('who has lost its slot to another is granted nothing by it', async () => {
+  const organization = await house.organization(1_000n)
+  const slot = await claim()
+  const wants = new Map([[organization, { admission: 100n, least: 100n, extension: 0n, giveBack: null }]])
+  const renew = (takenAtMs: number) =>
+    renewShares(house.database, slot.number, wants, fast.now(), 0n, takenAtMs).then((renewed) => renewed.length)
+  const lostAtMs = slot.takenAtMs()
+  const { takenAtMs, beforeMs } = await takeSlot(house.database, slot.number, lostAtMs - MINUTE_MS)
+  expect(beforeMs).toBe(lostAtMs)
+  // Later than the one before, though this one's clock is behind.
+  expect(takenAtMs).toBe(lostAtMs + 1)
+  expect(await renew(lostAtMs)).toBe(0)
+  expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
+  expect(await renew(takenAtMs)).toBe(1)
+  expect((await granted(organization)).shares).toBe(1n)
+  await slot.release()
+})
+
+test('who has its slot again folds what another was granted by it in between', async () => {
+  const organization = await house.organization(1_000n)
+  let regained = false
+  const onRegained = () => {
+    regained = true
+  }
+  const slot = await claim({ clock: brisk, onRegained })
+  await takeSlot(house.database, slot.number, fast.now())
+  const other = openTill(house.database, slot.number, fast)
+  await other.writer.renew(other.share(organization), 100n)
+  expect((await granted(organization)).shares).toBe(1n)
+  await cut(slot)
+  await until(() => regained)
+  expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
+  await slot.release()
+})
+
+test('a server that was restarted just before the lock of a slot was asked for has its minute too', async () => {
+  const dead = await leaveBehind(9n)
+  const startedMs = await readServerStart(house.database)
+  let nowMs = startedMs + MINUTE_MS + 1
+  const clock = { ...systemClock, now: () => nowMs }
+  // The start is asked for first without the lock, and then with it: in between the server is another.
+  const database = {
+    ...house.database,
+    transaction: <T>(work: (tx: Transaction) => Promise<T>) => {
+      nowMs = startedMs + SECOND_MS
+      return house.database.transaction(work)
+    },
+  }
+  const slot = await claim({ alone: false, clock })
+  nowMs = startedMs + MINUTE_MS + 1
+  const watched = await claim({ alone: false, clock, database })
+  nowMs = startedMs + MINUTE_MS + 1
+  const left = await leaveBehind(9n)
+  await watched.foldAbandoned()
+  expect((await granted(left.organization)).shares).toBe(1n)
+  nowMs = startedMs + MINUTE_MS + 1
+  await slot.foldAbandoned()
+  expect(await granted(left.organization)).toEqual({ granted: 0n, shares: 0n })
+  expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
+  await Promise.all([slot.release(), watched.release()])
+})
+
+test('in the minute after a start of an external database nobody takes over what is free', async () => {
+  const dead = await leaveBehind(9n)
+  const startedMs = await readServerStart(house.database)
+  let nowMs = startedMs + 59 * SECOND_MS
+  const clock = { ...systemClock, now: () => nowMs }
+  const slot = await claim({ alone: false, clock })
+  expect(slot.number).not.toBe(dead.number)
+  await slot.foldAbandoned()
+  expect(await granted(dead.organization)).toEqual({ granted: 600n, shares: 1n })
+  nowMs = startedMs + MINUTE_MS + 1
+  await slot.foldAbandoned()
+  expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
+  expect(await readBalance(house.database, dead.organization)).toBe(991n)
+  expect(await house.imbalances()).toEqual([])
+  await slot.release()
+})

@@ -1,0 +1,167 @@
+/**
+ * A process's slot: a small number under which it writes rows of its own. A process owns its slot by a session advisory
+ * lock. A killed process loses the lock within milliseconds; a stopped process keeps it. The process that holds the lock
+ * owns the slot's rows, whichever process wrote them.
+ */
+
+import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
+import { keepSession, SessionOwnershipLost } from '../infra/postgres/keptSession.ts'
+import { LOCK_CLASS } from '../infra/postgres/locks.ts'
+import type { Session } from '../infra/postgres/session.ts'
+import type { Log } from '../lib/log.ts'
+import { type Clock, MINUTE_MS, SECOND_MS, sleep } from '../lib/time.ts'
+import { listSlots, lockForTransaction, readServerStart, takeSlot } from './store.ts'
+
+/** More processes than anyone runs on one database; only bounds the search for a free slot. */
+const SLOT_LIMIT = 1_024
+
+/** After a restart of the database owners have this long to take their locks again before anyone takes them over. */
+const OWNERS_FIRST_MS = MINUTE_MS
+
+const FOLDING_PATIENCE_MS = 2 * SECOND_MS
+const FOLDING_POLL_MS = 20
+/** More parts than a process leaves behind. The next round folds the rest. */
+const FOLDING_PARTS = 10_000
+
+/**
+ * Takes one part of what a slot's former owner left behind. The caller holds the slot's lock. Resolves to true when there
+ * may be more: then it is called again, in another transaction. `takenAtMs` names this process's taking of the slot, where
+ * it is its own; null for the slot of a dead process.
+ */
+export type FoldSlot = (tx: Transaction, slot: number, takenAtMs: number | null) => Promise<boolean>
+
+export interface SlotOptions {
+  readonly database: Database
+  /** Opens the pinned connection that is to hold the lock; called again whenever it was lost. */
+  readonly connect: () => Promise<Session>
+  readonly clock: Clock
+  readonly log: Log
+  readonly fold: FoldSlot
+  /** True when nobody else can have used the database since it started: the embedded one, owned by this process. */
+  readonly alone: boolean
+  /** The slot was lost for a while and is owned again; another process may have folded what was granted to it. */
+  readonly onRegained: () => void
+  /** The slot is gone for good: stop. */
+  readonly onLost: (reason: string) => void
+}
+
+export interface Slot {
+  readonly number: number
+  /** False while the connection that holds the lock is gone: nothing may be admitted then. */
+  isOwned(): boolean
+  /** Names the last taking of it. Once another process has taken it, renewals that cite this one are given nothing. */
+  takenAtMs(): number
+  /** Gives back what slots without an owner were granted. Run at start and now and then. */
+  foldAbandoned(): Promise<void>
+  /** Whether nobody owns a slot, this process's own excepted; if so, nobody takes it before the transaction ends. */
+  isAbandoned(tx: Transaction, slot: number): Promise<boolean>
+  release(): Promise<void>
+}
+
+/** Takes a free slot and folds what its former owner left behind. */
+export async function claimSlot(options: SlotOptions): Promise<Slot> {
+  const { database, clock, log } = options
+  let number: number | null = null
+  let takenAtMs = 0
+  let wasAnothers = false
+
+  const foldOwn = (slot: number) => foldWhole(() => database.transaction((tx) => options.fold(tx, slot, takenAtMs)))
+  const connect = async (): Promise<Session> => {
+    const session = await options.connect()
+    try {
+      if (number === null) {
+        const free = await findFree(session, database, await mayTakeOver(options, database))
+        takenAtMs = (await takeSlot(session, free, clock.now())).takenAtMs
+        number = free
+      } else {
+        await takeAgain(session, number, clock)
+        const taken = await takeSlot(session, number, clock.now())
+        wasAnothers ||= taken.beforeMs !== takenAtMs
+        takenAtMs = taken.takenAtMs
+        // Who had it in between was granted what nobody would give back.
+        if (wasAnothers) await foldOwn(number)
+        wasAnothers = false
+        options.onRegained()
+      }
+      return session
+    } catch (error) {
+      await session.close()
+      throw error
+    }
+  }
+  const held = await keepSession(connect, {
+    clock,
+    log: (message) => log.warn({}, message),
+    onLost: options.onLost,
+  })
+  const own = number ?? 0
+  await foldOwn(own)
+
+  return {
+    number: own,
+    isOwned: () => !held.session().lost,
+    takenAtMs: () => takenAtMs,
+    async foldAbandoned() {
+      if (!(await mayTakeOver(options, database))) return
+      for (const slot of await listSlots(database)) {
+        if (slot !== own) await foldAbandonedSlot(options, slot)
+      }
+    },
+    async isAbandoned(tx, slot) {
+      if (slot === own || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
+      return mayTakeOver(options, tx)
+    },
+    async release() {
+      held.letGo()
+      await held.session().close()
+    },
+  }
+}
+
+/** Takes the lock of a slot again. Who only folds it has the lock for milliseconds; who has it longer has taken over. */
+async function takeAgain(session: Session, slot: number, clock: Clock): Promise<void> {
+  const giveUpAtMs = clock.monotonicMs() + FOLDING_PATIENCE_MS
+  while (!(await session.tryLock(LOCK_CLASS.slot, slot))) {
+    if (clock.monotonicMs() >= giveUpAtMs)
+      throw new SessionOwnershipLost(`slot ${slot} of this process was taken by another`)
+    await sleep(clock, FOLDING_POLL_MS)
+  }
+}
+
+/**
+ * The lock ends with the transaction, so that the owner can't come back between the two. The server's start is asked for
+ * behind the lock: the server may have been restarted just before it, and then a free lock says nothing.
+ */
+async function foldAbandonedSlot(options: SlotOptions, slot: number): Promise<void> {
+  await foldWhole(() =>
+    options.database.transaction(async (tx) => {
+      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(options, tx))) return false
+      return await options.fold(tx, slot, null)
+    }),
+  )
+}
+
+/** Folds part after part, so that no transaction locks many rows. */
+async function foldWhole(foldPart: () => Promise<boolean>): Promise<void> {
+  for (let part = 0; part < FOLDING_PARTS && (await foldPart()); part += 1);
+}
+
+/** Whether nobody owns a slot; if so, nobody takes it before the transaction ends. For callers that own no slot. */
+export async function isSlotAbandoned(tx: Transaction, slot: number, clock: Clock): Promise<boolean> {
+  if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
+  return clock.now() - (await readServerStart(tx)) > OWNERS_FIRST_MS
+}
+
+/** Whether a lock that is free means that its owner is dead. */
+async function mayTakeOver({ clock, alone }: SlotOptions, db: Queryable): Promise<boolean> {
+  return alone || clock.now() - (await readServerStart(db)) > OWNERS_FIRST_MS
+}
+
+async function findFree(session: Session, database: Database, usedToo: boolean): Promise<number> {
+  const used = new Set(await listSlots(database))
+  for (let slot = 0; slot < SLOT_LIMIT; slot += 1) {
+    if (used.has(slot) && !usedToo) continue
+    if (await session.tryLock(LOCK_CLASS.slot, slot)) return slot
+  }
+  throw new Error(`all ${SLOT_LIMIT} process slots are taken; stop gateway processes that are not needed`)
+}

@@ -1,0 +1,117 @@
+import { refusalResponse } from '../../http/envelopes.ts'
+import type { Answer, Handle, RouteRequest } from '../../http/pipeline.ts'
+import type { Artifacts } from '../../infra/artifacts.ts'
+import { refusal } from '../../lib/errors.ts'
+import type { Clock } from '../../lib/time.ts'
+import { NO_SUCH_VIDEO, type Video } from '../job/video.ts'
+import { statusToWire } from '../job/wire.ts'
+import { type Asked, askedFor, type Validators } from './range.ts'
+
+const EXPIRED = refusal(
+  'expired',
+  'This video has expired and can not be fetched any more: files are kept for 24 hours. Create it again.',
+)
+
+export interface ContentDependencies {
+  /** Returns an organization's own job by what stands in a path; null where it has none of that id. */
+  readonly find: (organizationId: string, id: string | undefined) => Promise<Video | null>
+  readonly clock: Clock
+  readonly artifacts: Artifacts
+}
+
+/** GET /videos/{id}/content. */
+export function showContent(dependencies: ContentDependencies): Handle {
+  return async (call) => {
+    const variant = call.query.get('variant')
+    if (variant !== null && variant !== 'video') {
+      return refusal('unsupported_parameter', "'video' is the only variant; leave 'variant' out.", {
+        param: 'variant',
+      })
+    }
+    const video = await dependencies.find(call.principal.organizationId, call.parameters[0])
+    if (video === null) return NO_SUCH_VIDEO
+    const status = statusToWire(video, dependencies.clock.now())
+    if (status === 'expired') return EXPIRED
+    const { artifact, artifactBytes } = video
+    if (status !== 'completed' || artifact === null || artifactBytes === null) {
+      return refusal('not_found', `There is no file to download: the status of this video is '${status}'.`)
+    }
+    return answer(dependencies.artifacts, call, video, { name: artifact, bytes: artifactBytes })
+  }
+}
+
+interface File {
+  readonly name: string
+  readonly bytes: number
+}
+
+async function answer(artifacts: Artifacts, call: RouteRequest, video: Video, file: File): Promise<Answer> {
+  const validators: Validators = {
+    etag: `"${file.name.replace(/\.mp4$/, '')}"`,
+    lastModified: new Date(video.completedAtMs ?? 0).toUTCString(),
+  }
+  const asked = askedFor(call.request.headers, file.bytes, validators)
+  const headers = {
+    ETag: validators.etag,
+    'Last-Modified': validators.lastModified,
+    'Accept-Ranges': 'bytes',
+    'Cache-Control': 'private',
+  }
+  if (asked.kind === 'unchanged') return new Response(null, { status: 304, headers })
+  if (asked.kind === 'outside') return outside(call, file, headers)
+  return send(artifacts, call, file, asked, headers)
+}
+
+function outside(call: RouteRequest, { bytes }: File, headers: Readonly<Record<string, string>>): Response {
+  const refused = refusal('range_not_satisfiable', `The file has ${bytes} bytes, none of which are in the Range.`)
+  return refusalResponse(refused, 'B', call.requestId, { ...headers, 'Content-Range': `bytes */${bytes}` })
+}
+
+async function send(
+  artifacts: Artifacts,
+  call: RouteRequest,
+  { name, bytes }: File,
+  asked: Extract<Asked, { kind: 'whole' | 'part' }>,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> {
+  const { first, last } = asked.kind === 'part' ? asked : { first: 0, last: bytes - 1 }
+  const file =
+    artifacts.file === undefined ? await artifacts.read(name, first, last) : await artifacts.file(name, first, last)
+  // It was there when it was published, and its time is not over.
+  if (file === null) throw new Error(`the file ${name} is not among the artifacts: do all machines share one place?`)
+  return new Response(file instanceof Blob ? file : heldOpen(file, call), {
+    status: asked.kind === 'part' ? 206 : 200,
+    headers: {
+      ...headers,
+      'Content-Type': 'video/mp4',
+      'Content-Length': String(last - first + 1),
+      ...(asked.kind === 'part' && { 'Content-Range': `bytes ${first}-${last}/${bytes}` }),
+    },
+  })
+}
+
+/** Counts the request as open until its last byte has left or its client has; piece by piece, as the client takes them. */
+function heldOpen(file: ReadableStream<Uint8Array>, call: RouteRequest): ReadableStream<Uint8Array> {
+  const close = call.holdOpen()
+  const reader = file.getReader()
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read()
+          if (!done) return controller.enqueue(value)
+          close()
+          controller.close()
+        } catch (error) {
+          close()
+          controller.error(error)
+        }
+      },
+      async cancel(reason) {
+        close()
+        await reader.cancel(reason).catch(() => {})
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,56 @@
+/**
+ * Carries out attacks and prints what they did: `npx bun server/test/abuse/run.ts [--seconds 10] [--who] [NAME…]`.
+ * `--who` tells which functions held the event loop for over 20 ms. A NAME is a file of `attacks/` without its ending; without
+ * one all of them are carried out. Needs nothing but the checkout: it starts its own PostgreSQL.
+ */
+
+import { parseArgs } from 'node:util'
+import { type Harness, type Outcome, openHarness } from './harness.ts'
+import { attackNames } from './loadAttacks.ts'
+
+const SECONDS_PRESET = '10'
+
+const LONGEST_SHOWN = 5
+
+function print({ attack, held, tenant, tenantBesideDiscard, ...outcome }: Outcome): void {
+  const [here, there] = [tenant.latencies, tenantBesideDiscard.latencies]
+  const counts = (byStatus: ReadonlyMap<number, number>) =>
+    [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, count]) => `${status}: ${count}`)
+      .join(', ') || 'none'
+  console.log(`\n${attack.name}: ${attack.about}`)
+  console.log(
+    `  memory over idle: ${outcome.megabytesOverIdle.toFixed(0)} MB at most, ${outcome.megabytesLeft.toFixed(0)} MB afterwards`,
+  )
+  console.log(
+    `  the other customer: p50 ${here.p50.toFixed(1)} ms, p99 ${here.p99.toFixed(1)} ms, at most ${here.max.toFixed(0)} ms; ` +
+      `beside a server that discards: p99 ${there.p99.toFixed(1)} ms (${(here.p99 / there.p99).toFixed(1)} times), at most ${there.max.toFixed(0)} ms`,
+  )
+  console.log(`  its answers: ${counts(tenant.byStatus)}; the attacker's: ${counts(outcome.byStatus)}`)
+  const longest = [...held].sort((a, b) => b.milliseconds - a.milliseconds)
+  for (const { milliseconds, waitedMilliseconds, functions } of longest.slice(0, LONGEST_SHOWN)) {
+    const waited = `and ${waitedMilliseconds} ms without a processor`
+    console.log(
+      `  event loop held for ${milliseconds} ms (${waited}): ${functions.join(', ') || 'nothing of ours ran'}`,
+    )
+  }
+  console.log(
+    `  database: ${outcome.rowsAdded} rows and ${outcome.databaseMegabytesAdded.toFixed(1)} MB more; ` +
+      `files: ${outcome.fileMegabytesAdded.toFixed(1)} MB more`,
+  )
+}
+
+const { values, positionals } = parseArgs({
+  options: { seconds: { type: 'string', default: SECONDS_PRESET }, who: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
+const harness: Harness = await openHarness({ isWatched: values.who })
+try {
+  console.log(`idle: ${harness.idleMegabytes.toFixed(0)} MB`)
+  for (const name of positionals.length > 0 ? positionals : attackNames()) {
+    print(await harness.attack(name, Number(values.seconds)))
+  }
+} finally {
+  await harness.close()
+}

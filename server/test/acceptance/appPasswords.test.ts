@@ -1,0 +1,92 @@
+/** Passwords of apps and their Idempotency-Keys: an answer that was kept is given again, as long as its password is right. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type AskedGateway, openAskedGateway } from './ask.ts'
+import { SETTINGS } from './catalog.ts'
+import type { Answer } from './description.ts'
+import { expectRefusal } from './refusals.ts'
+
+/** Its machines are made for ever. */
+const SCRIPT = `#!/bin/sh
+name=$(sed 's/.*"name":"\\([^"]*\\)".*/\\1/')
+case $1 in
+  create | status) echo "{\\"machine\\":{\\"name\\":\\"$name\\",\\"state\\":\\"creating\\"}}" ;;
+  list) echo '{"machines":[]}' ;;
+esac
+`
+
+let folder: string
+let gateway: AskedGateway
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-cloud-'))
+  const path = join(folder, 'cloud')
+  await writeFile(path, SCRIPT)
+  await chmod(path, 0o755)
+  const settings = `${SETTINGS}
+instances:
+  host: apps.localhost
+  port: 0
+  driver: { kind: command, path: ${path} }
+  gpu_types:
+    - { name: a100, vram_gb: 80, price_per_hour_cents: 120, disk_gb_max: 100 }
+  apps:
+    - { name: server, image: 'server:1', port: 8080 }
+`
+  gateway = await openAskedGateway({ settings })
+})
+afterAll(async () => {
+  await gateway.close()
+  await rm(folder, { recursive: true })
+})
+
+const ask = (method: string, key: string, path: string, idempotencyKey: string, body?: object): Promise<Answer> =>
+  gateway.ask({ method, path, key, ...(body && { body }), headers: { 'Idempotency-Key': idempotencyKey } })
+
+async function rented() {
+  const { key } = await gateway.customer({ cents: 10_000 })
+  const body = { app: 'server', gpu_type: 'a100', expected_price_per_hour_cents: 120 }
+  const accepted = await ask('POST', key, '/instances', crypto.randomUUID(), body)
+  const { resource_id: id } = accepted.json as { resource_id: string }
+  return { key, id, make: (word: string) => ask('POST', key, `/instances/${id}/app-password`, word) }
+}
+
+const passwordOf = (answer: Answer) => (answer.json as { password: string }).password
+
+test('a request that is sent again with its key gets the same password, and makes no other', async () => {
+  const { make } = await rented()
+  const first = await make('one')
+  expect(first.status).toBe(201)
+  const second = await make('one')
+  expect(second.text).toBe(first.text)
+  expect(second.headers.get('Idempotency-Replayed')).toBe('true')
+})
+
+test('an answer whose password another has ended is not kept: its key makes a new one', async () => {
+  const { make } = await rented()
+  const first = await make('one')
+  const newer = await make('two')
+  const again = await make('one')
+  expect(again.status).toBe(201)
+  expect(again.headers.get('Idempotency-Replayed')).toBeNull()
+  expect(new Set([first, newer, again].map(passwordOf)).size).toBe(3)
+})
+
+test('the end of the instance ends what was kept of its password', async () => {
+  const { make, key, id } = await rented()
+  const { text } = await make('one')
+  expect((await ask('DELETE', key, `/instances/${id}`, crypto.randomUUID())).status).toBe(202)
+  const again = await make('one')
+  expectRefusal(again, 'A', { status: 404, code: 'not_found' })
+  expect(again.text).not.toContain((JSON.parse(text) as { password: string }).password)
+})
+
+test('a password that could not be made leaves its key free', async () => {
+  const { key } = await rented()
+  const path = `/instances/${crypto.randomUUID()}/app-password`
+  for (let asked = 0; asked < 2; asked += 1) {
+    expectRefusal(await ask('POST', key, path, 'one'), 'A', { status: 404, code: 'not_found' })
+  }
+})

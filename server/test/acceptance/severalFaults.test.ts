@@ -1,0 +1,44 @@
+/** Requests that are wrong in their query and in their body: E17. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type AskedGateway, openAskedGateway } from './ask.ts'
+import { chat, SETTINGS } from './catalog.ts'
+import { expectRefusal } from './refusals.ts'
+import { HOOK, HOOKS } from './webhookRows.ts'
+
+let gateway: AskedGateway
+let key: string
+
+beforeAll(async () => {
+  gateway = await openAskedGateway({ settings: SETTINGS })
+  key = (await gateway.customer()).key
+})
+afterAll(() => gateway.close())
+
+describe('parameters in query and body that are not supported are named in one message (E17)', () => {
+  test.each([
+    [{ stop: 'x', n: 1 }, /'a' and 'b' are not known here.* 'stop' and 'n' are not supported/],
+    [{}, /'a' and 'b' are not known here: this path takes none\.$/],
+    // They go before a wrong value.
+    [{ temperature: 'hot' }, /'a' and 'b' are not known here: this path takes none\.$/],
+  ])('of a chat request: %p', async (more, says) => {
+    const expected = { status: 400, code: 'unsupported_parameter', param: 'a', says }
+    for (const headers of [{}, { 'Idempotency-Key': 'both' }]) {
+      const answer = await gateway.ask({ path: '/chat/completions?a=1&b', key, headers, body: chat(more) })
+      expectRefusal(answer, 'B', expected)
+    }
+  })
+
+  test('of a request in envelope A', async () => {
+    const headers = { 'Idempotency-Key': 'both' }
+    const answer = await gateway.ask({ path: `${HOOKS}?a=1`, key, headers, body: { ...HOOK, c: 1 } })
+    expectRefusal(answer, 'A', { status: 422, code: 'validation_failed', says: /'a' is not known here.* no field 'c'/ })
+  })
+})
+
+test('nothing is kept for the key of such a request', async () => {
+  const headers = { 'Idempotency-Key': 'mended' }
+  const body = chat()
+  expect((await gateway.ask({ path: '/chat/completions?a=1', key, headers, body })).status).toBe(400)
+  expect((await gateway.ask({ path: '/chat/completions', key, headers, body })).status).toBe(200)
+})

@@ -1,0 +1,159 @@
+// A small app that a test rents: says what it can see and do, and echoes what it is sent, over HTTP and WebSocket. Started by Bun.
+
+import { dlopen, FFIType } from 'bun:ffi'
+import { spawn, spawnSync } from 'node:child_process'
+import {
+  appendFileSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { connect } from 'node:net'
+
+const port = Number(process.env.PORT)
+appendFileSync(`${process.env.HOME}/starts`, 'started\n')
+if (process.argv[2] === 'orphan') {
+  // A child whose parent has ended, in a session of its own.
+  const words = ['-c', '(setsid sleep 100000 &) ; (setsid sh -c "sleep 100000 & wait" &)']
+  spawn('/bin/sh', words, { stdio: 'ignore', detached: true }).unref()
+}
+if (process.argv[2] === 'end') setTimeout(() => process.exit(0), 300)
+
+const tried = (work) => {
+  try {
+    return work()
+  } catch (error) {
+    return String(error.code ?? error.message)
+  }
+}
+
+/** The number of pseudo-terminals that the app gets, up to 200. They are given back. */
+function openTerminals() {
+  const opened = []
+  while (opened.length < 200) {
+    const file = tried(() => openSync('/dev/ptmx', 'r+'))
+    if (typeof file !== 'number') break
+    opened.push(file)
+  }
+  for (const file of opened) closeSync(file)
+  return opened.length
+}
+
+/** Folders, one within the other, deeper than any path may be long: each thousand is put at the end of the next. */
+function digFolders(thousands) {
+  const chain = 'd/'.repeat(1_000)
+  for (let done = 0; done < thousands; done += 1) {
+    mkdirSync(`${process.env.HOME}/new/${chain}`, { recursive: true })
+    if (done > 0) renameSync(`${process.env.HOME}/deep`, `${process.env.HOME}/new/${chain}deep`)
+    renameSync(`${process.env.HOME}/new`, `${process.env.HOME}/deep`)
+  }
+}
+
+/** Ends the first thread of this process, in a session of its own, while others go on: the system then calls it a zombie. */
+function endFirstThread() {
+  const { setsid, syscall } = dlopen('libc.so.6', {
+    setsid: { args: [], returns: FFIType.i32 },
+    syscall: { args: [FFIType.i64, FFIType.i64], returns: FFIType.i64 },
+  }).symbols
+  setsid()
+  syscall(process.arch === 'x64' ? 60 : 93, 0)
+}
+
+/** How a connection goes: `open`, or why not. */
+const dial = (to) =>
+  new Promise((resolve) => {
+    const socket = connect(to)
+    socket.setTimeout(1_000, () => resolve('silent'))
+    socket.on('connect', () => resolve('open'))
+    socket.on('error', (error) => resolve(error.code))
+  })
+
+async function answer(request) {
+  const url = new URL(request.url)
+  const headers = Object.fromEntries(request.headers)
+  switch (url.pathname) {
+    case '/headers':
+      return Response.json(headers, { headers: { 'Set-Cookie': 'a=1; Domain=apps.test; Path=/' } })
+    case '/self':
+      return Response.json({
+        uid: process.getuid(),
+        groups: process.getgroups(),
+        env: process.env,
+        argv: process.argv.slice(2),
+        cwd: process.cwd(),
+        limits: readFileSync('/proc/self/limits', 'utf8'),
+        status: readFileSync('/proc/self/status', 'utf8'),
+        files: readdirSync('/proc/self/fd').map(
+          (fd) => tried(() => readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) && fd,
+        ),
+        processes: readdirSync('/proc').filter((name) => /^\d+$/.test(name)),
+        tty: tried(() => readFileSync('/dev/tty', 'utf8')),
+      })
+    case '/read':
+      return Response.json({
+        file: tried(() => readFileSync(url.searchParams.get('path'), 'utf8')),
+        folder: tried(() => readdirSync(url.searchParams.get('path'))),
+        write: tried(() => writeFileSync(url.searchParams.get('path'), 'x') ?? 'written'),
+      })
+    case '/dial': {
+      const path = url.searchParams.get('path')
+      const to =
+        path === null ? { host: url.searchParams.get('host'), port: Number(url.searchParams.get('port')) } : { path }
+      return Response.json({ dialled: await dial(to) })
+    }
+    case '/drip': {
+      const stream = new ReadableStream({
+        async start(controller) {
+          controller.enqueue(new TextEncoder().encode('first'))
+          const reader = request.body?.getReader()
+          for (;;) {
+            const read = await reader.read()
+            if (read.done) break
+            controller.enqueue(read.value)
+          }
+          controller.close()
+        },
+      })
+      return new Response(stream)
+    }
+    case '/rights':
+      return Response.json({
+        userNamespace: spawnSync('unshare', ['--user', '--map-root-user', 'true']).status,
+        terminals: openTerminals(),
+        outOfMemoryScore: readFileSync('/proc/self/oom_score_adj', 'utf8').trim(),
+      })
+    case '/dig':
+      digFolders(Number(url.searchParams.get('thousands')))
+      return new Response('dug')
+    case '/fill':
+      for (const folder of ['/tmp', '/var/tmp', '/dev/shm']) writeFileSync(`${folder}/filled`, Buffer.alloc(60_000_000))
+      return new Response('filled')
+    case '/half-end':
+      setTimeout(endFirstThread, 10)
+      return new Response('bye')
+    case '/exit':
+      setTimeout(() => process.exit(0), 10)
+      return new Response('bye')
+    default:
+      return new Response(await request.text())
+  }
+}
+
+Bun.serve({
+  port,
+  hostname: '127.0.0.1',
+  fetch(request, server) {
+    if (server.upgrade(request, { data: Object.fromEntries(request.headers) })) return undefined
+    return answer(request)
+  },
+  websocket: {
+    message(socket, message) {
+      if (message === 'headers') socket.send(JSON.stringify(socket.data))
+      else socket.send(message)
+    },
+  },
+})

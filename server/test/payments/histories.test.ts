@@ -1,0 +1,21 @@
+/** Seeded histories of payments (README.md): whatever fails, is repeated, reordered or lost, the ledger is the payment provider's list. */
+
+import { expect, test } from 'bun:test'
+import { runPaymentHistories } from './runPaymentHistories.ts'
+
+const SEEDS = 80
+
+test('no history loses a payment, credits one twice, or leaves a subscription unlike the payment provider’s', async () => {
+  const { failures } = await runPaymentHistories(1, (count) => count < SEEDS)
+  console.log(`seeds: ${SEEDS} of payments, ${failures.length} failed`)
+  expect(failures).toEqual([])
+}, 120_000)
+
+test('a seed is the same history every time', async () => {
+  for (const seed of [7, 18]) {
+    const { trace } = await runPaymentHistories(seed, (count) => count < 1)
+    const again = await runPaymentHistories(seed, (count) => count < 1)
+    expect(trace.length).toBeGreaterThan(30)
+    expect(again.trace).toEqual(trace)
+  }
+})
