@@ -1,9 +1,10 @@
 /** Apps that are really started on this host by the driver `process`, where the tests run as root. */
 
+import { afterAll } from 'bun:test'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { ProcessDriverSettings } from '../src/catalog/offering.ts'
 import { systemClock } from '../src/infra/clock.ts'
 import type { DriverMachine, InstanceDriver, MachineSpec } from '../src/instances/drivers/driver.ts'
@@ -35,7 +36,29 @@ const FIRST_UID = 1_500_000_000
 /** Not beneath /tmp, which apps find empty. */
 const HOLDER = '/var/lib/tollgate-test-'
 
-export const LISTENER = join(import.meta.dirname, 'apps/listener.mjs')
+const LISTENER = join(import.meta.dirname, 'apps/listener.mjs')
+
+/**
+ * Starts the app of the tests, which listens. Its program and file lie where each user of the host may read them: apps find /tmp
+ * empty, and the checkout may lie there, or in somebody's home.
+ */
+export const LISTENER_COMMAND: readonly string[] = NO_MACHINES_HERE === null ? layOutListener() : []
+
+function layOutListener(): string[] {
+  const folder = mkdtempSync(HOLDER)
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  chmodSync(folder, 0o755)
+  return [process.execPath, LISTENER].map((from) => {
+    const to = join(folder, basename(from))
+    // A link takes no room. The checkout may be on another file system.
+    try {
+      linkSync(from, to)
+    } catch {
+      copyFileSync(from, to)
+    }
+    return to
+  })
+}
 
 export interface ProcessMachines {
   readonly driver: InstanceDriver
@@ -98,7 +121,7 @@ export async function openProcessMachines(
   }
 }
 
-/** An app of {@link LISTENER}. `words` are its arguments. */
+/** An app of {@link LISTENER_COMMAND}. `words` are its arguments. */
 export function listenerSpec(words: readonly string[] = [], more: Partial<MachineSpec> = {}): MachineSpec {
   return {
     ...{
@@ -112,7 +135,7 @@ export function listenerSpec(words: readonly string[] = [], more: Partial<Machin
       diskGb: 0,
       model: null,
     },
-    command: [process.execPath, LISTENER, ...words],
+    command: [...LISTENER_COMMAND, ...words],
     ...more,
   }
 }

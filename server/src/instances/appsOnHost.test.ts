@@ -7,7 +7,7 @@ import { type InstanceHouse, openInstanceHouse } from '../../test/instanceHouse.
 import { INSTANCE_SETTINGS } from '../../test/instanceProcess.ts'
 import {
   askMachine,
-  LISTENER,
+  LISTENER_COMMAND,
   NO_MACHINES_HERE,
   onThisHost,
   openProcessMachines,
@@ -32,7 +32,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
     machines = await openProcessMachines()
     const [server] = INSTANCE_SETTINGS.apps
     if (server === undefined) throw new Error('there is no app')
-    const apps = [{ ...server, image: null, command: [process.execPath, LISTENER, 'orphan'] }]
+    const apps = [{ ...server, image: null, command: [...LISTENER_COMMAND, 'orphan'] }]
     means = house.process({ driver: machines.driver, settings: { ...INSTANCE_SETTINGS, apps } })
   })
   afterAll(async () => {

@@ -8,7 +8,7 @@ import { systemClock } from '../../src/infra/clock.ts'
 import { processesOf } from '../../src/instances/drivers/process/processTable.ts'
 import { filesOf } from '../../src/instances/drivers/process/spec.ts'
 import { type AppAnswer, askApp, basic } from '../appClient.ts'
-import { LISTENER, NO_MACHINES_HERE, onThisHost } from '../processMachines.ts'
+import { LISTENER_COMMAND, NO_MACHINES_HERE, onThisHost } from '../processMachines.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { SETTINGS } from './catalog.ts'
 import type { Answer } from './description.ts'
@@ -26,7 +26,7 @@ instances:
   gpu_types:
     - { name: none, vram_gb: 1, price_per_hour_cents: 3600, disk_gb_max: 1 }
   apps:
-    - { name: listener, command: [${process.execPath}, ${LISTENER}, '{model}'], port: 8080, models: [{ name: orphan, vram_gb: 1 }, { name: '; touch /tmp/x $(id)', vram_gb: 1 }] }
+    - { name: listener, command: [${LISTENER_COMMAND.join(', ')}, '{model}'], port: 8080, models: [{ name: orphan, vram_gb: 1 }, { name: '; touch /tmp/x $(id)', vram_gb: 1 }] }
 `
 
 interface Rented {

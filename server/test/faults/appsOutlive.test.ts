@@ -8,7 +8,7 @@ import { filesOf } from '../../src/instances/drivers/process/spec.ts'
 import { sleep } from '../../src/lib/time.ts'
 import { askApp, basic } from '../appClient.ts'
 import { freePort } from '../freePort.ts'
-import { LISTENER, NO_MACHINES_HERE, onThisHost } from '../processMachines.ts'
+import { LISTENER_COMMAND, NO_MACHINES_HERE, onThisHost } from '../processMachines.ts'
 import { startServer, type TestServer } from '../server.ts'
 
 setDefaultTimeout(120_000)
@@ -31,7 +31,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
   port: ${port}
   driver: { kind: process, directory: ${directory}, first_uid: ${uid}, machines: 3, memory_mb: 2000 }
   gpu_types: [{ name: none, vram_gb: 1, price_per_hour_cents: 100, disk_gb_max: 1 }]
-  apps: [{ name: listener, command: [${process.execPath}, ${LISTENER}, orphan], port: 8080 }]
+  apps: [{ name: listener, command: [${LISTENER_COMMAND.join(', ')}, orphan], port: 8080 }]
 `,
     })
     key = server.firstKey

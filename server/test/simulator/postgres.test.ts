@@ -6,7 +6,8 @@ import { type FreshDatabase, freshDatabase } from '../postgres.ts'
 import { PostgresEngine } from './postgresEngine.ts'
 import { runMany } from './runMany.ts'
 
-const SEEDS = 50
+/** A few of each kind of trouble. */
+const SEEDS = 20
 
 let fresh: FreshDatabase
 let engine: PostgresEngine

@@ -11,7 +11,8 @@ setDefaultTimeout(120_000)
 
 const PASSWORD = 'a long enough phrase'
 const OPERATOR = { kind: 'operator', id: null, address: null } as const
-const ROUNDS = 12
+/** One for each moment. */
+const ROUNDS = 4
 
 let stage: DeletionHouse
 beforeAll(async () => {

@@ -1,0 +1,3 @@
+import { holdPreflightToReality } from '../../../test/preflightReality.ts'
+
+holdPreflightToReality({ every: 1 })
