@@ -19,6 +19,7 @@ import { startTestPostgres, TEST_POSTGRES_VARIABLE } from './postgres.ts'
 import { type Closures, findTests, readClosures } from './runner/closure.ts'
 import { type Outcome, runGate } from './runner/gate.ts'
 import { runLong } from './runner/long.ts'
+import { MEMORY_FOLDER, mayHoldRun } from './runner/memoryFolder.ts'
 import { chooseRunnable } from './runner/programs.ts'
 import { endGroup, type FileRun, type Running, runFile } from './runner/runFile.ts'
 import { installLine, seedLines, summarize } from './runner/summary.ts'
@@ -132,6 +133,8 @@ async function main(): Promise<number> {
     return 1
   }
   await install(files, closures)
+  // The long tests write files of gigabytes, and measure.
+  if (!values.long && mayHoldRun(MEMORY_FOLDER)) process.env['TMPDIR'] = MEMORY_FOLDER
   const outcome = await runAll(files, closures.textOf)
   if (outcome === null) return 130
   const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000
