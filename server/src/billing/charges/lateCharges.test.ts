@@ -59,8 +59,9 @@ function post(
   mayGiveUp?: MayGiveUp,
   participants: readonly Participant[] = [],
   admittedAtMs = NOON_MS,
+  model = 'svc/test',
 ): Sent {
-  const charge = house.charge(organization, cost, { admittedAtMs })
+  const charge = house.charge(organization, cost, { admittedAtMs, model })
   share.unpostedMicrocents += cost
   const answer = till.writer.post(charge, share, participants, mayGiveUp)
   const sent: Sent = { chargeId: charge.chargeId, answer, heard: null }
@@ -281,6 +282,39 @@ test('a late charge that the database refuses is dead and not credited; those be
   expect(await refunds()).toEqual([{ source: `refund:${good.chargeId}`, amount: 5n }])
   const heard = await ended
   expect(heard.kind === 'late' && (await heard.isPosted)).toBe(true)
+})
+
+/** No text of PostgreSQL has the character 0: the row of `served_models` that comes before the charge is refused. */
+const POISONED = 'svc/poi\0son'
+
+test('a charge that the database refuses, withdrawn meanwhile, frees its money once and is not dead; the one beside it is posted', async () => {
+  stalled.stall('before')
+  const bad = post(7n, WHOLE, [], NOON_MS, POISONED)
+  const good = post(5n, STANDS)
+  await statementsUnderWay(1)
+  await clock.turn(CHARGE_DEADLINE_MS)
+  expect(kindsOf([bad, good])).toEqual(['withdrawn', 'late'])
+  stalled.recover('answered')
+  await expectSettled(GRANTED - 5n)
+  expect(await isPosted(good)).toBe(true)
+  expect(till.dead).toEqual([])
+})
+
+test('a refused charge whose deadline comes while it is kept in dead_charges is dead, and frees its money once', async () => {
+  stalled.stall('before')
+  const bad = post(7n, WHOLE, [], NOON_MS, POISONED)
+  await statementsUnderWay(1)
+  stalled.recover('answered')
+  // The next statement is that which keeps it.
+  stalled.stall('before')
+  await statementsUnderWay(1)
+  await clock.turn(CHARGE_DEADLINE_MS)
+  expect(kindsOf([bad])).toEqual(['late'])
+  stalled.recover('answered')
+  await expectSettled(GRANTED)
+  expect(await isPosted(bad)).toBe(true)
+  expect(till.dead.map(({ chargeId }) => chargeId)).toEqual([bad.chargeId])
+  expect(await refunds()).toEqual([])
 })
 
 test('a charge of nothing is credited nothing', async () => {

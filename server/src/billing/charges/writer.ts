@@ -227,14 +227,21 @@ export class Writer implements ShareRenewer {
         for (const each of batch) if (!owing.includes(each)) each.finish()
         batch = owing
       } catch (error) {
-        if (errors.isRefusedData(error)) return this.halve(batch, error)
+        const standing = batch.filter(({ isWithdrawn }) => !isWithdrawn)
+        if (errors.isRefusedData(error)) {
+          if (standing.length === batch.length) return this.halve(batch, error)
+          // The refused row may be one that was withdrawn meanwhile: the others are tried without it.
+          if (standing.length === 0) return
+          batch = standing
+          continue
+        }
         // A partition that was there may have been dropped since: retention takes whole days.
         this.partitions.clear()
         this.servedModels.forget()
         log.warn({ err: error, charges: batch.length }, 'charges not posted yet; trying again')
         this.failAsks(error)
-        batch = batch.filter(({ isWithdrawn }) => !isWithdrawn)
-        if (batch.length === 0) return
+        if (standing.length === 0) return
+        batch = standing
         await sleep(clock, doubledMs(RETRY_FIRST_MS, RETRY_LONGEST_MS, failures))
       }
     }
@@ -312,6 +319,8 @@ export class Writer implements ShareRenewer {
   }
 
   private async toDeadCharge(queued: QueuedCharge, error: unknown): Promise<void> {
+    // From here on it stands: its deadline does not withdraw it while its row is written.
+    if (!queued.send()) return
     const { charge } = queued
     const { database, clock, log, onDead } = this.dependencies
     const reason = error instanceof Error ? error.message : String(error)
