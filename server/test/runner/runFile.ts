@@ -40,7 +40,7 @@ const GRACE_MS = 10_000
 export type Running = Set<number>
 
 /** Far beyond what any test takes: a machine under load must not fail one. What hangs is named by it all the same. */
-const TEST_LIMIT_MS = 60_000
+export const TEST_LIMIT_MS = 60_000
 
 /**
  * Runs one test file in a process of its own: a crash, a leaked timer or a turned global of one file reaches no other.
