@@ -12,6 +12,7 @@ import { errorObject, expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
 import { type Stall, type StalledDatabase, stallable } from '../stalledDatabase.ts'
+import { until } from '../until.ts'
 
 const CENTS = 1_000
 const DEADLINE_MS = 30 * SECOND_MS
@@ -58,14 +59,6 @@ afterEach(async () => {
 async function metric(name: string): Promise<number> {
   const page = await (await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))).text()
   return Number(new RegExp(`^tollgate_${name} (.*)$`, 'm').exec(page)?.[1] ?? 0)
-}
-
-/**
- * Looks again until it is so. Its only end is the time limit of the test: on a busy machine 2,000 looks take less time than the thread
- * that draws an image.
- */
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await gateway.database.query('select 1')
 }
 
 const posted = () => until(async () => (await metric('unposted_charges')) === 0)
