@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from '../../server/test/accountsHouse.ts'
+import { until } from '../../server/test/until.ts'
 import type { Visitor } from '../../server/test/visitor.ts'
 import { runLine } from '../src/run.ts'
 import { memoryFile, type TestMachine, testMachine } from './testMachine.ts'
@@ -63,7 +64,7 @@ async function logIn(decide: (path: string) => Promise<unknown>, hostname = 'lap
     code = each
   })
   let isDecided = false
-  for (let looks = 0; code === undefined && looks < 5_000; looks += 1) {
+  while (code === undefined) {
     const shown = /type the code (\S+) there/.exec(typed.printed.said)?.[1]
     if (shown !== undefined && !isDecided) {
       isDecided = true
@@ -72,7 +73,7 @@ async function logIn(decide: (path: string) => Promise<unknown>, hostname = 'lap
     }
     // The gateway works in real time: the command's clock stands still meanwhile.
     if (underWay === 0) await typed.clock.turn(1_000)
-    else await Bun.sleep(1)
+    else await until(() => underWay === 0)
   }
   await ended
   return { code, ...typed.printed }

@@ -45,13 +45,14 @@ const context = systemContext({
     return await serve(options, context, signals)
   },
   pullModel: async ({ dataDirectory, source, onInstalling, onProgress }) => {
+    // Before the engine is installed, which takes minutes.
+    if (source !== null && !existsSync(dataDirectory)) throw noDataDirectory(dataDirectory)
     try {
       if (!(await isEngineInstalled())) {
         onInstalling()
         await installEngine({ environment: ownEnvironment() })
       }
       if (source === null) return null
-      if (!existsSync(dataDirectory)) throw noDataDirectory(dataDirectory)
       return await pullModel({ spec: source, folder: join(dataDirectory, 'models'), clock: systemClock, onProgress })
     } catch (error) {
       const isMendable = error instanceof PullFailure || error instanceof InstallFailure

@@ -9,6 +9,7 @@ import { systemRandom } from '../src/infra/random.ts'
 import type { Clock } from '../src/lib/time.ts'
 import { type AskedGateway, openAskedGateway } from './acceptance/ask.ts'
 import type { MailServer } from './mailServer.ts'
+import { until } from './until.ts'
 import { BROWSER_ORIGIN, openVisitor, type Visitor } from './visitor.ts'
 
 export const ACCOUNT_SETTINGS = `accounts: {}\npublic_url: ${BROWSER_ORIGIN}\n`
@@ -98,16 +99,16 @@ function linksOf(dataDirectory: string, mailServer: MailServer | undefined) {
     return text.split(/^(?=\d{4}-\d\d-\d\dT\S+ to )/m).findLast((each) => each.includes(` to ${email}: `))
   }
   return async (email: string): Promise<string> => {
-    for (let looks = 0; looks < 200; looks += 1) {
+    let link = ''
+    await until(async () => {
       const mail =
         mailServer === undefined ? await fileTo(email) : mailServer.mails.findLast(({ to }) => to === email)?.text
       const path = /(\/account\/\S+)/.exec(mail ?? '')?.[1]
-      if (path !== undefined && !given.has(path)) {
-        given.add(path)
-        return path
-      }
-      await Bun.sleep(25)
-    }
-    throw new Error(`no link was sent to ${email}`)
+      if (path === undefined || given.has(path)) return false
+      given.add(path)
+      link = path
+      return true
+    })
+    return link
   }
 }

@@ -4,6 +4,7 @@ import { expect } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from './accountsHouse.ts'
 import type { TestKey } from './customer.ts'
 import { payAt } from './paymentPages.ts'
+import { until } from './until.ts'
 import { BROWSER_ORIGIN, type Visitor } from './visitor.ts'
 
 const SETTINGS = `
@@ -95,11 +96,8 @@ export async function openDeletionHouse(): Promise<DeletionHouse> {
       return (await owner.call('DELETE', ORGANIZATION, { organization_id: id, name, ...more })).status
     },
     async erased(organizationId) {
-      for (let looks = 0; looks < 400; looks += 1) {
-        if ((await rows('jobs', organizationId, "unique_key = 'now' and state = 'done'")).length === 1) return
-        await Bun.sleep(25)
-      }
-      throw new Error(`the organization ${organizationId} was not erased`)
+      const done = "unique_key = 'now' and state = 'done'"
+      await until(async () => (await rows('jobs', organizationId, done)).length === 1)
     },
     rows,
     async disagreements() {

@@ -42,6 +42,8 @@ export interface StripeServer extends ReversalActs {
   subscriptionOf(session: string): string
   /** So many requests are answered 500 from now on; negative: the connection breaks after the work was done. */
   failures: number
+  /** Is told of each request before it is carried out: others act at Stripe then. An answer of its own is sent in place of ours. */
+  onRequest: (request: Asked) => Answered | undefined
   /** All objects of a kind, such as `refund`. */
   all(object: string): StripeObject[]
   /** The object of an id. */
@@ -82,8 +84,8 @@ export async function openStripeServer(): Promise<StripeServer> {
   const server = createServer(async (request, response) => {
     const { pathname: path, searchParams } = new URL(request.url ?? '', 'http://stripe.test')
     const body = new Map([...searchParams, ...(await readForm(request))])
-    const idempotencyKey = header(request, 'idempotency-key')
-    asked.push({ method: request.method ?? '', path, idempotencyKey, version: header(request, 'stripe-version') })
+    const question = askedOf(request, path)
+    asked.push(question)
     const answer = (status: number, json: object) => {
       response.writeHead(status, { 'Content-Type': 'application/json', 'Request-Id': `req_${asked.length}` })
       response.end(JSON.stringify(json))
@@ -97,7 +99,7 @@ export async function openStripeServer(): Promise<StripeServer> {
       stripe.failures -= 1
       return answer(500, { error: { type: 'api_error', message: 'secret words of Stripe' } })
     }
-    const result = state.answer(request.method ?? '', path, body, idempotencyKey)
+    const result = stripe.onRequest(question) ?? state.answer(question.method, path, body, question.idempotencyKey)
     if (stripe.failures < 0) {
       stripe.failures += 1
       return request.socket.destroy()
@@ -121,6 +123,7 @@ export async function openStripeServer(): Promise<StripeServer> {
       state.nowMs = nowMs
     },
     failures: 0,
+    onRequest: () => undefined,
     makePrice: (amountCents) => state.makePrice(amountCents),
     change: (id, changes) => void Object.assign(state.find(id), changes),
     subscriptionOf: (session) => String(state.find(session)['subscription']),
@@ -143,6 +146,11 @@ export async function openStripeServer(): Promise<StripeServer> {
       }),
   }
   return stripe
+}
+
+function askedOf(request: IncomingMessage, path: string): Asked {
+  const [idempotencyKey, version] = [header(request, 'idempotency-key'), header(request, 'stripe-version')]
+  return { method: request.method ?? '', path, idempotencyKey, version }
 }
 
 function header(request: IncomingMessage, name: string): string | undefined {

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type AccountsHouse, openAccountsHouse } from '../../test/accountsHouse.ts'
 import { runCommand } from '../../test/commandContext.ts'
+import { until } from '../../test/until.ts'
 import type { Visitor } from '../../test/visitor.ts'
 import { loadConfig } from '../config/config.ts'
 import { systemClock } from '../infra/clock.ts'
@@ -83,11 +84,3 @@ test('the last mail is enqueued where the settings have a mail server, and only 
     { payload: {}, error: 'there is no mail server' },
   ])
 }, 30_000)
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let looks = 0; looks < 400; looks += 1) {
-    if (await isSo()) return
-    await Bun.sleep(25)
-  }
-  throw new Error('it did not come true within 10 s')
-}

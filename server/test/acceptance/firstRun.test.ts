@@ -5,8 +5,6 @@ import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '../../src/infra/clock.ts'
-import { sleep } from '../../src/lib/time.ts'
 import { COMMAND, paste, run, type Typed, typeCommand } from './terminal.ts'
 
 // Starting PostgreSQL takes a busy machine a while.
@@ -52,16 +50,18 @@ test('without a terminal the first key goes to a file that only its owner may re
 
 test('at a terminal the first key is shown, and no file is made', async () => {
   let shown = ''
+  const isShown = Promise.withResolvers<void>()
   const own = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
   await chmod(own, 0o711)
   const show = (_: unknown, data: Uint8Array) => {
     shown += Buffer.from(data).toString()
+    if (shown.includes('"role":"user"')) isShown.resolve()
   }
   const terminal = { cols: 120, rows: 40, data: show }
   const child = Bun.spawn([COMMAND, 'serve', '--port', '0', '--admin-port', '0'], {
     ...{ cwd: own, terminal, env: { ...process.env, TOLLGATE_DISCOVERY: 'off', DATABASE_URL: '' } },
   })
-  while (!shown.includes('"role":"user"') && child.exitCode === null) await sleep(systemClock, 10)
+  await Promise.race([isShown.promise, child.exited])
   expect(shown.match(/svc_live_[0-9A-Za-z]{24}/g)).toHaveLength(2)
   expect(existsSync(join(own, '.tollgate/first-key'))).toBe(false)
   child.kill('SIGTERM')

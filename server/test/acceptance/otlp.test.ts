@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 import { scriptVideos } from '../scriptedVideos.ts'
+import { until } from '../until.ts'
 
 interface Attribute {
   readonly key: string
@@ -42,13 +43,8 @@ function attributeOf({ attributes }: Pick<Span, 'attributes'>, name: string): un
   return inner
 }
 
-async function untilCompleted(gateway: Gateway, id: string): Promise<void> {
-  for (let looks = 0; looks < 2_000; looks += 1) {
-    if ((await (await gateway.get(key, `/videos/${id}`)).json()).status === 'completed') return
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  throw new Error('the video was never completed')
-}
+const untilCompleted = (gateway: Gateway, id: string) =>
+  until(async () => (await (await gateway.get(key, `/videos/${id}`)).json()).status === 'completed')
 
 beforeAll(async () => {
   collector = createServer(async (request, response) => {

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 import { type ScriptedVideos, scriptVideos } from '../scriptedVideos.ts'
+import { until } from '../until.ts'
 import { startReceiver } from '../webhookReceiver.ts'
 
 setDefaultTimeout(60_000)
@@ -41,13 +42,8 @@ async function scrape(): Promise<(name: string) => number | undefined> {
 }
 
 /** Asks until it is so. */
-async function until(isSo: (metric: (name: string) => number | undefined) => boolean): Promise<void> {
-  for (let looks = 0; looks < 2_000; looks += 1) {
-    if (isSo(await scrape())) return
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  throw new Error('it never came to that')
-}
+const untilMetric = (isSo: (metric: (name: string) => number | undefined) => boolean) =>
+  until(async () => isSo(await scrape()))
 
 async function create(seconds = 4, of = key, headers: Record<string, string> = {}): Promise<string> {
   const response = await gateway.post(of, '/videos', { model: 'svc/film', prompt: 'a canary', seconds }, headers)
@@ -59,7 +55,7 @@ const ended = (outcome: string) => `video_duration_seconds_count{model="svc/film
 
 test('a video is counted from its acceptance to its charge, with the money of all other calls', async () => {
   await create(8)
-  await until((metric) => metric(ended('completed')) === 1)
+  await untilMetric((metric) => metric(ended('completed')) === 1)
   const metric = await scrape()
   expect(metric('videos_created_total{model="svc/film"}')).toBe(1)
   expect(metric('video_seconds_total{model="svc/film"}')).toBe(8)
@@ -75,7 +71,7 @@ test('a video is counted from its acceptance to its charge, with the money of al
 test('jobs that wait and that are under way are seen, and how each of them ends', async () => {
   provider.looking = () => ({ kind: 'working', progress: 1 })
   const ids = [await create(), await create(), await create(), await create()]
-  await until((metric) => metric('videos_under_way{model="svc/film"}') === 2)
+  await untilMetric((metric) => metric('videos_under_way{model="svc/film"}') === 2)
   await gateway.database.query(
     `update videos set created_at = created_at - interval '1 hour' where status = 'queued' and id = $1::uuid`,
     [ids[2] ?? ''],
@@ -84,10 +80,10 @@ test('jobs that wait and that are under way are seen, and how each of them ends'
   expect(metric('videos_queued{model="svc/film"}')).toBe(2)
   expect(metric('oldest_queued_video_seconds{model="svc/film"}')).toBeGreaterThanOrEqual(3_600)
   await gateway.database.query(`update videos set due_at = 'epoch' where id = $1::uuid`, [ids[2] ?? ''])
-  await until((now) => now(ended('expired')) === 1)
+  await untilMetric((now) => now(ended('expired')) === 1)
   for (const id of [ids[0], ids[3]]) await cancel(id ?? '')
   provider.looking = () => ({ kind: 'failed', code: 'content_policy', detail: 'no' })
-  await until((now) => now(ended('content_policy')) === 1)
+  await untilMetric((now) => now(ended('content_policy')) === 1)
   const last = await scrape()
   expect(last(ended('cancelled'))).toBe(2)
   expect(last(ended('completed'))).toBe(1)
@@ -112,7 +108,7 @@ test('deliveries are counted by what came of them', async () => {
   }
   provider.looking = (job) => job.state
   await create()
-  await until((now) => {
+  await untilMetric((now) => {
     return (
       now('webhook_deliveries_total{outcome="delivered"}') === 1 &&
       now('webhook_deliveries_total{outcome="failed"}') === 1
@@ -128,7 +124,7 @@ test('deliveries are counted by what came of them', async () => {
   // Its fifth attempt is due.
   await gateway.database.query(`update webhook_deliveries set attempts = 4, due_at = 'epoch' where state = 'pending'`)
   await gateway.database.query(`update webhook_turns set due_at = 'epoch' where due_at is not null`)
-  await until((now) => now('webhook_deliveries_total{outcome="dead"}') === 1)
+  await untilMetric((now) => now('webhook_deliveries_total{outcome="dead"}') === 1)
   expect((await scrape())('webhook_delivery_seconds_count')).toBe(1)
   good.stop()
   bad.stop()

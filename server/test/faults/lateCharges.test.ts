@@ -12,6 +12,7 @@ import { errorObject, expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
 import { type Stall, type StalledDatabase, stallable } from '../stalledDatabase.ts'
+import { until } from '../until.ts'
 
 const CENTS = 1_000
 const DEADLINE_MS = 30 * SECOND_MS
@@ -60,15 +61,6 @@ async function metric(name: string): Promise<number> {
   return Number(new RegExp(`^tollgate_${name} (.*)$`, 'm').exec(page)?.[1] ?? 0)
 }
 
-/** Looks again until it is so, and gives up in the end. */
-async function until(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
-  for (let looks = 0; looks < 2_000; looks += 1) {
-    if (await isSo()) return true
-    await gateway.database.query('select 1')
-  }
-  return false
-}
-
 const posted = () => until(async () => (await metric('unposted_charges')) === 0)
 
 interface Sent {
@@ -95,7 +87,7 @@ async function send(path: string, body: object, idempotencyKey?: string): Promis
     },
     () => {},
   )
-  expect(await until(async () => (await metric('held_microcents')) > held)).toBe(true)
+  await until(async () => (await metric('held_microcents')) > held)
   return sent
 }
 
@@ -122,7 +114,7 @@ async function sendTwoAndStall(path: string, body: object): Promise<[first: Sent
 async function finishProvider(afterMs: number): Promise<void> {
   const before = await metric('unposted_charges')
   clock.turn(afterMs)
-  expect(await until(async () => stalled.waiting > 0 && (await metric('unposted_charges')) > before)).toBe(true)
+  await until(async () => stalled.waiting > 0 && (await metric('unposted_charges')) > before)
 }
 
 /** What a call was answered, a moment after the deadline. */
@@ -211,7 +203,7 @@ describe.each(ENDPOINTS)('a whole answer: %s', (_name, path, body) => {
     // The first try has failed, and nobody knows whether it was carried out; the next one does not begin.
     stalled.recover('lost')
     stalled.stall('before')
-    expect(await until(() => stalled.waiting > 0)).toBe(true)
+    await until(() => stalled.waiting > 0)
     expect503((await passDeadline(sent))[0], KEPT)
     for (let look = 0; look < 3; look += 1) {
       const busy = await again()

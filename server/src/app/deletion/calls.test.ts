@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { TestKey } from '../../../test/customer.ts'
 import { type SteppedProvider, startSteppedProvider } from '../../../test/faults/steppedProvider.ts'
 import { type Gateway, openGateway } from '../../../test/gateway.ts'
+import { until } from '../../../test/until.ts'
 import { findImbalances } from '../../billing/charges/store.ts'
 import { systemClock } from '../../infra/clock.ts'
 import { sqlStateOf } from '../../infra/postgres/client.ts'
@@ -123,7 +124,7 @@ describe('a call that runs in another process', () => {
     asked.socket.write(
       `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
     )
-    for (let looks = 0; looks < 400 && (await charges(key)).length === 0; looks += 1) await Bun.sleep(25)
+    await until(async () => (await charges(key)).length > 0)
     expect(await charges(key)).toHaveLength(1)
     expect(await findImbalances(gateway.database)).toEqual([])
   })

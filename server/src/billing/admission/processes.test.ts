@@ -13,7 +13,7 @@ import {
 } from '../../../test/moneyGates.ts'
 import { FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS, sleep } from '../../lib/time.ts'
+import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import { grantCredit } from '../ledger/grantCredit.ts'
 import { setLimit } from './accounts/limit.ts'
 import { extendHold } from './admit.ts'
@@ -298,5 +298,5 @@ test('a share that nobody uses gives back what it has and is forgotten', async (
   expect(rows).toEqual([{ granted: 0n }])
   if (running.ok) running.value.hold.release()
   expect(await callOnce(till, idle, 990n)).toBe('charged')
-  await sleep(clock, SECOND_MS)
+  await till.writer.drain()
 })

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from '../../../test/accountsHouse.ts'
+import { until } from '../../../test/until.ts'
 import type { Visitor } from '../../../test/visitor.ts'
 
 let house: AccountsHouse
@@ -386,13 +387,4 @@ describe('the audit log', () => {
 
 function cookieOf(browser: Visitor) {
   return { Cookie: [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ') }
-}
-
-/** Resolves when something has come true, which other parts of the process are told of; within 5 s. */
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let looks = 0; looks < 200; looks += 1) {
-    if (await isSo()) return
-    await Bun.sleep(25)
-  }
-  throw new Error('it did not come true within 5 s')
 }

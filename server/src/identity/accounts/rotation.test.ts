@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from '../../../test/accountsHouse.ts'
+import { until } from '../../../test/until.ts'
 import type { Visitor } from '../../../test/visitor.ts'
 
 let house: AccountsHouse
@@ -21,7 +22,7 @@ test('a key that rotates itself does not stand in the way of a removal', async (
   const rotated = await database.transaction(async (tx) => {
     await tx.query('select 1 from members where id = $1 for update', [member])
     const rotating = house.gateway.post({ key } as never, `/manage/v1/keys/${id}/rotate`, {})
-    for (let looks = 0; looks < 200 && (await database.query(waiting)).length === 0; looks += 1) await Bun.sleep(25)
+    await until(async () => (await database.query(waiting)).length > 0)
     // As a removal does, once it has locked the member: in another order the two would wait for each other.
     await tx.query('update api_keys set revoked_at = now() where id = $1', [id])
     return { rotating }

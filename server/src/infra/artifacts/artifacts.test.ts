@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TurnedClock } from '../../../test/clock.ts'
 import { openS3 } from '../../../test/s3.ts'
+import { until } from '../../../test/until.ts'
 import { type Artifacts, ArtifactTooLarge, readArtifactRange } from '../artifacts.ts'
 import { systemRandom } from '../random.ts'
 import { openArtifacts } from './open.ts'
@@ -277,12 +278,12 @@ describe('an S3 store', () => {
     const artifacts = openS3Artifacts({ ...place, endpoint: `http://127.0.0.1:${server.port}` }, 'videos', turned)
     const failing = artifacts.write('x', pieces(60), MANY).catch(String)
     // Until the store has as much under way as it is given at once.
-    while (parts < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+    await until(() => parts >= 2)
     await turned.turn(60_000)
     await turned.turn(60_000)
     expect(await failing).toContain('nothing for 60 s')
     goOn()
-    while (said.length < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+    await until(() => said.length >= 2)
     expect(said).toEqual(['POST begin', 'DELETE end'])
     await server.stop(true)
   })

@@ -6,6 +6,7 @@ import { directed, SETTINGS } from '../../../test/acceptance/catalog.ts'
 import { makeKey, type TestKey } from '../../../test/customer.ts'
 import { type MailServer, openMailServer } from '../../../test/mailServer.ts'
 import { openPage, payAt } from '../../../test/paymentPages.ts'
+import { until } from '../../../test/until.ts'
 import { listOrganizations } from '../../identity/organizations/find.ts'
 import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 
@@ -42,13 +43,6 @@ const put = (key: TestKey, body: object) => gateway.ask({ method: 'PUT', path: A
 const shown = async (key: TestKey) => (await gateway.ask({ path: AUTO_PAY, key })).json
 const balance = async (key: TestKey) =>
   (await gateway.ask({ path: '/billing/balance', key })).json as Record<string, unknown>
-
-/** Asks again until it is so: the gateway looks once a second. */
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const tries = 20_000
-  for (let count = 0; count < tries; count += 1) if (await isSo()) return
-  throw new Error('it did not come')
-}
 
 /** A call of exactly so many cents. */
 const spend = (key: TestKey, cents: number) =>

@@ -8,6 +8,7 @@ import { TEST_XPUB } from '../../../test/deposits/depositHouse.ts'
 import { NODE_SECRET, openRpcProxy, type RpcProxy } from '../../../test/deposits/rpcProxy.ts'
 import { deployToken, type TestToken } from '../../../test/deposits/token.ts'
 import { Validator } from '../../../test/packages.ts'
+import { until } from '../../../test/until.ts'
 import { systemClock } from '../../infra/clock.ts'
 import { freezeOrganization } from '../freezes/freezes.ts'
 
@@ -45,13 +46,6 @@ interface Shown {
   readonly status: string
   readonly pay_address: string
   readonly pay_amount: string
-}
-
-/** Asks again until it is so: the gateway looks once a second. */
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const tries = 20_000
-  for (let count = 0; count < tries; count += 1) if (await isSo()) return
-  throw new Error('it did not come')
 }
 
 const create = (key: TestKey, body: unknown) => gateway.ask({ path: `${DEPOSITS}/crypto`, key, body })

@@ -50,12 +50,7 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
       return { id: made.id, url: made.url }
     },
-    async expireCheckout(checkout) {
-      await asking(log, 'expire a checkout', async () => {
-        const { status } = await stripe.checkout.sessions.retrieve(checkout)
-        if (status === 'open') await stripe.checkout.sessions.expire(checkout)
-      })
-    },
+    expireCheckout: (checkout) => asking(log, 'expire a checkout', () => expireCheckout(stripe, checkout)),
     async retrieveCheckout(checkout) {
       const expand = ['payment_intent.latest_charge']
       return checkoutFactsFromWire(
@@ -96,6 +91,18 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       const account = await asking(log, 'read the account', () => stripe.accounts.retrieveCurrent())
       return account.default_currency ?? null
     },
+  }
+}
+
+/** Expires a checkout that is open. Does nothing where it has ended. */
+async function expireCheckout(stripe: Stripe, id: string): Promise<void> {
+  const isOpen = async () => (await stripe.checkout.sessions.retrieve(id)).status === 'open'
+  if (!(await isOpen())) return
+  try {
+    await stripe.checkout.sessions.expire(id)
+  } catch (error) {
+    // Between the look and the expiry another request may have expired it, or a person paid it. Stripe refuses the expiry then.
+    if (!(error instanceof Stripe.errors.StripeInvalidRequestError) || (await isOpen())) throw error
   }
 }
 

@@ -1,6 +1,7 @@
 /** Cases in which Stripe refuses a part, the settings change, or too much is asked for. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import type { StripeAnswer } from '../../../test/stripeObjects.ts'
 import { CHECKOUT, type PlanPrices, PORTAL, SubscriptionHouse } from '../../../test/subscriptionHouse.ts'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../../lib/time.ts'
 import { refreshSubscription } from './refresh.ts'
@@ -9,6 +10,9 @@ const house = new SubscriptionHouse()
 const { admin, ask, call, checkout, shown, subscribed, sweep, tell } = house
 beforeAll(house.open)
 afterAll(house.close)
+afterEach(() => {
+  house.stripe.onRequest = () => undefined
+})
 
 test('a surplus subscription is cancelled also where Stripe refuses its refund, which is tried until it is made, once', async () => {
   const key = await admin()
@@ -98,4 +102,25 @@ test('thirty checkouts within an hour are the most, also where all are asked for
   for (let count = 0; count < 22; count += 1) await checkout(key)
   const answers = await Promise.all(Array.from({ length: 16 }, () => ask(key, CHECKOUT)))
   expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array(8).fill(200), ...Array(8).fill(429)])
+})
+
+const REFUSED: StripeAnswer = { status: 400, json: { error: { type: 'invalid_request_error', message: 'not now' } } }
+
+test.each<[meanwhile: string, act: (checkout: string) => StripeAnswer | undefined, status: number, kept: string]>([
+  ['another request has expired it', (id) => void house.stripe.change(id, { status: 'expired' }), 200, 'expired'],
+  ['a person has paid it', (id) => void house.stripe.pay(id), 409, 'complete'],
+  ['it is open all the same', () => REFUSED, 503, 'open'],
+])('an older checkout whose expiry Stripe refuses is looked at again: %s', async (_meanwhile, act, status, kept) => {
+  const key = await admin()
+  const older = await checkout(key)
+  // As while another request has opened its newer checkout, and has not expired this one yet.
+  await house.gateway.database.query('update subscription_checkouts set is_replaced = true where checkout = $1', [
+    older,
+  ])
+  const before = house.stripe.asked.length
+  const expiry = `/v1/checkout/sessions/${older}/expire`
+  house.stripe.onRequest = ({ path }) => (path === expiry ? act(older) : undefined)
+  expect((await ask(key, CHECKOUT)).status).toBe(status)
+  expect(house.stripe.asked.slice(before).filter(({ path }) => path === expiry)).toHaveLength(1)
+  expect(house.stripe.find(older)['status']).toBe(kept)
 })

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { openAskedGateway } from '../../../../test/acceptance/ask.ts'
 import { type AccountsHouse, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { TurnedClock } from '../../../../test/clock.ts'
+import { until } from '../../../../test/until.ts'
 import type { Visitor } from '../../../../test/visitor.ts'
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
@@ -317,8 +318,7 @@ describe('a key', () => {
     const end = (key: string) => house.gateway.ask({ method: 'DELETE', path: '/manage/v1/key', key })
     expect((await end(one.key)).status).toBe(204)
     // Told by a notification of the database.
-    for (let looks = 0; looks < 200 && (await canRead(one.key, '/billing/balance')); looks += 1) await Bun.sleep(10)
-    expect(await canRead(one.key, '/billing/balance')).toBe(false)
+    await until(async () => !(await canRead(one.key, '/billing/balance')))
     expect(await canRead(other.key, '/billing/balance')).toBe(true)
     expect((await end(one.key)).status).toBe(401)
     expect((await member.call('DELETE', '/manage/v1/key')).status).toBe(401)

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { systemRandom } from '../../../infra/random.ts'
 import { findPasswordHash, findPersonByEmail } from '../people/find.ts'
@@ -73,16 +74,12 @@ test('a link that was asked for before a change, and not sent yet, is sent no mo
        jsonb_build_object('purpose', 'reset', 'email', $2::text, 'askedAtMs', $3::bigint), now())`,
     [person.id, EMAIL, before],
   )
-  for (let looks = 0; looks < 200; looks += 1) {
+  await until(async () => {
     const [row] = await database.query<{ state: string }>(
       "select state from jobs where kind = 'account link' and organization_id = $1",
       [person.id],
     )
-    if (row?.state === 'done') {
-      expect(await database.query("select 1 from account_links where purpose = 'reset'")).toEqual([])
-      return
-    }
-    await Bun.sleep(25)
-  }
-  throw new Error('the job was not done within 5 s')
+    return row?.state === 'done'
+  })
+  expect(await database.query("select 1 from account_links where purpose = 'reset'")).toEqual([])
 })

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { requestReset } from './requestReset.ts'
@@ -64,7 +65,7 @@ test('an unknown address gets no link and leaves nothing of itself behind', asyn
   await house.linkTo(OWNER.email)
   const jobs = () =>
     house.gateway.database.query<{ row: string }>("select t::text as row from jobs t where state <> 'done'")
-  while ((await jobs()).length > 0) await Bun.sleep(25)
+  await until(async () => (await jobs()).length === 0)
   const rows = await house.gateway.database.query<{ row: string }>(
     'select t::text as row from jobs t union all select t::text from account_links t',
   )

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { type MailServer, openMailServer } from '../../../../test/mailServer.ts'
 import { type PasskeyOptions, softPasskey } from '../../../../test/softPasskey.ts'
+import { until } from '../../../../test/until.ts'
 import { BROWSER_ORIGIN, type Visitor } from '../../../../test/visitor.ts'
 
 const SETTINGS = ACCOUNT_SETTINGS.replace('accounts: {}', 'accounts: { passkeys: true, registration: true }')
@@ -358,11 +359,3 @@ describe('after the erasure', () => {
     for (const value of [NAME, EMAIL, FORMER]) expect(text).not.toContain(value)
   })
 })
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let looks = 0; looks < 200; looks += 1) {
-    if (await isSo()) return
-    await Bun.sleep(25)
-  }
-  throw new Error('it did not come true within 5 s')
-}

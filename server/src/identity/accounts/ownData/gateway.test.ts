@@ -5,6 +5,7 @@ import { type AskedGateway, openAskedGateway } from '../../../../test/acceptance
 import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { TurnedClock } from '../../../../test/clock.ts'
 import { type SteppedProvider, startSteppedProvider } from '../../../../test/faults/steppedProvider.ts'
+import { until } from '../../../../test/until.ts'
 import { openVisitor, type Visitor } from '../../../../test/visitor.ts'
 
 setDefaultTimeout(60_000)
@@ -378,11 +379,3 @@ describe('guessing the password by it', () => {
     return browser
   }
 })
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let looks = 0; looks < 200; looks += 1) {
-    if (await isSo()) return
-    await Bun.sleep(25)
-  }
-  throw new Error('it did not come true within 5 s')
-}

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { until } from '../../../../test/until.ts'
 import type { Visitor } from '../../../../test/visitor.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
@@ -58,15 +59,8 @@ async function eraseSlowly(userId: string) {
 
 /** Resolves when somebody waits for a lock that another transaction holds. */
 async function somebodyWaits() {
-  for (let looks = 0; looks < 400; looks += 1) {
-    const waiting = await rows(
-      'select 1 from pg_stat_activity where wait_event_type = $1 and datname = current_database()',
-      ['Lock'],
-    )
-    if (waiting.length > 0) return
-    await Bun.sleep(25)
-  }
-  throw new Error('nobody waits for a lock')
+  const waiting = 'select 1 from pg_stat_activity where wait_event_type = $1 and datname = current_database()'
+  await until(async () => (await rows(waiting, ['Lock'])).length > 0)
 }
 
 test('of two last owners one is erased', async () => {

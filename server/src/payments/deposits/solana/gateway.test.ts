@@ -6,6 +6,7 @@ import type { TestKey } from '../../../../test/customer.ts'
 import { NODE_SECRET, openRpcProxy, type RpcProxy } from '../../../../test/deposits/rpcProxy.ts'
 import { newWallets, SolanaTestChain } from '../../../../test/deposits/solanaChain.ts'
 import { makeSolanaToken, type SolanaTestToken } from '../../../../test/deposits/solanaToken.ts'
+import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { systemRandom } from '../../../infra/random.ts'
 import { importAddresses } from '../pool/import.ts'
@@ -44,13 +45,6 @@ interface Shown {
   readonly deposit_id: string
   readonly status: string
   readonly pay_address: string
-}
-
-/** Asks again until it is so: the gateway looks once a second. */
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const tries = 20_000
-  for (let count = 0; count < tries; count += 1) if (await isSo()) return
-  throw new Error('it did not come')
 }
 
 const create = () =>
