@@ -163,15 +163,20 @@ export class World {
     return isBusy
   }
 
-  /** Takes away what a machine has asked for and was not carried out; the server may have begun with some of it. */
-  abandon(asked: Asked): void {
+  /** Takes away a statement that was not carried out yet. False: it was carried out, or taken away, before. */
+  abandon(asked: Asked): boolean {
     const index = this.asked.indexOf(asked)
-    if (index >= 0) this.asked.splice(index, 1)
+    if (index < 0) return false
+    this.asked.splice(index, 1)
+    return true
   }
 
-  /** Carries out a statement and puts the answer into the machine's mailbox, as far as its fate lets it. */
+  /**
+   * Carries out a statement and puts the answer into the machine's mailbox, as far as its fate lets it. Does nothing for one that
+   * was abandoned or carried out before: its process may have died since it was chosen, in the same step.
+   */
   run(asked: Asked, fate: Fate = this.fate()): Soon<void> {
-    this.abandon(asked)
+    if (!this.abandon(asked)) return
     const { machine, label } = asked
     const isLate = this.elapsedMs - asked.sinceMs > STATEMENT_TIMEOUT_MS
     if (fate === 'before' || isLate) {

@@ -100,11 +100,13 @@ const UNFOLDED = `unfolded as (
   )`
 
 /**
- * The accounts, locked by id, with what is wanted and granted. It reads nothing but the account's row and what was locked before:
- * when it has had to wait, PostgreSQL looks at that row again, and at nothing else. Figures are made of it afterwards.
+ * The accounts, locked by id, with what is wanted and granted; `is_first` is true where MINE has found no share. It reads nothing but
+ * the account's row and what was locked before: when it has had to wait, PostgreSQL looks at that row again, and at nothing else.
+ * Figures are made of it afterwards.
  */
 const LOCKED = `locked as (
-    select a.*, w.admission, w.least, w.extension, w.give_back, coalesce(m.granted, 0) as granted
+    select a.*, w.admission, w.least, w.extension, w.give_back, coalesce(m.granted, 0) as granted,
+      m.granted is null as is_first
     from accounts a
     join wanted w using (organization_id)
     left join mine m using (organization_id)
@@ -229,11 +231,21 @@ const ACCOUNT = `account as (
     from granted g where a.organization_id = g.organization_id
   )`
 
-/** Writes the share, which MINE has locked. A first share is a new row: the slot has one process, so nobody inserts it meanwhile. */
+/** Writes the share, which MINE has locked. */
 const RENEWED = `renewed as (
+    update account_shares l set granted_microcents = g.kept + g.fresh
+    from granted g where l.organization_id = g.organization_id and l.slot = ${$.slot} and not g.is_first
+  )`
+
+/**
+ * Inserts the share of an organization that had none. Another renewal of the slot may have inserted the row after this statement began:
+ * the server runs a renewal to its end although its connection has broken, and the process asks again meanwhile. Then MINE has seen
+ * no row, and ACCOUNT adds this grant to the earlier one; so this part adds it too.
+ */
+const FIRST = `first as (
     insert into account_shares as l (organization_id, slot, granted_microcents)
-    select organization_id, ${$.slot}, kept + fresh from granted
-    on conflict (organization_id, slot) do update set granted_microcents = excluded.granted_microcents
+    select organization_id, ${$.slot}, kept + fresh from granted where is_first
+    on conflict (organization_id, slot) do update set granted_microcents = l.granted_microcents + excluded.granted_microcents
   )`
 
 /** Past days whose spend this statement folded, for accounts with a limit. Nobody is told of a day that is over for more than 31 days. */
@@ -293,7 +305,7 @@ const ANSWER = `
 const LOCKING = [TAKEN, WANTED, MINE, UNFOLDED, LOCKED]
 const FOLDING = [DATED, SPENT, MINUTES_GONE, MINUTES_COME, GONE, FOLDED]
 const DECIDING = [JUDGED, MEASURED, GRANTING, GRANTED]
-const WRITING = [ACCOUNT, RENEWED, LATE, ENDED, REACHED, NOTICED]
+const WRITING = [ACCOUNT, RENEWED, FIRST, LATE, ENDED, REACHED, NOTICED]
 
 const RENEW = `
   with ${[...LOCKING, ...FOLDING, ...DECIDING, ...WRITING].join(', ')}${ANSWER}`
