@@ -63,6 +63,9 @@ describe('a job', () => {
 
   test('is charged although the balance was taken away meanwhile', async () => {
     const organization = await house.organization(100n * CENT)
+    let isDebited = false
+    house.provider.sending = () => testVideo(4)
+    house.provider.taking = (): Taking => (isDebited ? 'taken' : 'busy')
     const created = await house.create(organization, 4)
     await adjustBalance(house.database, systemRandom(), {
       organizationId: organization,
@@ -71,7 +74,7 @@ describe('a job', () => {
       note: 'a test',
       atMs: clock.now(),
     })
-    house.provider.sending = () => testVideo(4)
+    isDebited = true
     await until(created, 'completed')
     const figures = await readFigures(house.database, organization, clock.now())
     expect(figures).toMatchObject({
