@@ -21,6 +21,8 @@ export interface MoneyOptions {
   readonly renewer: ShareRenewer
   readonly plans: Plans
   readonly ownsSlot: () => boolean
+  /** Left out: the time can always be relied on. */
+  readonly knowsTime?: () => boolean
   /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
   readonly sendReclaim: (organizationId: string) => void
   readonly onUnreadable?: () => void
@@ -69,12 +71,9 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     again.forEach(hearReclaim)
   }
   return {
-    clock,
-    random,
-    renewer,
-    plans,
-    shares,
+    ...{ clock, random, renewer, plans, shares },
     ownsSlot,
+    knowsTime: options.knowsTime ?? (() => true),
     waitingCalls: 0,
     ...(onUnreadable === undefined ? {} : { onUnreadable }),
     ...(onLimitReached === undefined ? {} : { onLimitReached }),

@@ -13,6 +13,7 @@ import {
 } from '../../../test/moneyGates.ts'
 import { FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
+import { turnedDatabase } from '../../../test/turnedDatabase.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS, sleep } from '../../lib/time.ts'
 import { grantCredit } from '../ledger/grantCredit.ts'
 import { setLimit } from './accounts/limit.ts'
@@ -255,12 +256,12 @@ test('a charge of yesterday that comes late counts to yesterday, and a zombie’
   )
   if (!late.ok) throw new Error('refused')
   clock.aheadMs += 2 * MINUTE_MS
-  await house.database.transaction((tx) => foldSlot(tx, 70, clock.now()))
+  await turnedDatabase(house.database, clock).transaction((tx) => foldSlot(tx, 70, clock.now()))
   expect(await callOnce(one, organization, 250n)).toBe('charged')
   await zombie.writer.post(house.charge(organization, 200n, late.value.admission), zombie.share(organization))
   late.value.hold.release()
   await checkFigures(house, organization, clock.now())
-  await house.database.transaction((tx) => foldSlot(tx, 70, clock.now()))
+  await turnedDatabase(house.database, clock).transaction((tx) => foldSlot(tx, 70, clock.now()))
   await checkFigures(house, organization, clock.now())
   expect(await spentByDay(house, organization)).toEqual(
     new Map([
