@@ -101,7 +101,7 @@ export function admit(
   }
   const { organizationId, admittedAtMs } = admission
   const share = money.share(organizationId)
-  share.usedAtMs = admittedAtMs
+  share.usedAtMs = money.clock.monotonicMs()
   if (share.beginsDay(admittedAtMs)) {
     money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => share.forgetDay())
   }

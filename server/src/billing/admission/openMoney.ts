@@ -101,7 +101,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     },
     async dropIdle() {
       plans.dropIdle()
-      const unusedSinceMs = clock.now() - IDLE_MS
+      const unusedSinceMs = clock.monotonicMs() - IDLE_MS
       const idle = [...shares.values()].filter((share) => share.isIdle && share.usedAtMs <= unusedSinceMs)
       const passing = [...shares.values()].filter((share) => share.reachesNotice && !idle.includes(share))
       // A process that never asked the account has nothing of it.
