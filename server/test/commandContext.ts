@@ -47,7 +47,7 @@ export async function runCommand(
   const say = (stream: 'stdout' | 'stderr', text: string) => {
     printed[stream] += text
   }
-  const openDatabase = async () => ({ database, migrated: [], release: async () => {} })
+  const openDatabase = async () => ({ database, clock, migrated: [], release: async () => {} })
   const exitCode = await run(argv, commandContext(clock, say, { openDatabase, ...parts }))
   return { exitCode, ...printed }
 }

@@ -17,13 +17,18 @@ import type { Provider, VideoWork } from '../src/providers/dialect/spec.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { measureTestVideo } from './scriptedVideos.ts'
+import { turnedDatabase } from './turnedDatabase.ts'
 
 export type { TestKey } from './customer.ts'
 
 export interface GatewayOptions {
   /** The text of a tollgate.yaml; without it the built-in sandbox models are served. */
   readonly settings?: string
+  /** The clock of the process, which is that of its database. */
   readonly clock?: Clock
+  /** The database's own clock, where it is another than that of the process. */
+  readonly databaseClock?: Pick<Clock, 'now'>
+  readonly clockTrouble?: () => string | null
   readonly environment?: Readonly<Record<string, string>>
   /** Where it shares its limits with others. */
   readonly redisUrl?: string
@@ -56,7 +61,9 @@ export interface Gateway {
 export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const clock = options.clock ?? systemClock
   const random = systemRandom()
-  const { database, url, drop } = await (options.beside ? sharedDatabase(options.beside) : freshDatabase())
+  const { database: real, url, drop } = await (options.beside ? sharedDatabase(options.beside) : freshDatabase())
+  const { databaseClock = options.clock } = options
+  const database = databaseClock === undefined ? real : turnedDatabase(real, databaseClock)
   const dataDirectory = options.beside?.dataDirectory ?? (await mkdtemp(join(tmpdir(), 'tollgate-test-')))
   const logs: string[] = []
   const app = await createApp({
@@ -85,6 +92,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       : { videos: { measureSeconds: measureTestVideo, wrap: wrappedWith(options.videos) } }),
     discovered: [],
     clock,
+    ...(options.clockTrouble === undefined ? {} : { clockTrouble: options.clockTrouble }),
     random,
     log: createLog('debug', { write: (line) => void logs.push(line) }),
     onFatal: (reason) => {

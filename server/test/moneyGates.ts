@@ -11,6 +11,7 @@ import { admitCall } from './admitCall.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
 import { FastClock, type House, openTill, type Till, withFaults } from './moneyHouse.ts'
 import { settleCall } from './settleCall.ts'
+import { turnedDatabase } from './turnedDatabase.ts'
 
 /** A token costs a micro-cent. */
 const PRICE = { inputMicrocents: 1_000_000n, outputMicrocents: 0n, cachedInputMicrocents: null }
@@ -142,7 +143,9 @@ export async function raceGates(house: House, seed: number): Promise<{ charged: 
     await Promise.all(calls)
     await checkFigures(house, organization, clock.now())
     if (random.percent(30))
-      await house.database.transaction((tx) => foldSlot(tx, 1, clock.now())).then(() => tills[1]?.forgetShares())
+      await turnedDatabase(house.database, clock)
+        .transaction((tx) => foldSlot(tx, 1, clock.now()))
+        .then(() => tills[1]?.forgetShares())
     clock.aheadMs += isNew ? random.between(0, 70) * MINUTE_MS : random.pick([0, HOUR_MS, 14 * HOUR_MS, 24 * HOUR_MS])
   }
   if (isNew) expect(await mostInAnHour(house, organization)).toBeLessThanOrEqual(2_000_000_000n)

@@ -17,6 +17,7 @@ import { uuidV7 } from '../src/lib/ids.ts'
 import { type Clock, DAY_MS } from '../src/lib/time.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { SILENCE } from './silence.ts'
+import { turnedDatabase } from './turnedDatabase.ts'
 
 /** What goes wrong with one statement or transaction: nothing, it never arrives, or its answer is lost. */
 export type Fault = 'none' | 'before' | 'after'
@@ -33,9 +34,10 @@ export interface House extends FreshDatabase {
   spent(organizationId: string): Promise<{ microcents: bigint; charges: number }>
 }
 
-export async function openHouse(clock: Clock): Promise<House> {
+/** Opens it by one clock; the database's own is the same, unless another is given. */
+export async function openHouse(clock: Clock, databaseClock: Pick<Clock, 'now'> = clock): Promise<House> {
   const fresh = await freshDatabase()
-  const { database } = fresh
+  const database = turnedDatabase(fresh.database, databaseClock)
   const random = systemRandom()
   let made = 0
   const grant = async (organizationId: string, microcents: bigint) => {
@@ -51,6 +53,7 @@ export async function openHouse(clock: Clock): Promise<House> {
   }
   return {
     ...fresh,
+    database,
     grant,
     async organization(microcents, { newSinceMs } = {}) {
       made += 1
@@ -106,7 +109,7 @@ export interface Till extends OpenMoney {
 const UNHURRIED_MS = 7 * DAY_MS
 
 export function openTill(
-  database: Database,
+  given: Database,
   slot: number,
   clock: Clock,
   sendReclaim: (organizationId: string) => void = () => {},
@@ -114,6 +117,8 @@ export function openTill(
   plans: readonly Plan[] = [],
   chargeDeadlineMs = UNHURRIED_MS,
 ): Till {
+  // The database's clock is in time with that of the process.
+  const database = turnedDatabase(given, clock)
   const dead: Charge[] = []
   const planned = openPlans({
     database,

@@ -48,6 +48,7 @@ import { openMachines } from './machines.ts'
 import { routesNotEnabled } from './notEnabled.ts'
 import { operatorRoutes } from './operator/routes.ts'
 import { readQueues } from './queues.ts'
+import { type ClockTrouble, clockReasons } from './readiness.ts'
 import type { Room } from './room.ts'
 import { createRouter } from './router.ts'
 
@@ -59,7 +60,10 @@ export interface AppOptions {
   /** True when nobody else uses the database: the embedded one, owned by this process. */
   readonly alone: boolean
   readonly discovered: readonly Discovered[]
+  /** The database's clock (E20). */
   readonly clock: Clock
+  /** As in `DatabaseClock`; left out: there never is any. */
+  readonly clockTrouble?: ClockTrouble
   readonly random: RandomBytes
   readonly log: Log
   /** Stands in for the clients that make videos, and for the measure of their files. Left out: the real ones. */
@@ -107,7 +111,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     identity,
     providers,
     catalog,
-    { metrics: targetGauges(looks) },
+    { metrics: targetGauges(looks), readiness: () => clockReasons(options.clockTrouble) },
     billing,
     inference,
     videos,
@@ -129,13 +133,14 @@ export async function createApp(options: AppOptions): Promise<App> {
 /** Opens the rooms that know no money. */
 async function openBase(options: AppOptions, infrastructure: Infrastructure) {
   const { config, database, databaseUrl, clock, videos: scripted = REAL_VIDEOS } = options
+  const { onDayMended } = infrastructure
   const { lowBalanceMicrocents, smtp } = config.settings.fixed
   const dataDirectory = config.member?.sharedDirectory ?? config.dataDirectory
   const processes = await openProcesses({
     ...infrastructure,
     databaseUrl,
     alone: options.alone,
-    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs),
+    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs, onDayMended),
     onLost: options.onFatal,
   })
   const { slot } = processes

@@ -1,3 +1,5 @@
+import { createMendTeller } from '../billing/admission/renewal/mended.ts'
+import type { OnDayMended } from '../billing/admission/renewal/renew.ts'
 import type { Config } from '../config/config.ts'
 import { createNoter, type Noter } from '../identity/audit/note.ts'
 import { createMetrics, type Metrics } from '../infra/metrics.ts'
@@ -6,6 +8,7 @@ import { createClientAddress } from '../lib/clientAddress.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import type { Clock } from '../lib/time.ts'
+import { type ClockTrouble, clockReasons } from './readiness.ts'
 
 /** The machine that a process runs on. */
 interface Machine {
@@ -18,6 +21,10 @@ interface Machine {
 /** The parts of the infrastructure that every room is given. */
 export interface Infrastructure extends Machine {
   readonly metrics: Metrics
+  /** False while the time can't be relied on: nothing is admitted then (E20). */
+  readonly knowsTime: () => boolean
+  /** Tells the operator of an account whose day was a false one. */
+  readonly onDayMended: OnDayMended
   /** Writes changes by requests into the audit log. */
   readonly noter: Noter
 }
@@ -29,8 +36,11 @@ export function infrastructureOf({
   clock,
   random,
   log,
-}: Machine & { readonly config: Pick<Config, 'settings'> }): Infrastructure {
+  clockTrouble,
+}: Machine & { readonly config: Pick<Config, 'settings'>; readonly clockTrouble?: ClockTrouble }): Infrastructure {
   const clientAddress = createClientAddress(config.settings.fixed.trustedProxies)
   const noter = createNoter({ clock, random, clientAddress })
-  return { database, clock, random, log, metrics: createMetrics(), noter }
+  const metrics = createMetrics()
+  const knowsTime = () => clockReasons(clockTrouble).length === 0
+  return { database, clock, random, log, metrics, knowsTime, onDayMended: createMendTeller(log, metrics), noter }
 }

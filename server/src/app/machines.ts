@@ -6,7 +6,7 @@ import { uuidV7 } from '../lib/ids.ts'
 import { publishEvent } from '../webhooks/publish.ts'
 import type { Room } from './room.ts'
 
-type Infrastructure = Pick<InstanceDependencies, 'database' | 'clock' | 'random' | 'log'>
+type Infrastructure = Pick<InstanceDependencies, 'database' | 'clock' | 'random' | 'log' | 'onDayMended'>
 
 export interface MachineOptions extends Infrastructure {
   /** Writes changes into the audit log. */
@@ -23,7 +23,7 @@ export async function openMachines(
   money: InstanceDependencies['money'],
   onNoticed: () => void,
 ): Promise<Room[]> {
-  const { config, noter, database, clock, random, log, forgetAnswer } = given
+  const { config, noter, database, clock, random, log, onDayMended, forgetAnswer } = given
   const { instances, webhooks, lowBalanceMicrocents, trustedProxies } = config.settings.fixed
   if (instances === null) {
     await reportForgotten({ database, log })
@@ -38,6 +38,7 @@ export async function openMachines(
     ...{ database, clock, random, log },
     money,
     onNoticed,
+    ...(onDayMended === undefined ? {} : { onDayMended }),
     forgetAnswer,
     lowBalanceMicrocents,
     settings: instances,

@@ -1,16 +1,13 @@
 import { readClock } from '../infra/postgres/clock.ts'
 import type { Database } from '../infra/postgres/database.ts'
-import { type Clock, SECOND_MS, within } from '../lib/time.ts'
-
-/** A clock further from the database's than this would put charges into the wrong windows. */
-const CLOCK_TOLERANCE_MS = 2 * SECOND_MS
+import { SECOND_MS, type Timers, within } from '../lib/time.ts'
 
 /** A question about readiness is answered in time, even when the database has stopped. */
 const ANSWER_LATEST_MS = 2 * SECOND_MS
 
 export interface ReadinessDependencies {
   readonly database: Database
-  readonly clock: Clock
+  readonly clock: Timers
   /** Returns the reasons of the rooms why no call can be served now. */
   readonly reasons: () => readonly string[]
 }
@@ -22,14 +19,20 @@ export async function checkReadiness({ database, clock, reasons }: ReadinessDepe
   return [...reasons(), ...(await ofDatabase(database, clock))]
 }
 
-async function ofDatabase(database: Database, clock: Clock): Promise<readonly string[]> {
+async function ofDatabase(database: Database, clock: Timers): Promise<readonly string[]> {
   try {
-    const read = await within(clock, ANSWER_LATEST_MS, readClock(database), null)
-    if (read === null) return [SILENT]
-    const apartMs = Math.abs(read - clock.now())
-    if (apartMs <= CLOCK_TOLERANCE_MS) return []
-    return [`this machine’s clock is ${Math.round(apartMs)} ms from the database’s: set both by NTP`]
+    // Any question would do.
+    return (await within(clock, ANSWER_LATEST_MS, readClock(database), null)) === null ? [SILENT] : []
   } catch {
     return [SILENT]
   }
+}
+
+/** Returns why the time can't be relied on; null: it can. */
+export type ClockTrouble = () => string | null
+
+/** Returns the reason that the clock gives why calls can't be served now (E20): a list of one or none. */
+export function clockReasons(trouble: ClockTrouble = () => null): readonly string[] {
+  const reason = trouble()
+  return reason === null ? [] : [reason]
 }

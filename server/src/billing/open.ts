@@ -15,6 +15,7 @@ import { createReclaimer } from './admission/accounts/reclaimer.ts'
 import { refuseUnpaid } from './admission/accounts/refuseUnpaid.ts'
 import { STALLED_MS } from './admission/admit.ts'
 import { openMoney } from './admission/openMoney.ts'
+import type { OnDayMended } from './admission/renewal/renew.ts'
 import { moneyGauges } from './charges/gauges.ts'
 import { preparePartitions } from './charges/partitions.ts'
 import { Writer } from './charges/writer.ts'
@@ -46,8 +47,11 @@ export interface BillingOptions {
   readonly random: RandomBytes
   readonly log: Log
   readonly metrics: Metrics
+  readonly onDayMended: OnDayMended
   /** Writes changes into the audit log. */
   readonly noter: Noter
+  /** False while the time can't be relied on: nothing is admitted then (E20). */
+  readonly knowsTime: () => boolean
   readonly slot: Slot
   /** Takes the callback for a slot that was lost and is owned again. */
   readonly onSlotRegained: (callback: () => void) => void
@@ -103,6 +107,7 @@ export async function openBilling(options: BillingOptions) {
     lowBalanceMicrocents,
     chargeDeadlineMs,
     onNoticed,
+    onDayMended: options.onDayMended,
   })
   const opened = openMoney({
     clock,
@@ -110,6 +115,7 @@ export async function openBilling(options: BillingOptions) {
     renewer: writer,
     plans,
     ownsSlot: slot.isOwned,
+    knowsTime: options.knowsTime,
     sendReclaim: createReclaimer({ database, slot, clock, log }),
     onUnreadable: metrics.unreadable,
     onLimitReached: createLimitNoter({ database, clock, log, onNoticed }),

@@ -32,8 +32,8 @@ export const createAdjustmentCommand: Command = {
       )
     }
     const note = noteOf(invocation) ?? ''
-    return await withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes } = context
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes } = context
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
       const atMs = clock.now()
       const source = `adjustment:${uuidV7(atMs, randomBytes)}`

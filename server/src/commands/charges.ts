@@ -25,11 +25,11 @@ export const listChargesCommand: Command = {
     'tollgate charges list --org acme --start 2031-07-01 --limit 1000 --json',
   ],
   run: async (invocation, context) => {
-    const nowMs = context.clock.now()
     const limit = limitOf(invocation)
-    const window = windowOf(pastInstantOf(invocation, 'start', nowMs), pastInstantOf(invocation, 'end', nowMs), nowMs)
-    if (window === null) throw new UsageFailure('--start must be before --end (which is now when left out)')
-    return await withDatabase(invocation, context, async (database) => {
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const nowMs = clock.now()
+      const window = windowOf(pastInstantOf(invocation, 'start', nowMs), pastInstantOf(invocation, 'end', nowMs), nowMs)
+      if (window === null) throw new UsageFailure('--start must be before --end (which is now when left out)')
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
       const found = await listCharges(database, organization.id, { ...window, limit: limit + 1 })
       const charges = found.slice(0, limit)

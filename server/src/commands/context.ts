@@ -2,11 +2,12 @@ import type { Discovered } from '../catalog/discovered.ts'
 import type { Config, ConfigFlags, LoadedConfig } from '../config/config.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import type { RandomBytes } from '../lib/ids.ts'
-import type { Clock } from '../lib/time.ts'
+import type { Clock, Timers } from '../lib/time.ts'
 
 /** All that commands touch of the machine, so that a test can put its own in place. */
 export interface CommandContext {
-  readonly clock: Clock
+  /** A date is the database's alone: it comes with {@link CommandDatabase}. */
+  readonly clock: Timers
   readonly randomBytes: RandomBytes
   /** Writes a part of what a command prints as it goes on. */
   readonly stdout: (text: string) => void
@@ -42,6 +43,8 @@ export interface DatabaseRequest {
 /** The installation's database, its schema up to date; it works beside a running gateway and without one. */
 export interface CommandDatabase {
   readonly database: Database
+  /** The database's clock (E20). */
+  readonly clock: Clock
   /** The migrations that were applied as it was opened, in order. */
   readonly migrated: readonly string[]
   /** Gives everything back; stops a server that was started for this. */

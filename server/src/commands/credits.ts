@@ -32,8 +32,8 @@ export const grantCreditsCommand: Command = {
       )
     }
     const note = noteOf(invocation)
-    return await withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes } = context
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes } = context
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
       const atMs = clock.now()
       const source = `grant:${uuidV7(atMs, randomBytes)}`
@@ -66,11 +66,11 @@ export const listCreditsCommand: Command = {
   ],
   examples: ['tollgate credits list --org acme'],
   run: async (invocation, context) => {
-    const nowMs = context.clock.now()
     const limit = limitOf(invocation)
-    // Without --end an entry of this very millisecond is listed too.
-    const endMs = pastInstantOf(invocation, 'end', nowMs) ?? nowMs + 1
-    return await withDatabase(invocation, context, async (database) => {
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const nowMs = clock.now()
+      // Without --end an entry of this very millisecond is listed too.
+      const endMs = pastInstantOf(invocation, 'end', nowMs) ?? nowMs + 1
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
       const found = await listEntries(database, organization.id, { endMs, limit: limit + 1 })
       const entries = found.slice(0, limit)

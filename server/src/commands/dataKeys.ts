@@ -34,8 +34,8 @@ export const rotateDataKeyCommand: Command = {
   examples: ['tollgate data-key rotate'],
   run: async (invocation, context) => {
     const { dataDirectory, dataKey } = await configOf(invocation, context)
-    const { clock, randomBytes: random } = context
-    return withDatabase(invocation, context, async (database) => {
+    const { randomBytes: random } = context
+    return withDatabase(invocation, context, async (database, clock) => {
       const ring = ringSource({ dataDirectory, given: dataKey, random })
       const rotation: RotationDependencies = {
         database,

@@ -16,8 +16,8 @@ export const deleteOrganizationCommand: Command = {
   examples: ['tollgate orgs delete acme --confirm acme'],
   run: async (invocation, context) => {
     const { payments, lowBalanceMicrocents } = (await configOf(invocation, context)).settings.fixed
-    return await withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes: random } = context
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes: random } = context
       const { id } = orThrow(await findOrganizationByName(database, invocation.argument))
       const deleted = await deleteOrganization(
         {

@@ -6,7 +6,7 @@ import { EXIT, printProblems } from '../lib/commandOutput.ts'
 import { isUuid } from '../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import { shortInstant, table } from '../lib/table.ts'
-import { toTimestamp } from '../lib/time.ts'
+import { type Clock, toTimestamp } from '../lib/time.ts'
 import { printUsd } from '../lib/usd.ts'
 import { parseUnits, printUnits, statusAt } from '../payments/deposits/deposit/deposit.ts'
 import { findDeposit, listDeposits } from '../payments/deposits/deposit/find.ts'
@@ -35,7 +35,7 @@ export const listDepositsCommand: Command = {
   run: (invocation, context) => {
     const limit = limitOf(invocation)
     const name = invocation.text('org')
-    return withDatabase(invocation, context, async (database) => {
+    return withDatabase(invocation, context, async (database, clock) => {
       const only = name === undefined ? null : orThrow(await findOrganizationByName(database, name))
       const names = new Map((await listOrganizations(database)).map((each) => [each.id, each.name]))
       const deposits = await listDeposits(database, only?.id ?? null, limit)
@@ -43,7 +43,7 @@ export const listDepositsCommand: Command = {
       const rows = deposits.map((deposit) => ({
         id: deposit.id,
         org: names.get(deposit.organizationId) ?? deposit.organizationId,
-        status: statusAt(deposit, context.clock.now()),
+        status: statusAt(deposit, clock.now()),
         chain: deposit.chain,
         asset: deposit.asset,
         amount_usd: printUsd(BigInt(deposit.amountCents) * MICROCENTS_PER_CENT),
@@ -164,8 +164,8 @@ async function decide(
 ) {
   const seenUnits = parseUnits(invocation.required('amount'))
   if (seenUnits === null) throw new UsageFailure('--amount must be an amount of tokens such as 25.00')
-  return withDeposits(invocation, context, async (settings, database) => {
-    const { clock, randomBytes: random } = context
+  return withDeposits(invocation, context, async (settings, database, clock) => {
+    const { randomBytes: random } = context
     const id = invocation.argument
     const unknown = () =>
       new CommandFailure(`nothing of the deposit ${id} is held: "tollgate deposits list" shows what is`)
@@ -188,11 +188,11 @@ export const sweepPlanCommand: Command = {
   options: [DATA_DIR_OPTION, CONFIG_OPTION],
   examples: ['tollgate deposits sweep-plan'],
   run: (invocation, context) =>
-    withDeposits(invocation, context, async (settings, database) => {
+    withDeposits(invocation, context, async (settings, database, clock) => {
       const log = createLog('warn', { write: (line) => (invocation.json ? undefined : context.stderr(line)) })
       const metrics = { rpcFailed: () => {} }
       const { openChains, showAddress } = await import('../payments/deposits/open.ts')
-      const chains = openChains(settings, { clock: context.clock, log, metrics })
+      const chains = openChains(settings, { clock, log, metrics })
       const readers = new Map(chains.map(({ chain, reader }) => [chain, reader]))
       const { rows, missing, failures } = await planSweep(database, readers, showAddress)
       const lines = [SWEEP_COLUMNS, ...rows.map((row) => SWEEP_COLUMNS.map((column) => row[column]))]
@@ -211,9 +211,9 @@ export const sweepPlanCommand: Command = {
 export async function withDeposits<T>(
   invocation: Invocation,
   context: CommandContext,
-  work: (settings: DepositSettings, database: Database) => Promise<T>,
+  work: (settings: DepositSettings, database: Database, clock: Clock) => Promise<T>,
 ): Promise<T> {
   const { deposits } = (await configOf(invocation, context)).settings.fixed
   if (deposits === null) throw new CommandFailure('the settings have no deposits: add the section "deposits"')
-  return withDatabase(invocation, context, (database) => work(deposits, database))
+  return withDatabase(invocation, context, (database, clock) => work(deposits, database, clock))
 }

@@ -2,6 +2,7 @@ import type { Config, ConfigFlags, LoadedConfig } from '../config/config.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { refuse } from '../lib/errors.ts'
 import type { Result } from '../lib/result.ts'
+import type { Clock } from '../lib/time.ts'
 import { CommandFailure, type Invocation, UsageFailure } from './command.ts'
 import type { CommandContext } from './context.ts'
 
@@ -31,18 +32,18 @@ function goodConfig(loaded: LoadedConfig): Config {
   throw new CommandFailure(...loaded.problems)
 }
 
-/** Opens the database that the command line names, and gives it back whatever happens. */
+/** Opens the database that the command line names, with its clock, and gives it back whatever happens. */
 export async function withDatabase<T>(
   invocation: Invocation,
   context: CommandContext,
-  work: (database: Database, migrated: readonly string[]) => Promise<T>,
+  work: (database: Database, clock: Clock, migrated: readonly string[]) => Promise<T>,
   { patient = false } = {},
 ): Promise<T> {
   // With --json stderr holds the error and nothing else.
   const log = (message: string) => (invocation.json ? undefined : context.stderr(`tollgate: ${message}\n`))
   const opened = await context.openDatabase({ flags: flagsOf(invocation), patient, log })
   try {
-    return await work(opened.database, opened.migrated)
+    return await work(opened.database, opened.clock, opened.migrated)
   } finally {
     await opened.release()
   }

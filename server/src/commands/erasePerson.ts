@@ -24,8 +24,8 @@ export const erasePersonCommand: Command = {
         `"${again}" is not the address "${typed}": nothing was erased; type the same address twice`,
       )
     const { settings } = await configOf(invocation, context)
-    const { clock, randomBytes: random } = context
-    return withDatabase(invocation, context, async (database) => {
+    const { randomBytes: random } = context
+    return withDatabase(invocation, context, async (database, clock) => {
       const person = await findPersonByEmail(database, readMailAddress(typed) ?? '')
       if (person === null)
         throw new CommandFailure(`nobody has an account with the address "${typed}": check the address`)

@@ -34,9 +34,9 @@ export const freezeOrganizationCommand: Command = {
   run: (invocation, context) => {
     const reason = reasonOf(invocation)
     const note = noteOf(invocation)
-    return withDatabase(invocation, context, async (database) => {
+    return withDatabase(invocation, context, async (database, clock) => {
       const { id, name } = orThrow(await findOrganizationByName(database, invocation.argument))
-      await freezeOrganization(database, id, { reason, cause: '', note, frozenAtMs: context.clock.now() })
+      await freezeOrganization(database, id, { reason, cause: '', note, frozenAtMs: clock.now() })
       const freezes = await listFreezes(database, id)
       return { json: toJson(name, freezes), text: `"${name}" is frozen: ${reasonsOf(freezes)}.\n` }
     })

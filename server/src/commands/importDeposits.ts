@@ -23,18 +23,18 @@ export const importDepositAddressesCommand: Command = {
   ],
   examples: ['tollgate deposits import addresses.txt'],
   run: (invocation, context) =>
-    withDeposits(invocation, context, async (settings, database) => {
+    withDeposits(invocation, context, async (settings, database, clock) => {
       const text = await readAddresses(invocation.argument)
       const log = createLog('warn', { write: (line) => (invocation.json ? undefined : context.stderr(line)) })
       const { openChains } = await import('../payments/deposits/open.ts')
       const { importAddresses } = await import('../payments/deposits/pool/import.ts')
       const { faultOfSolanaWallet } = await import('../payments/deposits/solana/keys.ts')
-      const opened = openChains(settings, { clock: context.clock, log, metrics: { rpcFailed: () => {} } })
+      const opened = openChains(settings, { clock, log, metrics: { rpcFailed: () => {} } })
       const chain = opened.find((each) => each.chain === CHAIN)
       if (chain === undefined || chain.hasHistory === null)
         throw new CommandFailure(`the settings have no ${CHAIN}: add it to "deposits.chains"`)
       const { reader, hasHistory } = chain
-      const dependencies = { database, clock: context.clock, random: context.randomBytes, hasHistory }
+      const dependencies = { database, clock, random: context.randomBytes, hasHistory }
       const faultOf = (address: string) => faultOfSolanaWallet(address)
       const replaces = invocation.flag('replace')
       try {

@@ -33,16 +33,16 @@ export const createKeyCommand: Command = {
     'tollgate keys create --org acme --name "web shop" --scope full_access --admin --json',
   ],
   run: async (invocation, context) => {
-    const { clock, randomBytes } = context
+    const { randomBytes } = context
     const scopes = parseScopes(invocation.required('scope'))
     if (!scopes.ok) throw new UsageFailure(scopes.refusal.message)
     const typedName = invocation.text('name')
     const name = typedName === undefined ? undefined : parseKeyName(typedName)
     if (name?.ok === false) throw new UsageFailure(`--name: ${name.refusal.message}`)
     const expires = invocation.text('expires')
-    const expiry = expires === undefined ? undefined : parseExpiry(expires, clock.now())
-    if (expiry?.ok === false) throw new UsageFailure(expiry.refusal.message)
-    return await withDatabase(invocation, context, async (database) => {
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const expiry = expires === undefined ? undefined : parseExpiry(expires, clock.now())
+      if (expiry?.ok === false) throw new UsageFailure(expiry.refusal.message)
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
       const { record, plaintext } = await createKey(
         { database, clock, randomBytes },
@@ -73,8 +73,8 @@ export const createKeyCommand: Command = {
           `Keep it now; it can't be shown again:\n\n${plaintext}\n`,
         undo: {
           run: () =>
-            withDatabase(invocation, context, async (again) => {
-              orThrow(await revokeKey({ database: again, clock }, id))
+            withDatabase(invocation, context, async (again, clockThen) => {
+              orThrow(await revokeKey({ database: again, clock: clockThen }, id))
             }),
           done: `the key ${id} was revoked`,
           advice: `nobody has seen the key ${id}: revoke it with "tollgate keys revoke ${id}"`,
@@ -91,13 +91,13 @@ export const listKeysCommand: Command = {
   options: [{ name: 'org', value: 'NAME', summary: 'only those of this organization' }, DATA_DIR_OPTION],
   examples: ['tollgate keys list --org acme'],
   run: (invocation, context) =>
-    withDatabase(invocation, context, async (database) => {
+    withDatabase(invocation, context, async (database, clock) => {
       const name = invocation.text('org')
       const organizations =
         name === undefined ? await listOrganizations(database) : [orThrow(await findOrganizationByName(database, name))]
       const names = new Map(organizations.map((organization) => [organization.id, organization.name]))
       const keys = await listKeys(database, name === undefined ? null : (organizations[0]?.id ?? null))
-      const nowMs = context.clock.now()
+      const nowMs = clock.now()
       // A key of an organization that was made in between the two queries shows the organization's id.
       const described = keys.map((key) => describe(key, names.get(key.organizationId) ?? key.organizationId, nowMs))
       return {
@@ -125,8 +125,7 @@ export const revokeKeyCommand: Command = {
   options: [DATA_DIR_OPTION],
   examples: ['tollgate keys revoke 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
   run: (invocation, context) =>
-    withDatabase(invocation, context, async (database) => {
-      const { clock } = context
+    withDatabase(invocation, context, async (database, clock) => {
       const { id, revokedAtMs } = orThrow(await revokeKey({ database, clock }, invocation.argument))
       return { json: { id, revoked_at: timestampOf(revokedAtMs) }, text: `Revoked the key ${id}.\n` }
     }),

@@ -11,7 +11,7 @@ export const migrateCommand: Command = {
     withDatabase(
       invocation,
       context,
-      async (_, applied) => ({
+      async (_, __, applied) => ({
         json: { applied },
         text: `${applied.map((name) => `Applied ${name}.\n`).join('')}The database schema is up to date.\n`,
       }),

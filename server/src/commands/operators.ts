@@ -52,8 +52,8 @@ export const removeOperatorCommand: Command = {
 const NOBODY_LEFT = `That was the last one. ${NOBODY}\n`
 
 function change(invocation: Invocation, context: CommandContext, isOperator: boolean) {
-  return withDatabase(invocation, context, async (database) => {
-    const { clock, randomBytes: random } = context
+  return withDatabase(invocation, context, async (database, clock) => {
+    const { randomBytes: random } = context
     const person = orThrow(await setOperator({ database, clock, random }, invocation.argument, isOperator))
     const isAnyLeft = isOperator || (await listOperators(database)).length > 0
     return {

@@ -26,8 +26,8 @@ export const createOrganizationCommand: Command = {
   ],
   examples: ['tollgate orgs create acme', 'tollgate orgs create trial --new'],
   run: (invocation, context) =>
-    withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes } = context
+    withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes } = context
       const organization = orThrow(
         await createOrganization(
           { database, clock, randomBytes, openAccount },

@@ -13,10 +13,10 @@ export async function withPayments<T>(
   work: (tools: PaymentTools) => Promise<T>,
 ): Promise<T> {
   const config = await configOf(invocation, context)
-  return await withDatabase(invocation, context, async (database) => {
+  return await withDatabase(invocation, context, async (database, clock) => {
     // With --json stderr holds the error and nothing else.
     const log = createLog('warn', { write: (line) => (invocation.json ? undefined : context.stderr(line)) })
-    const { clock, randomBytes: random } = context
+    const { randomBytes: random } = context
     const tools = await openPaymentTools({ database, clock, random, log, config, catalog: () => config.settings })
     if (tools === null) {
       throw new CommandFailure('the settings have no payments: name a payment provider in the section "payments"')

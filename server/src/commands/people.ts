@@ -26,8 +26,8 @@ export const setUpLinkCommand: Command = {
   examples: ['tollgate users set-up-link'],
   run: async (invocation, context) => {
     const base = await baseUrlOf(invocation, context)
-    return withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes: random } = context
+    return withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes: random } = context
       const secret = await makeSetUpLink({ database, clock, random })
       if (secret === null)
         throw new CommandFailure(
@@ -48,8 +48,8 @@ export const resetLinkCommand: Command = {
   examples: ['tollgate users reset-link ada@example.com'],
   run: async (invocation, context) => {
     const base = await baseUrlOf(invocation, context)
-    return withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes: random } = context
+    return withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes: random } = context
       const secret = orThrow(await makeResetLink({ database, clock, random }, invocation.argument))
       const url = `${base}/account/reset?token=${secret.reveal()}`
       return {

@@ -35,8 +35,8 @@ export const reconcilePaymentsCommand: Command = {
   examples: ['tollgate payments reconcile', 'tollgate payments reconcile --since 90d'],
   run: (invocation, context) =>
     withPayments(invocation, context, async (tools) => {
-      const nowMs = context.clock.now()
-      const { database, provider } = tools
+      const { database, provider, clock } = tools
+      const nowMs = clock.now()
       const open = await openWindow(database, provider.name, nowMs)
       const window = { fromMs: pastInstantOf(invocation, 'since', nowMs) ?? open.fromMs, untilMs: nowMs }
       await finishRefunds(tools)

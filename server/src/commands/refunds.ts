@@ -31,8 +31,8 @@ export const createRefundCommand: Command = {
     }
     const amountMicrocents = amountOf(centsOption(invocation))
     const note = noteOf(invocation)
-    return await withDatabase(invocation, context, async (database) => {
-      const { clock, randomBytes } = context
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const { randomBytes } = context
       const result = await refundCharge(database, randomBytes, { chargeId, amountMicrocents, note, atMs: clock.now() })
       if (result.kind !== 'refunded') throw new CommandFailure(explain(result, chargeId))
       const amountUsd = printUsd(result.amountMicrocents)

@@ -2,6 +2,7 @@ import { DEPOSIT_CHAINS, type DepositChain } from '../catalog/depositChain.ts'
 import type { DepositSettings } from '../catalog/settings.ts'
 import { createLog } from '../infra/log.ts'
 import type { Database } from '../infra/postgres/database.ts'
+import type { Clock } from '../lib/time.ts'
 import { ChainFailure, type ChainReader } from '../payments/deposits/chains/chain.ts'
 import { firstBlockAfter, rescanChain, skipBlocks } from '../payments/deposits/watch/rescan.ts'
 import {
@@ -44,11 +45,12 @@ export const rescanDepositsCommand: Command = {
       throw new UsageFailure(
         `what came before block ${skipTo} and was not read is not credited: add --confirm ${skipTo}`,
       )
-    return withDeposits(invocation, context, async (settings, database) => {
-      const reader = await readerOf(settings, chain, invocation, context)
+    return withDeposits(invocation, context, async (settings, database, clock) => {
+      const means = { invocation, context, clock }
+      const reader = await readerOf(settings, chain, means)
       try {
-        if (fromBlock !== null) return await rescan(database, context, { chain, reader, fromBlock })
-        return await skip(database, context, { chain, reader, toBlock: skipTo ?? 0 })
+        if (fromBlock !== null) return await rescan(database, clock, { chain, reader, fromBlock })
+        return await skip(database, clock, { chain, reader, toBlock: skipTo ?? 0 })
       } catch (error) {
         if (error instanceof ChainFailure)
           throw new CommandFailure(`${error.message}; nothing is changed: try again when the nodes answer`)
@@ -66,7 +68,7 @@ interface Asked {
 
 async function rescan(
   database: Database,
-  { clock }: CommandContext,
+  clock: Clock,
   { chain, reader, fromBlock }: Asked & { readonly fromBlock: number },
 ) {
   const first = reader === null ? null : await firstBlockAfter(reader, fromBlock)
@@ -82,7 +84,7 @@ async function rescan(
 
 async function skip(
   database: Database,
-  { clock }: CommandContext,
+  clock: Clock,
   { chain, reader, toBlock }: Asked & { readonly toBlock: number },
 ) {
   if (reader === null) throw new CommandFailure(`the settings have no ${chain}: add it to "deposits.chains"`)
@@ -102,12 +104,11 @@ async function skip(
 async function readerOf(
   settings: DepositSettings,
   chain: DepositChain,
-  invocation: Invocation,
-  context: CommandContext,
+  { invocation, context, clock }: { invocation: Invocation; context: CommandContext; clock: Clock },
 ): Promise<ChainReader | null> {
   const log = createLog('warn', { write: (line) => (invocation.json ? undefined : context.stderr(line)) })
   const { openChains } = await import('../payments/deposits/open.ts')
-  const opened = openChains(settings, { clock: context.clock, log, metrics: { rpcFailed: () => {} } })
+  const opened = openChains(settings, { clock, log, metrics: { rpcFailed: () => {} } })
   return opened.find((each) => each.chain === chain)?.reader ?? null
 }
 

@@ -45,6 +45,7 @@ async function tollgate(...argv: string[]) {
         if (failure !== undefined) throw failure
         return {
           database: fresh.database,
+          clock,
           migrated: ['20261122-0000-baseline.sql'],
           release: async () => {
             released += 1

@@ -33,6 +33,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
       alone: opened.embedded && config.member === null,
       discovered,
       clock,
+      clockTrouble: () => clock.trouble(),
       random: randomBytes,
       log,
       onFatal: (reason) => stopping.fail(reason),

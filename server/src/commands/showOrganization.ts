@@ -19,8 +19,8 @@ export const showOrganizationCommand: Command = {
   options: [DATA_DIR_OPTION],
   examples: ['tollgate orgs show acme'],
   run: (invocation, context) =>
-    withDatabase(invocation, context, async (database) => {
-      const nowMs = context.clock.now()
+    withDatabase(invocation, context, async (database, clock) => {
+      const nowMs = clock.now()
       const organization = orThrow(await findAnyOrganization(database, invocation.argument))
       const { id } = organization
       const figures = await readFigures(database, id, nowMs)

@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import type { Discovered } from '../catalog/discovered.ts'
 import type { Settings } from '../catalog/settings.ts'
 import type { Config } from '../config/config.ts'
+import { type DatabaseClock, openDatabaseClock } from '../infra/databaseClock.ts'
 import { createLog } from '../infra/log.ts'
 import { runsAsRoot } from '../infra/ownProcess.ts'
+import { readClock } from '../infra/postgres/clock.ts'
 import { migrate } from '../infra/postgres/migrate.ts'
 import { type OpenedDatabase, openDatabase } from '../infra/postgres/open.ts'
 import { isSuperuser } from '../infra/postgres/superuser.ts'
@@ -25,7 +27,8 @@ const FAILED = 1
 /** What one gateway and several start from. */
 export interface ServeContext
   extends ServeOptions,
-    Pick<CommandContext, 'clock' | 'randomBytes' | 'stdout' | 'stdoutIsTerminal'> {
+    Pick<CommandContext, 'randomBytes' | 'stdout' | 'stdoutIsTerminal'> {
+  readonly clock: DatabaseClock
   /** Its schema is current. */
   readonly opened: OpenedDatabase
   /** Models that were found on this machine. */
@@ -43,25 +46,28 @@ export async function startUp(
   run: (started: ServeContext) => Promise<void>,
 ): Promise<number> {
   const { config } = options
-  const { clock, stderr } = machine
+  const { clock: timers, stderr } = machine
   const log = createLog(config.settings.fixed.logLevel, { write: stderr })
   const stopping = stopRequests(signals)
   if (!(await isEngineInstalled())) refuseEngines(config.settings)
   const opened = await openDatabase({
     dataDir: config.dataDirectory,
     databaseUrl: config.databaseUrl?.reveal() ?? null,
-    clock,
+    clock: timers,
     role: 'server',
     log: (message) => log.info({}, message),
     onLost: (reason) => stopping.fail(reason),
   })
+  let clock: DatabaseClock | null = null
   try {
+    clock = await openDatabaseClock({ read: () => readClock(opened.database), timers, log })
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
     if (config.member === null) await warnOfPower(opened, needsRoot(config), log)
     const discovered = config.member?.discovered ?? (await lookForModels(config, clock, log))
-    await run({ ...options, ...machine, opened, discovered, log, signals, stopping })
+    await run({ ...options, ...machine, clock, opened, discovered, log, signals, stopping })
     return (await stopping.first) === null ? DONE : FAILED
   } finally {
+    clock?.close()
     await opened.release()
     log.info({}, 'stopped')
   }

@@ -54,17 +54,17 @@ export const setSubscriptionCommand: Command = {
     'tollgate subscriptions set --org acme --plan starter --status past_due --until 2031-08-01',
   ],
   run: async (invocation, context) => {
-    const nowMs = context.clock.now()
     const status = invocation.required('status')
     if (!SUBSCRIPTION_STATUSES.some((known) => known === status)) {
       throw new UsageFailure(`--status "${status}" is not known: use one of ${SUBSCRIPTION_STATUSES.join(', ')}`)
     }
-    const periodEndMs = instantOf(invocation, 'until', nowMs) ?? nowMs
-    const fromMs = instantOf(invocation, 'from', nowMs)
     const { plans } = (await configOf(invocation, context)).settings
     const planKey = invocation.required('plan')
     refuseUnknownPlan(plans, planKey)
-    return await withDatabase(invocation, context, async (database) => {
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const nowMs = clock.now()
+      const periodEndMs = instantOf(invocation, 'until', nowMs) ?? nowMs
+      const fromMs = instantOf(invocation, 'from', nowMs)
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
       await refuseOfProvider(database, organization)
       const { subscription: before } = await readPlanState(database, organization.id, nowMs)
@@ -102,9 +102,9 @@ export const showSubscriptionCommand: Command = {
   examples: ['tollgate subscriptions show --org acme'],
   run: async (invocation, context) => {
     const { plans } = (await configOf(invocation, context)).settings
-    return await withDatabase(invocation, context, async (database) => {
+    return await withDatabase(invocation, context, async (database, clock) => {
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
-      return await show(database, plans, organization, context.clock.now())
+      return await show(database, plans, organization, clock.now())
     })
   },
 }

@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ConfigFlags, loadConfig, locateData } from '../config/config.ts'
 import { systemClock } from '../infra/clock.ts'
+import { type DatabaseClock, openDatabaseClock } from '../infra/databaseClock.ts'
+import { readClock } from '../infra/postgres/clock.ts'
 import { migrate } from '../infra/postgres/migrate.ts'
 import { openDatabase } from '../infra/postgres/open.ts'
 import { systemRandom } from '../infra/random.ts'
@@ -13,6 +15,9 @@ import { findModels } from './findModels.ts'
 export const MIGRATIONS_FOLDER = join(import.meta.dirname, '../../migrations')
 /** For `tollgate migrate`: long enough to rewrite a large table, and still an end. */
 const PATIENT_STATEMENT_TIMEOUT_MS = 12 * HOUR_MS
+
+/** A command admits no calls: a clock that jumps while it runs is no news to its caller. */
+const QUIET = { info: () => {}, warn: () => {} }
 
 interface SystemParts extends Pick<CommandContext, 'pullModel' | 'installClusterClient' | 'serve'> {
   /** Called when writing to stdout fails. */
@@ -50,11 +55,17 @@ async function openForCommand({ flags, patient, log }: DatabaseRequest): Promise
     log,
     ...(patient ? { statementTimeoutMs: PATIENT_STATEMENT_TIMEOUT_MS } : {}),
   })
-  try {
-    const { applied } = await migrate(opened.database, MIGRATIONS_FOLDER, systemClock)
-    return { database: opened.database, migrated: applied, release: () => opened.release() }
-  } catch (error) {
+  let clock: DatabaseClock | null = null
+  const release = async () => {
+    clock?.close()
     await opened.release()
+  }
+  try {
+    clock = await openDatabaseClock({ read: () => readClock(opened.database), timers: systemClock, log: QUIET })
+    const { applied } = await migrate(opened.database, MIGRATIONS_FOLDER, clock)
+    return { database: opened.database, clock, migrated: applied, release }
+  } catch (error) {
+    await release()
     throw error
   }
 }

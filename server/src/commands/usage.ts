@@ -23,18 +23,18 @@ export const showUsageCommand: Command = {
   ],
   examples: ['tollgate usage --org acme --start 7d', 'tollgate usage --org acme --bucket month --start 2031-01-01'],
   run: async (invocation, context) => {
-    const nowMs = context.clock.now()
     const limit = limitOf(invocation, BUCKETS_MAX)
-    const window = windowOf(pastInstantOf(invocation, 'start', nowMs), pastInstantOf(invocation, 'end', nowMs), nowMs)
-    if (window === null) throw new UsageFailure('--start must be before --end (which is now when left out)')
-    const typed = invocation.text('bucket')
-    const bucket = typed === undefined ? defaultBucket(window) : BUCKETS.find((each) => each === typed)
-    if (bucket === undefined)
-      throw new UsageFailure(`--bucket "${typed}" is not known: use one of ${BUCKETS.join(', ')}`)
-    return await withDatabase(invocation, context, async (database) => {
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const nowMs = clock.now()
+      const window = windowOf(pastInstantOf(invocation, 'start', nowMs), pastInstantOf(invocation, 'end', nowMs), nowMs)
+      if (window === null) throw new UsageFailure('--start must be before --end (which is now when left out)')
+      const typed = invocation.text('bucket')
+      const bucket = typed === undefined ? defaultBucket(window) : BUCKETS.find((each) => each === typed)
+      if (bucket === undefined)
+        throw new UsageFailure(`--bucket "${typed}" is not known: use one of ${BUCKETS.join(', ')}`)
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
       const question = { ...window, bucket, groupBy: null }
-      const dependencies = { database, clock: context.clock }
+      const dependencies = { database, clock }
       const page = await readUsagePage(dependencies, organization.id, question, { after: null, limit })
       const rows = page.buckets.map(({ startMs, cents }) => ({ bucket_start: toTimestamp(startMs), cost_cents: cents }))
       const last = page.next === null ? undefined : rows.at(-1)

@@ -16,6 +16,8 @@ export interface MoneyMetrics {
   /** The verification of the books has found so many disagreements. */
   disagreed(count: number): void
   unreadable(): void
+  /** The day of an account lay in the future of the database's clock, and was set back. */
+  dayMended(): void
   /** A plan's meter could not be read, and a call counts as pay-as-you-go. */
   planUnreadable(): void
   /** A node of a chain did not answer a question well: `node` is its place in the settings. */
@@ -56,6 +58,10 @@ export function createMoneyMetrics(registry: Registry): MoneyMetrics {
     'tollgate_gates_unreadable_total',
     'Calls refused or cut because the gates on money could not be read.',
   )
+  const daysMended = counter(
+    'tollgate_account_days_mended_total',
+    "Accounts whose day lay in the future of the database's clock and was set back. Alert on any increase.",
+  )
   const planUnreadable = counter(
     'tollgate_plan_meters_unreadable_total',
     "Calls charged as pay-as-you-go because their plan's meter could not be read.",
@@ -80,6 +86,7 @@ export function createMoneyMetrics(registry: Registry): MoneyMetrics {
     },
     disagreed: (count) => disagreements.inc(count),
     unreadable: () => unreadable.inc(),
+    dayMended: () => daysMended.inc(),
     planUnreadable: () => planUnreadable.inc(),
   }
 }

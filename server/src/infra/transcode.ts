@@ -37,10 +37,13 @@ export class TranscodingFailed extends Error {
 const LEFT = 'tollgate-clip-'
 
 /**
- * Removes what processes that were killed left in the system's folder, begun before `untilMs` (milliseconds since the epoch):
- * each may have gigabytes. What is not ours is left there.
+ * Removes what processes that were killed left in the system's folder, begun more than `ageMs` ago: each may have gigabytes. What is not
+ * ours is left there. The age is told by the clock that dates the files, which need not be the database's.
  */
-export async function removeLeftClips(untilMs: number): Promise<void> {
+export async function removeLeftClips(ageMs: number): Promise<void> {
+  const youngest = await mkdtemp(join(tmpdir(), LEFT))
+  const untilMs = (await stat(youngest)).mtimeMs - ageMs
+  await rm(youngest, { recursive: true })
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(LEFT)) continue
     const path = join(tmpdir(), name)

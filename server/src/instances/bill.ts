@@ -21,6 +21,7 @@ type BillMeans = Pick<
   | 'log'
   | 'settings'
   | 'lowBalanceMicrocents'
+  | 'onDayMended'
   | 'forgetAnswer'
   | 'money'
   | 'onNoticed'

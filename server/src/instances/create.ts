@@ -102,6 +102,7 @@ export async function createInstance(
   const { database, clock, money } = means
   const { organizationId } = creation.instance
   const { gpuHourMicrocents } = creation.chosen.gpu
+  if (!money.knowsTime()) await unreadableAs(means, Promise.reject(new Error('the time is in doubt')))
   const tooShort = await unreadableAs(means, refuseAfterShortLives(database, organizationId, clock.now()))
   if (tooShort !== null) return tooShort
   await unreadableAs(means, storeInstancePrice(database, gpuHourMicrocents, clock.now()))

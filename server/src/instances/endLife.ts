@@ -17,7 +17,7 @@ import type { InstanceDependencies } from './job/dependencies.ts'
 import type { Instance, InstanceReason } from './job/instance.ts'
 import { moveInstance } from './store.ts'
 
-export type MoneyMeans = Pick<InstanceDependencies, 'lowBalanceMicrocents' | 'forgetAnswer'>
+export type MoneyMeans = Pick<InstanceDependencies, 'lowBalanceMicrocents' | 'onDayMended' | 'forgetAnswer'>
 
 /** The hold of an instance: the money for the seconds that are held and not settled. */
 export function holdOf({ id, organizationId, hourMicrocents, settledSecond, heldSecond }: Instance): InstanceHold {
@@ -28,7 +28,7 @@ export function holdOf({ id, organizationId, hourMicrocents, settledSecond, held
 /** Charges an instance up to a second, within its hold. Returns it as it is then, and whether there is somebody to be told. */
 export async function chargeLife(
   tx: Transaction,
-  { lowBalanceMicrocents }: Pick<MoneyMeans, 'lowBalanceMicrocents'>,
+  { lowBalanceMicrocents, onDayMended }: Pick<MoneyMeans, 'lowBalanceMicrocents' | 'onDayMended'>,
   instance: Instance,
   toSecond: number,
   nowMs: number,
@@ -44,7 +44,7 @@ export async function chargeLife(
   })
   const settled = { ...instance, settledSecond: endSecond }
   await shrinkInstanceHold(tx, holdOf(instance), holdOf(instance).microcents - holdOf(settled).microcents)
-  const noticed = await postInstanceCharges(tx, organizationId, charges, nowMs, lowBalanceMicrocents)
+  const noticed = await postInstanceCharges(tx, organizationId, charges, nowMs, lowBalanceMicrocents, onDayMended)
   return { instance: settled, noticed }
 }
 

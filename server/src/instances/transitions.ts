@@ -18,7 +18,15 @@ import { findInstance, isToBeRemoved, lockInstance, moveInstance, setMissing, wr
 
 export type TransitionMeans = Pick<
   InstanceDependencies,
-  'database' | 'clock' | 'random' | 'publish' | 'lowBalanceMicrocents' | 'forgetAnswer' | 'onNoticed' | 'reached'
+  | 'database'
+  | 'clock'
+  | 'random'
+  | 'publish'
+  | 'lowBalanceMicrocents'
+  | 'onDayMended'
+  | 'forgetAnswer'
+  | 'onNoticed'
+  | 'reached'
 >
 
 /** The driver says that its app answers. */

@@ -1,4 +1,4 @@
-import { type Clock, SECOND_MS } from './time.ts'
+import { SECOND_MS, type Timers } from './time.ts'
 
 const BAR_CHARACTERS = 30
 /** A terminal is drawn on no more often. */
@@ -6,7 +6,7 @@ const DRAW_INTERVAL_MS = SECOND_MS / 10
 
 /** Where a bar is drawn: a terminal, and the clock that says when again. */
 export interface BarTerminal {
-  readonly clock: Clock
+  readonly clock: Timers
   readonly stderr: (text: string) => void
 }
 

@@ -1,11 +1,18 @@
-/** Time as an argument. Everything that needs to know or wait for an instant is given a {@link Clock}. */
-export interface Clock {
-  /** Milliseconds since the Unix epoch, UTC. May step when the machine's clock is set. */
-  now(): number
+/** Durations and waits: the part of a clock that does not know the date. */
+export interface Timers {
   /** Milliseconds from an arbitrary origin; never steps back. For durations and deadlines. */
   monotonicMs(): number
   /** Calls `callback` once, `delayMs` from now; the result cancels it. */
   after(delayMs: number, callback: () => void): () => void
+}
+
+/**
+ * Time as an argument. Everything that needs to know or wait for an instant is given a {@link Clock}. That of a gateway and of a
+ * command is the database's (E20).
+ */
+export interface Clock extends Timers {
+  /** Milliseconds since the Unix epoch, UTC. May step when the database's clock is set. */
+  now(): number
 }
 
 export const SECOND_MS = 1_000
@@ -17,12 +24,12 @@ export const WEEK_MS = 7 * DAY_MS
 export const DAY_SECONDS = 86_400
 
 /** Resolves after `delayMs` of the clock. */
-export function sleep(clock: Clock, delayMs: number): Promise<void> {
+export function sleep(clock: Timers, delayMs: number): Promise<void> {
   return new Promise((resolve) => clock.after(delayMs, resolve))
 }
 
 /** Settles as `work` does; resolves to `late` once `longestMs` have passed, whatever becomes of the work afterwards. */
-export function within<T, Late>(clock: Clock, longestMs: number, work: Promise<T>, late: Late): Promise<T | Late> {
+export function within<T, Late>(clock: Timers, longestMs: number, work: Promise<T>, late: Late): Promise<T | Late> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(longestMs, () => resolve(late))
     work.then(resolve, reject).finally(cancel)

@@ -83,6 +83,7 @@ export async function createVideo(
   const trace = telemetry?.begin({ ...who, ...OF_A_JOB, job: traced })
   let error: string | null = 'internal_error'
   try {
+    if (!dependencies.money.knowsTime()) throw unreadable(dependencies, 'the time is in doubt')
     const tooMany = await refuseTooMany(dependencies, organizationId).catch((thrown: unknown) => {
       throw unreadable(dependencies, thrown)
     })

@@ -52,7 +52,7 @@ export function openVideos({ place, dataDirectory, settings, ...options }: Video
         // No job takes its clip for longer: its model's deadline is a day at most.
         name: 'clips in the making',
         everyMs: FILES_MS,
-        run: () => removeLeftClips(clock.now() - 2 * DAY_MS),
+        run: () => removeLeftClips(2 * DAY_MS),
       },
     ],
     metrics: [inWorkGauge(runner)],

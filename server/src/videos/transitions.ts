@@ -105,7 +105,7 @@ export interface Staged {
 
 /** Its file is published, its seconds are charged, what was held for it is free again, and its customer is told. */
 export async function complete(
-  means: Means & Pick<VideoDependencies, 'lowBalanceMicrocents' | 'onNoticed'>,
+  means: Means & Pick<VideoDependencies, 'lowBalanceMicrocents' | 'onNoticed' | 'onDayMended'>,
   video: Video,
   { bytes, measuredSeconds }: Staged,
 ): Promise<Video | null> {
@@ -129,7 +129,7 @@ export async function complete(
     const admission = { chargeId: id, admittedAtMs: createdAtMs, organizationId, keyId, model, tier, priceHash }
     const target = `${submission?.provider}/${submission?.model}`
     const charge = { ...admission, seconds, costMicrocents, target }
-    const noticed = await settleVideo(tx, charge, nowMs, means.lowBalanceMicrocents)
+    const noticed = await settleVideo(tx, charge, nowMs, means.lowBalanceMicrocents, means.onDayMended)
     await means.publish(tx, eventOf(means, 'video.completed', moved, nowMs))
     await means.reached?.('completing')
     return { moved, noticed }

@@ -67,21 +67,23 @@ function identityProblems(snapshot: Snapshot, account: AccountRow, charges: read
   ]
 }
 
-/** What stands on the account of its day and month, and what is not folded in yet, is what was charged. */
+/** What stands on the account of its day and month, and what is not folded in yet of them, is what was charged in them. */
 function windowProblems(snapshot: Snapshot, account: AccountRow, charges: readonly ChargeRow[]): string[] {
   const { organizationId, day, daySpent, month, monthSpent } = account
-  const check = (name: string, from: string, folded: bigint) => {
-    const fromMs = Date.parse(`${from}T00:00:00Z`)
-    const counted = folded + sum(unfoldedOf(snapshot, organizationId, fromMs), ({ spent }) => spent)
+  const check = (name: string, folded: bigint, isIn: (atMs: number) => boolean) => {
+    const unfolded = unfoldedOf(snapshot, organizationId).filter(({ minuteMs }) => isIn(minuteMs))
+    const counted = folded + sum(unfolded, ({ spent }) => spent)
     const charged = sum(
-      charges.filter(({ admittedAtMs }) => admittedAtMs >= fromMs),
+      charges.filter(({ admittedAtMs }) => isIn(admittedAtMs)),
       cost,
     )
-    return counted === charged
-      ? []
-      : [`${organizationId} counts ${counted} since ${from} (${name}), ${charged} was charged`]
+    return counted === charged ? [] : [`${organizationId} counts ${counted} in its ${name}, ${charged} was charged`]
   }
-  return [...check('day', day, daySpent), ...check('month', month, monthSpent)]
+  const monthName = month.slice(0, 7)
+  return [
+    ...check(`day ${day}`, daySpent, (atMs) => utcDay(atMs) === day),
+    ...check(`month ${monthName}`, monthSpent, (atMs) => utcDay(atMs).slice(0, 7) === monthName),
+  ]
 }
 
 function overspendProblems(

@@ -2,6 +2,7 @@
 
 import type { Database, SqlParameter, Transaction } from '../../src/infra/postgres/database.ts'
 import type { Session } from '../../src/infra/postgres/session.ts'
+import { atInstant } from '../turnedDatabase.ts'
 import type { EngineSession, EngineTransaction, Soon } from './engine.ts'
 import type { HeldSession, HeldTransaction, Machine } from './machine.ts'
 import { StatementError } from './model/errors.ts'
@@ -23,7 +24,9 @@ export function databaseOf(world: World, machine: Machine, outage: Outage, watch
         if (special !== null) return special
         if (held?.isOver === true) throw new StatementError('the connection of this transaction was closed')
         if (held !== null) held.usedAtMs = world.elapsedMs
-        const run = () => (held === null ? engine.query(text, parameters) : held.server.query(text, parameters))
+        const on = held === null ? engine : held.server
+        const turned = atInstant(text, parameters, world.databaseMs)
+        const run = () => on.query(turned.text, turned.parameters)
         const watched = watch(machine, text, parameters)
         return watched instanceof Promise ? watched.then(run) : run()
       },

@@ -26,6 +26,8 @@ import { isRefusedData } from './refusedData.ts'
 import { directDatabase, makeOrganizations } from './setUp.ts'
 
 const SEQUENCES = 25
+/** In seconds. */
+const HOUR = 3_600
 const OPERATIONS = 40
 const START_MS = Date.UTC(2030, 0, 31, 20)
 const MODEL_NAMES = ['svc/even', 'svc/quote"back\\slash', 'svc/poi\0son'] as const
@@ -61,11 +63,15 @@ class Sequence {
     this.organizations = organizations
   }
 
-  next(): Operation {
+  /** The next operation, and the database's clock: mostly that of the process, at times one that was set. */
+  next(): Operation & { readonly databaseMs: number } {
     const { random } = this
     this.made += 1
     this.nowMs += random.pick([0, 1_000, 1_000, MINUTE_MS, 20 * MINUTE_MS, 3 * HOUR_MS])
-    return random.pick([
+    const aheadMs = random.percent(70)
+      ? 0
+      : random.pick([2, -4, -6, -20 * HOUR, 20 * HOUR, -25 * HOUR, -40 * 24 * HOUR])
+    const operation = random.pick([
       () => this.renew(),
       () => this.renew(),
       () => this.renew(),
@@ -78,6 +84,7 @@ class Sequence {
       () => this.slot(),
       () => this.refund(),
     ])()
+    return { ...operation, databaseMs: this.nowMs + aheadMs * 1_000 }
   }
 
   private organization(): string {
@@ -220,8 +227,10 @@ class Sequence {
 }
 
 /** What came of an operation: an answer, or of what kind the refusal was. */
-async function outcome(engine: Engine, { perform }: Operation): Promise<unknown> {
-  return await perform(directDatabase(engine)).catch((error: unknown) => `refused data: ${isRefusedData(error)}`)
+async function outcome(engine: Engine, { perform, databaseMs }: ReturnType<Sequence['next']>): Promise<unknown> {
+  return await perform(directDatabase(engine, databaseMs)).catch(
+    (error: unknown) => `refused data: ${isRefusedData(error)}`,
+  )
 }
 
 /** In one order, without what has become nothing. */

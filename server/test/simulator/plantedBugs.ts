@@ -249,15 +249,15 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'calls are admitted without a slot',
     file: 'billing/admission/admit.ts',
-    search: '  if (!money.ownsSlot() || ',
-    replace: '  if (',
+    search: '  return money.ownsSlot() && ',
+    replace: '  return ',
     shownBy: 'model',
     trouble: 'cuts',
   },
   {
     name: 'calls are admitted while commits do not come back',
     file: 'billing/admission/admit.ts',
-    search: 'money.renewer.oldestAgeMs > STALLED_MS || ',
+    search: ' && oldestAgeMs <= STALLED_MS',
     replace: '',
     shownBy: 'model',
   },
@@ -344,8 +344,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a new day begins with what the old one had spent',
     file: 'billing/admission/renewal/store.ts',
-    search: 'case when d.day = d.today then d.day_spent_microcents else 0 end',
-    replace: 'd.day_spent_microcents',
+    search: 'case when d.day = d.today then',
+    replace: 'case when true then',
     shownBy: 'postgres',
   },
   {

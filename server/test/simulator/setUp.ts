@@ -5,14 +5,15 @@ import { createOrganization } from '../../src/identity/organizations/create.ts'
 import type { Database, SqlParameter, Transaction } from '../../src/infra/postgres/database.ts'
 import type { RandomBytes } from '../../src/lib/ids.ts'
 import type { Clock } from '../../src/lib/time.ts'
+import { turnedDatabase } from '../turnedDatabase.ts'
 import type { Engine } from './engine.ts'
 import type { OrganizationPlan } from './plan.ts'
 
-/** The engine as a database, without the scheduler: for what is there before a history begins. */
-export function directDatabase(engine: Engine): Database {
+/** The engine as a database, without the scheduler: for what is there before a history begins. Its clock is at `nowMs`. */
+export function directDatabase(engine: Engine, nowMs: number): Database {
   const query = async (text: string, parameters: readonly SqlParameter[] = []) =>
     text.includes('pg_notify') ? [] : await engine.query(text, parameters)
-  return {
+  const plain: Database = {
     query: <Row>(text: string, parameters?: readonly SqlParameter[]) => query(text, parameters) as Promise<Row[]>,
     async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
       const open = await engine.begin()
@@ -26,6 +27,7 @@ export function directDatabase(engine: Engine): Database {
     },
     close: async () => {},
   }
+  return turnedDatabase(plain, { now: () => nowMs })
 }
 
 /** Makes the organizations of a plan with their accounts, credit and limits; their ids. */
@@ -35,7 +37,7 @@ export async function makeOrganizations(
   random: RandomBytes,
   plans: readonly OrganizationPlan[],
 ): Promise<string[]> {
-  const database = directDatabase(engine)
+  const database = directDatabase(engine, clock.now())
   const ids: string[] = []
   for (const [index, { isNew, creditMicrocents, limits }] of plans.entries()) {
     const made = await createOrganization(

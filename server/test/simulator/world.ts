@@ -73,6 +73,11 @@ export class World {
     this.lines = lines
   }
 
+  /** The database's clock, milliseconds since the epoch. */
+  get databaseMs(): number {
+    return this.startMs + this.elapsedMs
+  }
+
   note(words: string): void {
     this.lines?.push(`${String(this.steps).padStart(5)} ${String(this.elapsedMs).padStart(7)} ms  ${words}`)
   }

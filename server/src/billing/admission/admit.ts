@@ -31,6 +31,8 @@ export interface AdmissionContext {
   forgetShares(): void
   /** True while this process owns its slot; without it nothing may be admitted. */
   ownsSlot(): boolean
+  /** False while the database's clock is far from what this process counted: nothing may be admitted, by any kind of call (E20). */
+  knowsTime(): boolean
   /** Asks other processes to give back what they hold idle for this organization, now and then at most. */
   reclaim(share: Share): void
   /** The gates of a call could not be read (P3). */
@@ -93,13 +95,13 @@ export function admit(
   worst: WorstCase,
   model: Coverable | null = null,
 ): Result<Admitted> | Promise<Result<Admitted>> {
-  if (!money.ownsSlot() || money.renewer.oldestAgeMs > STALLED_MS || money.renewer.backlog >= BACKLOG_LIMIT) {
+  if (!mayAdmit(money)) {
     money.onUnreadable?.()
     return refused(UNAVAILABLE)
   }
   const { organizationId, admittedAtMs } = admission
   const share = money.share(organizationId)
-  share.usedAtMs = admittedAtMs
+  share.usedAtMs = money.clock.monotonicMs()
   if (share.beginsDay(admittedAtMs)) {
     money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => share.forgetDay())
   }
@@ -108,6 +110,11 @@ export function admit(
   return plan instanceof Promise
     ? admitAfter(money, share, admission, worst, plan, refusals)
     : admitBy(money, share, admission, worst, plan, refusals)
+}
+
+function mayAdmit(money: AdmissionContext): boolean {
+  const { oldestAgeMs, backlog } = money.renewer
+  return money.ownsSlot() && money.knowsTime() && oldestAgeMs <= STALLED_MS && backlog < BACKLOG_LIMIT
 }
 
 /** Waits for the plan's answer. The share stays in use meanwhile, so that it is not forgotten under the call. */
@@ -138,7 +145,7 @@ function admitBy(
     return ok({ admission: { ...admission, cover: plan.cover }, hold: new Hold(share, 0n, 0n, true) })
   }
   const { admittedAtMs } = admission
-  if (share.admittableMicrocents >= worst.wholeMicrocents && share.exhaustedLimit === null) {
+  if (mayHaveEnough(share, worst)) {
     const hold = tryAdmit(share, worst, admittedAtMs)
     if (hold instanceof Hold) return ok({ admission, hold })
   }
@@ -160,14 +167,19 @@ function inWordsOfPlan(refusedBy: Refusal, plan: PlanAnswer, nowMs: number): Ref
 type AdmitAttempt = Hold | Exclude<Decision, { kind: 'hold' }> | { readonly kind: 'past' }
 
 function tryAdmit(share: Share, worst: WorstCase, admittedAtMs: number): AdmitAttempt {
-  if (admittedAtMs < share.dayStartMs && isLimited(share)) return { kind: 'past' }
+  if (isPast(share, admittedAtMs)) return { kind: 'past' }
   const decision = decide(share.spendableMicrocents, share.heldMicrocents, worst, share.account)
   return decision.kind === 'hold' ? new Hold(share, decision.microcents, worst.firstStepMicrocents) : decision
 }
 
-/** A call's cost counts to the day of its admission: it must not use the headroom of a later one. */
-function isLimited({ account: { headroom } }: Share): boolean {
-  return headroom.daily !== null || headroom.monthly !== null
+/** Whether the share covers the whole worst case without asking the account, as far as is known here. */
+function mayHaveEnough({ admittableMicrocents, exhaustedLimit }: Share, { wholeMicrocents }: WorstCase): boolean {
+  return admittableMicrocents >= wholeMicrocents && exhaustedLimit === null
+}
+
+/** A call's cost counts to the day of its admission: where limits bind it, it must not use the headroom of a later one. */
+function isPast({ dayStartMs, account: { headroom } }: Share, admittedAtMs: number): boolean {
+  return admittedAtMs < dayStartMs && (headroom.daily !== null || headroom.monthly !== null)
 }
 
 /** Takes a hold with the database's help, waiting for other calls and processes where that may help. */
@@ -183,8 +195,8 @@ async function takeHold(
   share.openUses += 1
   try {
     for (;;) {
-      // Somebody may have given back enough meanwhile.
-      const isThere = share.admittableMicrocents >= worst.wholeMicrocents && share.exhaustedLimit === null
+      // Somebody may have given back enough meanwhile. A day that is yet to come is asked about: it may have been a false one.
+      const isThere = mayHaveEnough(share, worst) && !isPast(share, admittedAtMs)
       const taken = isThere ? attempt() : await askInTime(money, share, worst.wholeMicrocents, 'admission', attempt)
       if (taken === null) {
         money.onUnreadable?.()

@@ -15,7 +15,7 @@ const LOW = 100n
 let clock = new HoppingClock(NOON_MS, 10)
 let house: House
 beforeAll(async () => {
-  house = await openHouse(clock)
+  house = await openHouse(clock, { now: () => clock.now() })
 })
 afterAll(() => house.drop())
 beforeEach(async () => {

@@ -21,6 +21,8 @@ export interface MoneyOptions {
   readonly renewer: ShareRenewer
   readonly plans: Plans
   readonly ownsSlot: () => boolean
+  /** Left out: the time can always be relied on. */
+  readonly knowsTime?: () => boolean
   /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
   readonly sendReclaim: (organizationId: string) => void
   readonly onUnreadable?: () => void
@@ -69,12 +71,9 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     again.forEach(hearReclaim)
   }
   return {
-    clock,
-    random,
-    renewer,
-    plans,
-    shares,
+    ...{ clock, random, renewer, plans, shares },
     ownsSlot,
+    knowsTime: options.knowsTime ?? (() => true),
     waitingCalls: 0,
     ...(onUnreadable === undefined ? {} : { onUnreadable }),
     ...(onLimitReached === undefined ? {} : { onLimitReached }),
@@ -102,7 +101,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     },
     async dropIdle() {
       plans.dropIdle()
-      const unusedSinceMs = clock.now() - IDLE_MS
+      const unusedSinceMs = clock.monotonicMs() - IDLE_MS
       const idle = [...shares.values()].filter((share) => share.isIdle && share.usedAtMs <= unusedSinceMs)
       const passing = [...shares.values()].filter((share) => share.reachesNotice && !idle.includes(share))
       // A process that never asked the account has nothing of it.

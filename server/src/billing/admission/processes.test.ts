@@ -13,7 +13,8 @@ import {
 } from '../../../test/moneyGates.ts'
 import { FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
-import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
+import { turnedDatabase } from '../../../test/turnedDatabase.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import { grantCredit } from '../ledger/grantCredit.ts'
 import { setLimit } from './accounts/limit.ts'
 import { extendHold } from './admit.ts'
@@ -255,12 +256,12 @@ test('a charge of yesterday that comes late counts to yesterday, and a zombie’
   )
   if (!late.ok) throw new Error('refused')
   clock.aheadMs += 2 * MINUTE_MS
-  await house.database.transaction((tx) => foldSlot(tx, 70, clock.now()))
+  await turnedDatabase(house.database, clock).transaction((tx) => foldSlot(tx, 70, clock.now()))
   expect(await callOnce(one, organization, 250n)).toBe('charged')
   await zombie.writer.post(house.charge(organization, 200n, late.value.admission), zombie.share(organization))
   late.value.hold.release()
   await checkFigures(house, organization, clock.now())
-  await house.database.transaction((tx) => foldSlot(tx, 70, clock.now()))
+  await turnedDatabase(house.database, clock).transaction((tx) => foldSlot(tx, 70, clock.now()))
   await checkFigures(house, organization, clock.now())
   expect(await spentByDay(house, organization)).toEqual(
     new Map([
@@ -288,7 +289,9 @@ test('a share that nobody uses gives back what it has and is forgotten', async (
   )
   await till.dropIdle()
   expect(till.shares.size).toBe(2)
-  clock.aheadMs += 2 * MINUTE_MS
+  // However far its date was set back meanwhile.
+  clock.aheadMs -= 40 * DAY_MS
+  for (const share of till.shares.values()) share.usedAtMs -= 2 * MINUTE_MS
   await till.dropIdle()
   expect([...till.shares.keys()]).toEqual([busy])
   const rows = await house.database.query<{ granted: bigint }>(

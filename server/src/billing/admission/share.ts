@@ -50,7 +50,7 @@ export class Share {
   heldMicrocents = 0n
   /** Holds that have not ended, those of nothing too, and calls that wait for one. */
   openUses = 0
-  /** When a call last asked, milliseconds since the epoch. */
+  /** When a call last asked, on the monotonic clock. */
   usedAtMs = 0
   /** Whether the account was ever asked for anything: what came of it may have been lost on the way. */
   hasAsked = false

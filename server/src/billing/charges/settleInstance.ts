@@ -4,7 +4,7 @@ import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import { INSTANCES_SLOT } from '../admission/gates.ts'
-import { renewShares } from '../admission/renewal/renew.ts'
+import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import type { Charge } from './charge.ts'
 import { postCharges } from './post.ts'
 import { priceInstancePart } from './pricing.ts'
@@ -87,9 +87,10 @@ export async function postInstanceCharges(
   charges: readonly Charge[],
   nowMs: number,
   lowBalanceMicrocents: bigint,
+  onDayMended?: OnDayMended,
 ): Promise<boolean> {
   if (charges.length > 0) await postCharges(tx, INSTANCES_SLOT, charges, nowMs)
   const wants = new Map([[organizationId, FOLD]])
-  const folded = await renewShares(tx, INSTANCES_SLOT, wants, nowMs, lowBalanceMicrocents)
+  const folded = await renewShares(tx, INSTANCES_SLOT, wants, nowMs, lowBalanceMicrocents, null, onDayMended)
   return folded.some(({ noticed }) => noticed)
 }

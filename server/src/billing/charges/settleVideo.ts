@@ -1,7 +1,7 @@
 import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import type { Admission } from '../admission/admission.ts'
 import { lock, release } from '../admission/holds/hold.ts'
-import { renewShares } from '../admission/renewal/renew.ts'
+import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import { postCharges } from './post.ts'
 import { NO_TOKENS } from './settle.ts'
 import { ensureChargePartition } from './store.ts'
@@ -41,6 +41,7 @@ export async function settleVideo(
   { seconds, costMicrocents, target, ...admission }: FinishedVideo,
   nowMs: number,
   lowBalanceMicrocents: bigint,
+  onDayMended?: OnDayMended,
 ): Promise<boolean> {
   const { organizationId } = admission
   await lock(tx, organizationId)
@@ -60,12 +61,7 @@ export async function settleVideo(
     videoSeconds: seconds,
   } as const
   await postCharges(tx, FINISHED_WORK_SLOT, [charge], nowMs)
-  const folded = await renewShares(
-    tx,
-    FINISHED_WORK_SLOT,
-    new Map([[organizationId, FOLD]]),
-    nowMs,
-    lowBalanceMicrocents,
-  )
+  const wants = new Map([[organizationId, FOLD]])
+  const folded = await renewShares(tx, FINISHED_WORK_SLOT, wants, nowMs, lowBalanceMicrocents, null, onDayMended)
   return folded.some(({ noticed }) => noticed)
 }

@@ -9,7 +9,7 @@ import { doubledMs } from '../../lib/backoff.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { type Clock, DAY_MS, SECOND_MS, sleep } from '../../lib/time.ts'
-import { renewShares } from '../admission/renewal/renew.ts'
+import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import { type Ask, RenewalQueue } from '../admission/renewalQueue.ts'
 import type { Renewed, Share, Want } from '../admission/share.ts'
 import type { ShareRenewer } from '../admission/shareRenewer.ts'
@@ -82,6 +82,7 @@ export interface WriterDependencies {
   readonly lowBalanceMicrocents?: bigint
   /** Called when a renewal has seen something that somebody must be told. */
   readonly onNoticed?: () => void
+  readonly onDayMended?: OnDayMended
 }
 
 export class Writer implements ShareRenewer {
@@ -186,9 +187,10 @@ export class Writer implements ShareRenewer {
     for (const [organizationId, renewal] of asked) wants.set(organizationId, renewal.want())
     const { epoch } = this
     try {
-      const { database, slot, takenAtMs, clock, lowBalanceMicrocents, onNoticed } = this.dependencies
+      const { database, slot, takenAtMs, clock, lowBalanceMicrocents, onNoticed, onDayMended } = this.dependencies
       const citing = takenAtMs?.() ?? null
-      const renewed = await renewShares(database, slot, wants, clock.now(), lowBalanceMicrocents, citing)
+      const nowMs = clock.now()
+      const renewed = await renewShares(database, slot, wants, nowMs, lowBalanceMicrocents, citing, onDayMended)
       if (renewed.some(({ noticed }) => noticed)) onNoticed?.()
       // Every organization has an account: an empty answer says that the slot has been taken anew since.
       if (citing !== null && renewed.length === 0) throw new Error('the slot was taken anew; nothing was renewed')

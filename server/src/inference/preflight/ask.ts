@@ -49,10 +49,13 @@ export async function judgeCall(
   const nowMs = clock.now()
   const [plan, figures] = await Promise.all([
     money.plans.ask(organizationId, model, nowMs),
-    figuresOf(database, organizationId, nowMs).catch((error: unknown) => {
-      log.warn({ err: error }, 'preflight could not read an account')
-      return null
-    }),
+    // No call is admitted while the time is in doubt (E20).
+    !money.knowsTime()
+      ? null
+      : figuresOf(database, organizationId, nowMs).catch((error: unknown) => {
+          log.warn({ err: error }, 'preflight could not read an account')
+          return null
+        }),
   ])
   return judge({
     modality: model.modality,

@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { Database, SqlParameter, Transaction } from './database.ts'
 
@@ -23,7 +23,7 @@ const CLOSE_TIMEOUT_SECONDS = 5
 export interface ClientOptions {
   /** Connections at most; they are opened when needed. At least 1. */
   readonly maxConnections: number
-  readonly clock: Clock
+  readonly clock: Timers
   /** Shown in `pg_stat_activity`. */
   readonly applicationName?: string
   /** Milliseconds, 30 s unless given. Migrations, which may rewrite a table, ask for more. */

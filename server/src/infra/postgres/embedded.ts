@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { copyFile, readFile, realpath, stat, truncate } from 'node:fs/promises'
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { programOf } from './binaries.ts'
 import { isConnectionFailure } from './client.ts'
@@ -25,7 +25,7 @@ const LOG_LIMIT_BYTES = 1024 * 1024
 export interface EmbeddedOptions {
   /** The data directory; the database is `<dataDir>/postgres`. Made when absent. */
   readonly dataDir: string
-  readonly clock: Clock
+  readonly clock: Timers
   readonly log: (message: string) => void
   /** For tests: no fsync. A power cut may cost the whole database. */
   readonly throwAway?: boolean
@@ -144,7 +144,7 @@ async function spawnServer(cluster: Cluster, throwAway: boolean): Promise<Bun.Su
   }
 }
 
-async function stop(cluster: Cluster, clock: Clock): Promise<void> {
+async function stop(cluster: Cluster, clock: Timers): Promise<void> {
   const found = await findPostmaster(cluster.folder)
   if (found === null) return
   // SIGINT is PostgreSQL's fast shutdown: it ends sessions, writes a checkpoint, leaves nothing to recover.

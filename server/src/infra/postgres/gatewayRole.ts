@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { openClient } from './client.ts'
 import { CLUSTER_DATABASE, GATEWAY_ROLE, SUPERUSER_ROLE } from './cluster.ts'
 import type { Queryable } from './database.ts'
@@ -20,7 +20,7 @@ export function gatewayPassword(superuserPassword: string): string {
  *
  * @throws what the server answers; a connection failure when it is on its way up or down.
  */
-export async function makeGatewayRole(superuserUrl: string, superuserPassword: string, clock: Clock): Promise<void> {
+export async function makeGatewayRole(superuserUrl: string, superuserPassword: string, clock: Timers): Promise<void> {
   const database = openClient(superuserUrl, { maxConnections: 1, clock, applicationName: 'tollgate role' })
   try {
     if (await isThere(database)) return

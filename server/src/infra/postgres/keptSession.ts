@@ -1,5 +1,5 @@
 import { doubledMs } from '../../lib/backoff.ts'
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { LOCK_CLASS } from './locks.ts'
 import type { Session } from './session.ts'
@@ -20,7 +20,7 @@ export class SessionOwnershipLost extends Error {
  *
  * @throws SessionOwnershipLost when another process has it.
  */
-export async function takeOwnership(session: Session, lockId: number, dataDir: string, clock: Clock): Promise<void> {
+export async function takeOwnership(session: Session, lockId: number, dataDir: string, clock: Timers): Promise<void> {
   const giveUpAtMs = clock.monotonicMs() + OWNERSHIP_PATIENCE_MS
   while (!(await session.tryLock(LOCK_CLASS.ownership, lockId))) {
     if (clock.monotonicMs() > giveUpAtMs) {
@@ -41,7 +41,7 @@ export interface KeptSession {
 }
 
 export interface KeptSessionOptions {
-  readonly clock: Clock
+  readonly clock: Timers
   readonly log: (message: string) => void
   /** Called once when regaining has failed for good. */
   readonly onLost: (reason: string) => void

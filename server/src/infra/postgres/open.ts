@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import { openClient } from './client.ts'
 import type { Database } from './database.ts'
@@ -22,7 +22,7 @@ export interface OpenOptions {
   readonly dataDir: string
   /** PostgreSQL of the operator's own; null for the embedded one. */
   readonly databaseUrl: string | null
-  readonly clock: Clock
+  readonly clock: Timers
   /** `server` takes the data directory for itself; `command` works beside a server, or without one. */
   readonly role: 'server' | 'command'
   readonly log: (message: string) => void
@@ -149,7 +149,7 @@ async function lockIdOf(dataDir: string): Promise<number> {
 }
 
 /** Repeats `work`, never two at once; the result ends it. A run that fails is only missed: the next one makes up. */
-function every(clock: Clock, intervalMs: number, work: () => Promise<void>): () => void {
+function every(clock: Timers, intervalMs: number, work: () => Promise<void>): () => void {
   let ended = false
   let cancel = () => {}
   const arm = () => {

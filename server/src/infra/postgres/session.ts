@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { CONNECT_TIMEOUT_SECONDS, connectionSettings, runStatement } from './client.ts'
 import type { Queryable } from './database.ts'
@@ -40,7 +40,7 @@ export interface Session extends Queryable {
  *
  * @throws a connection failure (see `client.ts`) when the server can't be reached.
  */
-export async function openSession(url: string, clock: Clock, applicationName = 'tollgate session'): Promise<Session> {
+export async function openSession(url: string, clock: Timers, applicationName = 'tollgate session'): Promise<Session> {
   const pool = new Bun.SQL({
     url,
     adapter: 'postgres',

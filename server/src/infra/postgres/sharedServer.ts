@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/time.ts'
+import type { Timers } from '../../lib/time.ts'
 import { MINUTE_MS, sleep } from '../../lib/time.ts'
 import { isConnectionFailure } from './client.ts'
 import type { EmbeddedOptions, EmbeddedServer } from './embedded.ts'
@@ -42,7 +42,7 @@ export async function joinServer(options: EmbeddedOptions): Promise<Joined> {
 }
 
 /** Registers anew after the connection was lost; starts the server, on the same port, if it has gone. */
-export async function rejoinServer(server: EmbeddedServer, clock: Clock): Promise<Session> {
+export async function rejoinServer(server: EmbeddedServer, clock: Timers): Promise<Session> {
   await server.ensureRunning()
   const session = await register(server, clock)
   if (session === null) throw new Error('PostgreSQL is starting or stopping.')
@@ -50,7 +50,7 @@ export async function rejoinServer(server: EmbeddedServer, clock: Clock): Promis
 }
 
 /** Null while the server is on its way up or down. */
-async function register(server: EmbeddedServer, clock: Clock): Promise<Session | null> {
+async function register(server: EmbeddedServer, clock: Timers): Promise<Session | null> {
   let session: Session | null = null
   try {
     session = await openSession(server.url, clock, 'tollgate holder')

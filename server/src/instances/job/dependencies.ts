@@ -1,4 +1,5 @@
 import type { AdmissionContext } from '../../billing/admission/admit.ts'
+import type { OnDayMended } from '../../billing/admission/renewal/renew.ts'
 import type { InstanceSettings } from '../../catalog/offering.ts'
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import type { RunnerMetrics } from '../../jobs/runner.ts'
@@ -39,7 +40,10 @@ export interface InstanceDependencies {
   readonly log: Log
   readonly settings: InstanceSettings
   readonly driver: InstanceDriver
-  readonly money: Pick<AdmissionContext, 'clock' | 'share' | 'reclaim' | 'renewer' | 'onUnreadable' | 'waitingCalls'>
+  readonly money: Pick<
+    AdmissionContext,
+    'clock' | 'knowsTime' | 'share' | 'reclaim' | 'renewer' | 'onUnreadable' | 'waitingCalls'
+  >
   /** Keeps an event, and whom it has to be delivered to, in the transaction of what it tells. */
   readonly publish: (tx: Transaction, event: InstanceEvent) => Promise<void>
   /** Deletes the kept answer of an attempt, which shows a password (D3). */
@@ -48,6 +52,7 @@ export interface InstanceDependencies {
   readonly lowBalanceMicrocents: bigint
   /** Something was noted that somebody must be told. */
   readonly onNoticed: () => void
+  readonly onDayMended?: OnDayMended
   readonly metrics?: RunnerMetrics
   /** For tests that kill. */
   readonly reached?: (step: InstanceStep) => Promise<void> | void

@@ -1,4 +1,5 @@
 import type { AdmissionContext } from '../../billing/admission/admit.ts'
+import type { OnDayMended } from '../../billing/admission/renewal/renew.ts'
 import type { Catalog } from '../../catalog/model.ts'
 import type { Artifacts } from '../../infra/artifacts.ts'
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
@@ -76,6 +77,7 @@ export interface VideoDependencies {
   readonly lowBalanceMicrocents: bigint
   /** A charge has brought about something that somebody must be told. */
   readonly onNoticed: () => void
+  readonly onDayMended?: OnDayMended
   readonly metrics?: VideoMetrics
   /** Where jobs are traced. */
   readonly telemetry?: Telemetry

@@ -15,11 +15,17 @@ export interface WantedRow {
 export interface RenewalNow {
   readonly atMs: number
   readonly day: string
-  readonly month: string
   readonly windowFromMs: number
+  /** The database's own clock. */
+  readonly databaseMs: number
 }
 
+/** A day or minute that begins later than this after the database's clock is a false one. */
+const TOLERANCE_MS = 5_000
+
 const dayStartMs = (day: string) => Date.parse(`${day}T00:00:00Z`)
+const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+const monthOf = (day: string) => `${day.slice(0, 7)}-01`
 const later = (one: string, other: string) => (one > other ? one : other)
 const most = (...amounts: bigint[]) => amounts.reduce((one, other) => (one > other ? one : other))
 const least = (...amounts: (bigint | null)[]) =>
@@ -54,8 +60,9 @@ function renewOne(
   const { organizationId } = want
   const key = `${organizationId}/${slot}`
   const share = view.get(books.shares, key)?.granted ?? 0n
+  const foldedBefore = foldedOf(view, books, organizationId)
   const unfoldedSpend = takeUnfoldedSpend(view, books, organizationId, slot)
-  const account = fold(view, books, before, unfoldedSpend, now)
+  const account = fold(view, books, before, unfoldedSpend, now, foldedBefore)
   const elsewhere = before.granted - share
   const kept = most(share - total(unfoldedSpend) - (want.giveBack ?? 0n), 0n)
   const headroom = headroomOf(account, elsewhere + kept, now, thresholds.newAccountCap)
@@ -87,6 +94,23 @@ function renewOne(
     day_start: new Date(dayStartMs(account.day)),
     passes_notice: ahead !== null && fresh > ahead,
     noticed,
+    is_day_mended: before.day > account.day,
+  }
+}
+
+/** Tells the days of charges: whether one of `count` is that of `period`. */
+type FoldedIn = (period: string, count: (day: string) => string) => bigint
+
+/** What is folded of the charges of a day or a month: all that were charged, less what no slot has had folded. */
+function foldedOf(view: View, books: Books, organizationId: string): FoldedIn {
+  const charges = view.rows(books.charges).filter((row) => row.organizationId === organizationId)
+  const unfolded = view.rows(books.unfoldedSpend).filter((row) => row.organizationId === organizationId)
+  return (period, count) => {
+    const charged = charges.filter(({ admittedAtMs }) => count(dayOf(admittedAtMs)) === period)
+    return (
+      charged.reduce((sum, { cost }) => sum + cost, 0n) -
+      total(unfolded.filter(({ minuteMs }) => count(dayOf(minuteMs)) === period))
+    )
   }
 }
 
@@ -106,10 +130,16 @@ function fold(
   before: AccountRow,
   unfoldedSpend: readonly UnfoldedSpendRow[],
   now: RenewalNow,
+  foldedBefore: FoldedIn,
 ): AccountRow {
-  const day = later(before.day, now.day)
-  const month = later(before.month, now.month)
-  const since = (ms: number) => total(unfoldedSpend.filter(({ minuteMs }) => minuteMs >= ms))
+  const horizonMs = now.databaseMs + TOLERANCE_MS
+  const lastMinuteMs = Math.max(horizonMs, now.atMs + TOLERANCE_MS)
+  const reached = later(before.day, now.day)
+  const day = dayStartMs(reached) > horizonMs ? dayOf(now.databaseMs) : reached
+  const month = monthOf(day)
+  const itself = (each: string) => each
+  const within = (period: string, count: (day: string) => string) =>
+    total(unfoldedSpend.filter(({ minuteMs }) => count(dayOf(minuteMs)) === period))
   const isNew = before.newUntilMs !== null && before.newUntilMs > now.atMs
   const { organizationId } = before
   const minutes = new Map(
@@ -120,12 +150,12 @@ function fold(
   )
   let hourSpent = before.hourSpent
   for (const [minuteMs, spent] of minutes) {
-    if (isNew && minuteMs >= now.windowFromMs) continue
+    if (isNew && minuteMs >= now.windowFromMs && minuteMs <= lastMinuteMs) continue
     view.delete(books.minutes, `${organizationId}/${minuteMs}`)
     hourSpent -= spent
   }
   for (const { minuteMs, spent } of unfoldedSpend) {
-    if (!isNew || minuteMs < now.windowFromMs) continue
+    if (!isNew || minuteMs < now.windowFromMs || minuteMs > lastMinuteMs) continue
     const so = (minutes.get(minuteMs) ?? 0n) + spent
     view.put(books.minutes, `${organizationId}/${minuteMs}`, { organizationId, minuteMs, spent: so })
     hourSpent += spent
@@ -134,9 +164,9 @@ function fold(
     ...before,
     balance: before.balance - total(unfoldedSpend),
     day,
-    daySpent: (before.day === day ? before.daySpent : 0n) + since(dayStartMs(day)),
+    daySpent: (before.day === day ? before.daySpent : foldedBefore(day, itself)) + within(day, itself),
     month,
-    monthSpent: (before.month === month ? before.monthSpent : 0n) + since(dayStartMs(month)),
+    monthSpent: (before.month === month ? before.monthSpent : foldedBefore(month, monthOf)) + within(month, monthOf),
     hourSpent,
   }
 }
@@ -152,8 +182,8 @@ function headroomOf(account: AccountRow, granted: bigint, now: RenewalNow, cap: 
   const isLimited = account.enforcement !== 'notify_only'
   const { dailyLimit, monthlyLimit } = account
   const isNew = account.newUntilMs !== null && account.newUntilMs > now.atMs
-  // A process behind the account's day gets nothing of the day that it has not reached.
-  const atMost = account.day > now.day ? 0n : null
+  // A process that counts another day than the account gets nothing of the account's.
+  const atMost = account.day === now.day ? null : 0n
   const daily = dailyLimit === null ? null : least(dailyLimit - account.daySpent - granted, atMost)
   return {
     balance: account.balance - granted,

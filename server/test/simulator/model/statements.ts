@@ -44,8 +44,9 @@ const STATEMENTS: readonly Statement[] = [
       const now = {
         atMs: p.instant(at('at')),
         day: p.text(at('day')),
-        month: p.text(at('month')),
         windowFromMs: p.instant(at('windowFrom')),
+        // Where the statement reads the database's clock (`turnedDatabase.ts`).
+        databaseMs: p.instant(RENEWAL_PARAMETERS.length + 1),
       }
       return renew(view, books, slot, wants, now, {
         newAccountCap: p.amount(at('newAccountCapMicrocents')),

@@ -26,6 +26,17 @@ export interface LimitRow {
   readonly hours: number | null
 }
 
+const WITHIN = (instant: string, start: string, period: 'day' | 'month') =>
+  `${instant} >= ${start}::timestamptz and ${instant} < ${start}::timestamptz + interval '1 ${period}'`
+
+/** All charges of a period that the account is not in: it has not come to it yet, or a false clock took it past it. */
+const CHARGED = (start: string, period: 'day' | 'month') =>
+  `(select coalesce(sum(cost_microcents), 0)::bigint from usage_days
+       where organization_id = $1::uuid and ${WITHIN('day', start, period)})`
+
+/** As in a renewal: what is later was charged by a false clock. */
+const LATEST = `$2::timestamptz + interval '5 seconds'`
+
 /** An account with everything posted counted in, folded or not: one statement, so one state of the books. */
 export async function selectFigures(
   db: Queryable,
@@ -35,9 +46,9 @@ export async function selectFigures(
   const rows = await db.query<FiguresRow>(
     `with unfolded as (
        select coalesce(sum(spent_microcents), 0)::bigint as spent,
-         coalesce(sum(spent_microcents) filter (where minute >= $3::date::timestamptz), 0)::bigint as day,
-         coalesce(sum(spent_microcents) filter (where minute >= $4::date::timestamptz), 0)::bigint as month,
-         coalesce(sum(spent_microcents) filter (where minute >= $5::timestamptz), 0)::bigint as hour
+         coalesce(sum(spent_microcents) filter (where ${WITHIN('minute', '$3::date', 'day')}), 0)::bigint as day,
+         coalesce(sum(spent_microcents) filter (where ${WITHIN('minute', '$4::date', 'month')}), 0)::bigint as month,
+         coalesce(sum(spent_microcents) filter (where minute >= $5::timestamptz and minute <= ${LATEST}), 0)::bigint as hour
        from unfolded_spend where organization_id = $1::uuid
      ), unspent as (
        select coalesce(sum(greatest(l.granted_microcents - coalesce(s.spent, 0), 0)), 0)::bigint as granted
@@ -46,12 +57,12 @@ export async function selectFigures(
        where l.organization_id = $1::uuid
      ), minutes as (
        select coalesce(sum(spent_microcents), 0)::bigint as spent from account_minutes
-       where organization_id = $1::uuid and minute >= $5::timestamptz
+       where organization_id = $1::uuid and minute >= $5::timestamptz and minute <= ${LATEST}
      )
      select a.balance_microcents - s.spent as balance, u.granted, a.held_microcents as held,
        a.instances_held_microcents as instances_held, a.burn_microcents as burn,
-       case when a.day = $3::date then a.day_spent_microcents else 0 end + s.day as day_spent,
-       case when a.month = $4::date then a.month_spent_microcents else 0 end + s.month as month_spent,
+       case when a.day = $3::date then a.day_spent_microcents + s.day else ${CHARGED('$3::date', 'day')} end as day_spent,
+       case when a.month = $4::date then a.month_spent_microcents + s.month else ${CHARGED('$4::date', 'month')} end as month_spent,
        m.spent + s.hour as hour_spent, coalesce(a.new_until > $2::timestamptz, false) as is_new,
        a.daily_limit_microcents as daily_limit, a.monthly_limit_microcents as monthly_limit,
        a.enforcement, a.auto_terminate_hours

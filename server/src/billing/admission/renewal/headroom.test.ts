@@ -24,7 +24,7 @@ const NOTHING: Want = { admission: 0n, least: 0n, extension: 0n, giveBack: 0n }
 let nowMs: number = INSTANTS_MS[0]
 let house: House
 beforeAll(async () => {
-  house = await openHouse(new FastClock(nowMs))
+  house = await openHouse(new FastClock(nowMs), { now: () => nowMs })
 })
 afterAll(() => house.drop())
 
@@ -72,13 +72,21 @@ async function makeAccount(random: Seeded): Promise<string> {
       slot,
       microcents,
     ])
-  const spend = (slot: number, ms: number, microcents: bigint) =>
-    house.database.query('insert into unfolded_spend values ($1::uuid, $2::integer, $3::timestamptz, $4::bigint)', [
-      organizationId,
-      slot,
-      minuteAgo(ms),
-      microcents,
-    ])
+  const charged = (slot: number, ms: number, microcents: bigint) =>
+    house.database.query(
+      `insert into usage_days as d values ($1::uuid, date_bin('1 day', $3::timestamptz, 'epoch'), $2::integer, 1, $4::bigint)
+       on conflict (organization_id, day, slot) do update set cost_microcents = d.cost_microcents + excluded.cost_microcents`,
+      [organizationId, slot, minuteAgo(ms), microcents],
+    )
+  const spend = async (slot: number, ms: number, microcents: bigint) => {
+    await house.database.query(
+      'insert into unfolded_spend values ($1::uuid, $2::integer, $3::timestamptz, $4::bigint)',
+      [organizationId, slot, minuteAgo(ms), microcents],
+    )
+    await charged(slot, ms, microcents)
+  }
+  // Of a day and month that the account comes to, some may be charged and folded already.
+  if (random.percent(30)) await charged(OTHER_SLOT, random.pick([0, 10 * DAY_MS]), amount())
   await share(SLOT, granted)
   await share(OTHER_SLOT, grantedElsewhere)
   // A slot may have spent more than it was granted, and on days that are over.

@@ -5,12 +5,15 @@ import { NEW_ACCOUNT_CAP_MICROCENTS } from '../gates.ts'
 import type { Renewed, Want } from '../share.ts'
 import { deleteEmptyShares, listOfSlot, renewShareRows } from './store.ts'
 
+/** Told of an account whose day lay in the future of the database's clock, and was set back to the database's day (E20). */
+export type OnDayMended = (organizationId: string) => void
+
 /**
  * Folds what this slot has posted into the accounts and asks for more. Call it only while no batch of this slot's
  * charges is under way. Organizations without an account are left out of the answer. Whose balance falls below
  * `lowBalanceMicrocents` is noted to be told; 0: nobody is.
  * `takenAtMs` is the caller's taking of the slot: where another process has taken it since, nothing is done and the answer
- * is empty; null: not looked at.
+ * is empty; null: not looked at. `onDayMended` is told of accounts whose day was a false one; its transaction may still be rolled back.
  */
 export async function renewShares(
   db: Queryable,
@@ -19,6 +22,7 @@ export async function renewShares(
   nowMs: number,
   lowBalanceMicrocents = 0n,
   takenAtMs: number | null = null,
+  onDayMended: OnDayMended = () => {},
 ): Promise<Renewed[]> {
   const ids = [...wants.keys()].sort()
   const column = (pick: (want: Want) => bigint | null) =>
@@ -40,6 +44,7 @@ export async function renewShares(
     lowBalanceMicrocents,
     takenAt: takenAtMs === null ? null : toTimestamp(takenAtMs),
   })
+  for (const row of rows) if (row.is_day_mended) onDayMended(row.organization_id)
   return rows.map((row) => ({
     organizationId: row.organization_id,
     grantedMicrocents: row.granted,
@@ -74,10 +79,11 @@ export async function foldSlot(
   nowMs: number,
   lowBalanceMicrocents = 0n,
   takenAtMs: number | null = null,
+  onDayMended?: OnDayMended,
 ): Promise<boolean> {
   const ids = await listOfSlot(db, slot, FOLD_ACCOUNTS)
   if (ids.length === 0) return false
-  await renewShares(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents, takenAtMs)
+  await renewShares(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents, takenAtMs, onDayMended)
   await deleteEmptyShares(db, slot, arrayLiteral(ids))
   return ids.length === FOLD_ACCOUNTS
 }

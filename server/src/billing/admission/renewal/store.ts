@@ -13,7 +13,6 @@ const TYPES = {
   slot: 'integer',
   at: 'timestamptz',
   day: 'date',
-  month: 'date',
   windowFrom: 'timestamptz',
   newAccountCapMicrocents: 'bigint',
   lowBalanceMicrocents: 'bigint',
@@ -45,6 +44,7 @@ export interface RenewedRow {
   readonly day_start: Date
   readonly passes_notice: boolean
   readonly noticed: boolean
+  readonly is_day_mended: boolean
 }
 
 /**
@@ -58,6 +58,9 @@ export async function renewShareRows(db: Queryable, parameters: RenewalParameter
     RENEWAL_PARAMETERS.map((name) => parameters[name]),
   )
 }
+
+/** The clocks of processes follow the database's by less. A day that begins later than this is no day that any process may be in (E20). */
+const TOLERANCE = `interval '5 seconds'`
 
 /*
  * The statement, part by part, in the order in which the parts depend on each other.
@@ -114,12 +117,34 @@ const LOCKED = `locked as (
     for update of a
   )`
 
-/** The day and month that the account has reached, which never go back: a process's clock may be behind. And whether it is new. */
+/**
+ * The day and month that the account has reached, and whether it is new. They never go back to where a process is behind. But nothing may
+ * lie beyond `horizon`: a day that begins after it was reached by a false clock, and the day is the database's own again (E20). The
+ * database's clock is read here, once for each account and behind its lock: a renewal that this one has waited for saw an earlier instant.
+ * No minute of the last hour lies beyond `last_minute`: while a process doubts the database's clock, it forgets none.
+ */
 const DATED = `dated as (
-    select *, greatest(day, ${$.day}) as today, greatest(month, ${$.month}) as this_month,
-      coalesce(new_until > ${$.at}, false) as is_new
-    from locked
+    select *, date_trunc('month', today)::date as this_month
+    from (select *, case when reached_day > horizon then horizon - ${TOLERANCE} else reached_day end::date as today,
+        greatest(horizon, ${$.at} + ${TOLERANCE}) as last_minute
+      from (select *, clock_timestamp() + ${TOLERANCE} as horizon, greatest(day, ${$.day}) as reached_day,
+          coalesce(new_until > ${$.at}, false) as is_new
+        from locked) as seen) as placed
   )`
+
+/** The condition for spend of a period: the day or month that begins at `start`. */
+const WITHIN = (instant: string, start: string, period: 'day' | 'month') =>
+  `${instant} >= ${start}::timestamptz and ${instant} < ${start}::timestamptz + interval '1 ${period}'`
+
+/**
+ * The charges of a period that are folded into the account `d`, added up anew: all that were posted, less what is not folded yet, by any
+ * slot. For an account that comes to another day or month, or goes back to one: some of it may have been charged there before.
+ */
+const FOLDED_IN = (start: string, period: 'day' | 'month') => `(
+      (select coalesce(sum(u.cost_microcents), 0)::bigint from usage_days u
+        where u.organization_id = d.organization_id and ${WITHIN('u.day', start, period)})
+      - (select coalesce(sum(n.spent_microcents), 0)::bigint from unfolded_spend n
+        where n.organization_id = d.organization_id and ${WITHIN('n.minute', start, period)}))`
 
 /** Whether the spend of the slot counts to the hour of new accounts: that of instances does not, since the cap counts the burn. */
 const COUNTS_FOR_CAP = `${$.slot} <> ${INSTANCES_SLOT}`
@@ -127,24 +152,25 @@ const COUNTS_FOR_CAP = `${$.slot} <> ${INSTANCES_SLOT}`
 /** The folded spend of each account: all of it, and of the day, the month and, for a new one, the hour. Zeros where there is none. */
 const SPENT = `spent as (
     select d.organization_id, coalesce(sum(s.spent), 0)::bigint as spent,
-      coalesce(sum(s.spent) filter (where s.minute >= d.today::timestamptz), 0)::bigint as spent_today,
-      coalesce(sum(s.spent) filter (where s.minute >= d.this_month::timestamptz), 0)::bigint as spent_this_month,
-      coalesce(sum(s.spent) filter (where d.is_new and ${COUNTS_FOR_CAP} and s.minute >= ${$.windowFrom}), 0)::bigint as spent_this_hour
+      coalesce(sum(s.spent) filter (where ${WITHIN('s.minute', 'd.today', 'day')}), 0)::bigint as spent_today,
+      coalesce(sum(s.spent) filter (where ${WITHIN('s.minute', 'd.this_month', 'month')}), 0)::bigint as spent_this_month,
+      coalesce(sum(s.spent) filter (where d.is_new and ${COUNTS_FOR_CAP} and s.minute >= ${$.windowFrom} and s.minute <= d.last_minute), 0)::bigint
+        as spent_this_hour
     from dated d left join unfolded s using (organization_id) group by 1
   )`
 
-/** The minutes that have left the hour of a new account, deleted; of an account that is new no more, all of them. */
+/** The minutes that have left the hour of a new account, or are yet to come, deleted; of an account that is new no more, all of them. */
 const MINUTES_GONE = `minutes_gone as (
     delete from account_minutes n using dated d
-    where n.organization_id = d.organization_id and (not d.is_new or n.minute < ${$.windowFrom})
+    where n.organization_id = d.organization_id and (not d.is_new or n.minute < ${$.windowFrom} or n.minute > d.last_minute)
     returning n.organization_id, n.spent_microcents as spent
   )`
 
-/** Adds the folded spend to the minutes of new accounts. It can't meet MINUTES_GONE: that takes only minutes before the hour. */
+/** Adds the folded spend to the minutes of new accounts. It can't meet MINUTES_GONE: that takes only minutes outside of the hour. */
 const MINUTES_COME = `minutes_come as (
     insert into account_minutes as n (organization_id, minute, spent_microcents)
     select organization_id, s.minute, s.spent from unfolded s join dated d using (organization_id)
-    where d.is_new and ${COUNTS_FOR_CAP} and s.minute >= ${$.windowFrom}
+    where d.is_new and ${COUNTS_FOR_CAP} and s.minute >= ${$.windowFrom} and s.minute <= d.last_minute
     on conflict (organization_id, minute) do update set spent_microcents = n.spent_microcents + excluded.spent_microcents
   )`
 
@@ -156,8 +182,8 @@ const GONE = `gone as (
 /** The account's figures with the folded spend counted in, and `kept`: the rest of the slot's share. */
 const FOLDED = `folded as (
     select d.*, d.balance_microcents - s.spent as balance,
-      case when d.day = d.today then d.day_spent_microcents else 0 end + s.spent_today as day_spent,
-      case when d.month = d.this_month then d.month_spent_microcents else 0 end + s.spent_this_month as month_spent,
+      case when d.day = d.today then d.day_spent_microcents else ${FOLDED_IN('d.today', 'day')} end + s.spent_today as day_spent,
+      case when d.month = d.this_month then d.month_spent_microcents else ${FOLDED_IN('d.this_month', 'month')} end + s.spent_this_month as month_spent,
       d.hour_spent_microcents - coalesce(g.spent, 0) + s.spent_this_hour as hour_spent,
       greatest(d.granted - s.spent - coalesce(d.give_back, 0), 0) as kept
     from dated d join spent s using (organization_id) left join gone g using (organization_id)
@@ -176,13 +202,13 @@ const JUDGED = `judged as (
   )`
 
 /**
- * The headroom of each gate, beside all that is granted: `headroomOf` of `gates.ts`, said in SQL. A process whose clock has not reached
- * the account's day must not fill an old day from the headroom of the new one, but see where the limit of that is passed.
+ * The headroom of each gate, beside all that is granted: `headroomOf` of `gates.ts`, said in SQL. A process that counts another day than
+ * the account must not fill its own from the headroom of the account's, but see where the limit of that is passed.
  */
 const MEASURED = `measured as (
     select *, balance - shares - held_microcents as headroom_balance,
       case when is_limited then least(daily_limit_microcents - day_spent - shares - stoppable,
-        case when today > ${$.day} and daily_limit_microcents is not null then 0 end) end as headroom_daily,
+        case when today <> ${$.day} and daily_limit_microcents is not null then 0 end) end as headroom_daily,
       case when is_limited then monthly_limit_microcents - month_spent - shares - stoppable end as headroom_monthly,
       case when is_new then ${$.newAccountCapMicrocents} - hour_spent - shares - burn_microcents end as headroom_new_account
     from judged
@@ -299,7 +325,8 @@ const ANSWER = `
     case when not is_stopping then null when day_spent >= daily_limit_microcents then 'daily'
       when month_spent >= monthly_limit_microcents then 'monthly' end as exhausted_limit,
     is_stopping as stops_running, today::timestamptz as day_start,
-    coalesce(fresh > headroom_to_notice, false) as passes_notice, organization_id in (select organization_id from noticed) as noticed
+    coalesce(fresh > headroom_to_notice, false) as passes_notice, organization_id in (select organization_id from noticed) as noticed,
+    day > today as is_day_mended
   from granted`
 
 const LOCKING = [TAKEN, WANTED, MINE, UNFOLDED, LOCKED]

@@ -5,7 +5,7 @@ import type { Pool } from 'pg'
 import type { DataKeys } from '../../../lib/dataKeys.ts'
 import { refuse } from '../../../lib/errors.ts'
 import type { Log } from '../../../lib/log.ts'
-import { DAY_SECONDS } from '../../../lib/time.ts'
+import { type Clock, DAY_MS, DAY_SECONDS } from '../../../lib/time.ts'
 import { withHashedTokens } from './hashedTokens.ts'
 import { PASSWORD_CHARACTERS } from './password.ts'
 import { Turns } from './turns.ts'
@@ -18,6 +18,7 @@ export interface BetterAuthOptions {
   readonly pool: Pool
   readonly dataKeys: Pick<DataKeys, 'take'>
   readonly sessionDays: number
+  readonly clock: Clock
   readonly log: Log
 }
 
@@ -44,9 +45,9 @@ export interface Passwords {
 }
 
 /** Opens the package. It is loaded here, so that whoever has no accounts does not wait for it. */
-export async function openBetterAuth({ pool, dataKeys, sessionDays, log }: BetterAuthOptions): Promise<Passwords> {
+export async function openBetterAuth({ pool, dataKeys, ...given }: BetterAuthOptions): Promise<Passwords> {
   const [{ betterAuth }, { getAdapter }] = await Promise.all([import('better-auth'), import('better-auth/db/adapter')])
-  const options = optionsOf(secretOf(dataKeys), sessionDays, log)
+  const options = optionsOf(secretOf(dataKeys), given)
   const adapter = withHashedTokens(await getAdapter({ ...options, database: pool }))
   const auth = betterAuth({ ...options, database: () => adapter })
   const { password } = await auth.$context
@@ -77,7 +78,10 @@ function secretOf(dataKeys: Pick<DataKeys, 'take'>): string {
   return Buffer.from(hkdfSync('sha256', key, '', 'tollgate accounts', 32)).toString('hex')
 }
 
-function optionsOf(secret: string, sessionDays: number, log: Log) {
+function optionsOf(
+  secret: string,
+  { sessionDays, clock, log }: Pick<BetterAuthOptions, 'sessionDays' | 'clock' | 'log'>,
+) {
   return {
     // Given so, the package reads none from the environment.
     secrets: [{ version: 1, value: secret }],
@@ -100,6 +104,8 @@ function optionsOf(secret: string, sessionDays: number, log: Log) {
           before: async (session: object, context: { headers?: Headers | undefined } | null) => ({
             data: {
               ...session,
+              // The package would go by the machine's own clock (E20).
+              ...lifeFrom(clock.now(), sessionDays),
               ipAddress: context?.headers?.get(ADDRESS_HEADER) ?? null,
               userAgent: context?.headers?.get('user-agent')?.slice(0, USER_AGENT_CHARACTERS_MOST) ?? null,
             },
@@ -126,6 +132,11 @@ function optionsOf(secret: string, sessionDays: number, log: Log) {
     },
     account: { modelName: 'credentials', fields: CREDENTIAL_FIELDS },
   } as const satisfies Parameters<typeof import('better-auth').betterAuth>[0]
+}
+
+function lifeFrom(nowMs: number, sessionDays: number) {
+  const now = new Date(nowMs)
+  return { createdAt: now, updatedAt: now, expiresAt: new Date(nowMs + sessionDays * DAY_MS) }
 }
 
 const CREDENTIAL_FIELDS = {

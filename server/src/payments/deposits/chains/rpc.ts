@@ -160,16 +160,16 @@ function parseAnswer(text: string): unknown {
 }
 
 /** Remembers until when a node is asked after the others. */
-function createPauses(clock: Pick<Clock, 'now'>) {
+function createPauses(clock: Pick<Clock, 'monotonicMs'>) {
   let untilMs = Number.NEGATIVE_INFINITY
   let inRow = 0
-  const isPaused = () => clock.now() < untilMs
+  const isPaused = () => clock.monotonicMs() < untilMs
   return {
     isPaused,
     begin() {
       // What fails meanwhile is the same failure.
       if (isPaused()) return
-      untilMs = clock.now() + doubledMs(PAUSE_FIRST_MS, PAUSE_LATEST_MS, inRow)
+      untilMs = clock.monotonicMs() + doubledMs(PAUSE_FIRST_MS, PAUSE_LATEST_MS, inRow)
       inRow += 1
     },
     end() {

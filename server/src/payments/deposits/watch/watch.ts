@@ -128,11 +128,11 @@ async function settle(
   const { database, clock } = dependencies
   const { chain, reader, step } = watched
   const leastUnits = leastUnitsOf(dependencies)
-  const untilMs = clock.now() + LOOK_MS
+  const untilMs = clock.monotonicMs() + LOOK_MS
   const begun = await selectCursor(database, chain)
   let othersMs = OTHERS_MS
   let shortened = 0
-  for (let ranges = 0; ranges < RANGES_AT_ONCE && clock.now() < untilMs; ranges += 1) {
+  for (let ranges = 0; ranges < RANGES_AT_ONCE && clock.monotonicMs() < untilMs; ranges += 1) {
     signal.throwIfAborted()
     const { settledBlock, caughtUpAtMs } = await selectCursor(database, chain)
     if (settledBlock >= finalBlock) return { isSettled: true, shortened }
