@@ -202,6 +202,33 @@ test('the sweep forgets what has expired with its files, and orphans, and nothin
   expect(await rows()).toBe(0)
 })
 
+test.each([
+  ['before its first statement', 1, 'before'],
+  ['between its two steps, the first not answered yet', 1, 'after'],
+  ['between its two steps', 2, 'before'],
+] as const)('an attempt that begins while the sweep is stopped %s keeps its key and its answer', async (...row) => {
+  const [where, statement, stall] = row
+  const attempts = openProcess(16)
+  // Left behind by the former owner of the slot.
+  await begin(openProcess(16), `abandoned ${where}`)
+  let statements = 0
+  const stalled = stallable(fresh.database, () => {
+    statements += 1
+    return statements === statement
+  })
+  stalled.stall(stall)
+  const sweeping = sweepAttempts({ database: stalled.database, clock, slot: 16, attempts, artifacts })
+  while (stalled.waiting === 0) await fresh.database.query('select 1')
+  const healthy = await begin(attempts, `healthy ${where}`)
+  stalled.recover('answered')
+  await sweeping
+  const kept = await healthy.keep(answer('of the healthy one'))
+  for (const keep of kept) expect(await fresh.database.transaction(keep)).toBe(true)
+  expect(await replayed(openProcess(17), `healthy ${where}`)).toEqual(answer('of the healthy one'))
+  // What nobody worked on is free again.
+  expect((await openProcess(17).begin(KEY, `abandoned ${where}`, request)).kind).toBe('begun')
+})
+
 test('an expired answer is not given again, swept or not', async () => {
   const attempts = openProcess(10)
   await (await begin(attempts, 'expiring')).keepNow(answer('old'))

@@ -192,12 +192,21 @@ export async function freeKey(db: Queryable, { keyId, keyHash }: KeyScope, attem
   )
 }
 
-/** Frees the keys of a slot's attempts that are not among `living`: left behind by a dead owner, or while the database was away. */
-export async function freeAbandoned(db: Queryable, slot: number, living: readonly string[]): Promise<void> {
+/** Returns the ids of a slot's attempts that have no answer. */
+export async function listOpenAttempts(db: Queryable, slot: number): Promise<readonly string[]> {
+  const rows = await db.query<{ attempt: string }>(
+    'select attempt from idempotent_attempts where slot = $1::integer and status is null',
+    [slot],
+  )
+  return rows.map(({ attempt }) => attempt)
+}
+
+/** Frees the keys of those of a slot's `attempts` that still have no answer. */
+export async function freeKeys(db: Queryable, slot: number, attempts: readonly string[]): Promise<void> {
   await db.query(
     `delete from idempotent_attempts
-     where slot = $1::integer and status is null and attempt <> all ($2::text::uuid[])`,
-    [slot, arrayLiteral(living)],
+     where attempt = any ($2::text::uuid[]) and slot = $1::integer and status is null`,
+    [slot, arrayLiteral(attempts)],
   )
 }
 

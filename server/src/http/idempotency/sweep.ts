@@ -4,7 +4,7 @@ import { isUuid } from '../../lib/ids.ts'
 import { SWEEP_ROWS, SWEEP_STATEMENTS } from '../../lib/periodicTask.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { Attempts } from './attempts.ts'
-import { dropExpired, findAttempts, freeAbandoned } from './store.ts'
+import { dropExpired, findAttempts, freeKeys, listOpenAttempts } from './store.ts'
 
 export interface SweepDependencies {
   readonly database: Database
@@ -19,7 +19,7 @@ export async function sweepAttempts(
   { database, clock, slot, attempts, artifacts }: SweepDependencies,
   isStopping: () => boolean = () => false,
 ): Promise<void> {
-  await freeAbandoned(database, slot, attempts.living())
+  await freeAbandoned(database, slot, attempts.living)
   for (let batch = 0; batch < SWEEP_STATEMENTS && !isStopping(); batch += 1) {
     if ((await dropExpired(database, clock.now(), attempts.living(), SWEEP_ROWS)) < SWEEP_ROWS) break
   }
@@ -40,4 +40,20 @@ export async function sweepAttempts(
     if (part.length === SWEEP_ROWS) await removeOrphans()
   }
   await removeOrphans()
+}
+
+/**
+ * Frees the keys of the slot's attempts that nobody works on: a dead owner of the slot left them behind, or they could not be freed
+ * while the database was away. The living are listed after the rows were read, and an attempt lives before its row is there: so an
+ * attempt that begins meanwhile is either not among the rows or among the living.
+ */
+export async function freeAbandoned(
+  database: Database,
+  slot: number,
+  listLiving: () => readonly string[],
+): Promise<void> {
+  const open = await listOpenAttempts(database, slot)
+  const living = new Set(listLiving())
+  const abandoned = open.filter((attempt) => !living.has(attempt))
+  if (abandoned.length > 0) await freeKeys(database, slot, abandoned)
 }

@@ -1,4 +1,5 @@
 import { arrayLiteral, type Queryable, type Transaction } from '../../infra/postgres/database.ts'
+import { LOCK_CLASS } from '../../infra/postgres/locks.ts'
 import { isUuid } from '../../lib/ids.ts'
 import type { Organization, Standing } from './organization.ts'
 
@@ -34,6 +35,11 @@ export async function insertOrganization(
     ],
   )
   return rows.length === 1
+}
+
+/** Waits for the lock of first starts, and holds it until the end of the transaction. */
+export async function lockFirstStart(tx: Transaction): Promise<void> {
+  await tx.query('select pg_advisory_xact_lock($1::int4, 0)', [LOCK_CLASS.firstStart])
 }
 
 /** Finds the organization that an operator calls so: by its exact name, or by its id where it registered itself. */
