@@ -14,7 +14,7 @@ import {
 import { FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
 import { turnedDatabase } from '../../../test/turnedDatabase.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
+import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import { grantCredit } from '../ledger/grantCredit.ts'
 import { setLimit } from './accounts/limit.ts'
 import { extendHold } from './admit.ts'
