@@ -1,7 +1,8 @@
 import type { Config } from '../config/config.ts'
 import { createNoter, type Noter } from '../identity/audit/note.ts'
 import { createMetrics, type Metrics } from '../infra/metrics.ts'
-import type { Database } from '../infra/postgres/database.ts'
+import type { Database, Queryable } from '../infra/postgres/database.ts'
+import { boundReads } from '../infra/postgres/reads.ts'
 import { createClientAddress } from '../lib/clientAddress.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
@@ -17,6 +18,8 @@ interface Machine {
 
 /** The parts of the infrastructure that every room is given. */
 export interface Infrastructure extends Machine {
+  /** For reads whose clients wait: a statement that is not answered within 5 s fails. */
+  readonly reads: Queryable
   readonly metrics: Metrics
   /** Writes changes by requests into the audit log. */
   readonly noter: Noter
@@ -29,8 +32,9 @@ export function infrastructureOf({
   clock,
   random,
   log,
-}: Machine & { readonly config: Pick<Config, 'settings'> }): Infrastructure {
+  reads = database,
+}: Machine & { readonly config: Pick<Config, 'settings'>; readonly reads?: Queryable }): Infrastructure {
   const clientAddress = createClientAddress(config.settings.fixed.trustedProxies)
   const noter = createNoter({ clock, random, clientAddress })
-  return { database, clock, random, log, metrics: createMetrics(), noter }
+  return { database, reads: boundReads(reads, clock), clock, random, log, metrics: createMetrics(), noter }
 }
