@@ -36,6 +36,8 @@ export interface GatewayOptions {
   readonly videos?: VideoWork
   /** Stands between the gateway and its database, which is at `url`. */
   readonly dressDatabase?: (database: Database, url: string) => Database | Promise<Database>
+  /** Opens the pool of reads, which is closed with the gateway. Left out: reads use the database of everything else. */
+  readonly openReads?: (url: string) => Database
   /** Another gateway, on whose database this one works too; close this one first. */
   readonly beside?: { readonly databaseUrl: string; readonly dataDirectory: string }
 }
@@ -66,6 +68,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
   const database = databaseClock === undefined ? real : turnedDatabase(real, databaseClock)
   const dataDirectory = options.beside?.dataDirectory ?? (await mkdtemp(join(tmpdir(), 'tollgate-test-')))
   const logs: string[] = []
+  const reads = options.openReads?.(url)
   const app = await createApp({
     config: {
       dataDirectory,
@@ -85,6 +88,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       environment: () => ({}),
     },
     database: (await options.dressDatabase?.(database, url)) ?? database,
+    ...(reads === undefined ? {} : { reads }),
     databaseUrl: url,
     alone: true,
     ...(options.videos === undefined
@@ -117,6 +121,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     async close() {
       await app.drain()
       await app.close()
+      await reads?.close()
       await drop()
       if (options.beside === undefined) await rm(dataDirectory, { recursive: true, force: true })
     },

@@ -20,7 +20,8 @@ import type { Peer } from '../infra/httpServer.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import { openOtlp } from '../infra/otlp.ts'
 import { isConnectionFailure } from '../infra/postgres/client.ts'
-import type { Database } from '../infra/postgres/database.ts'
+import type { Database, Queryable } from '../infra/postgres/database.ts'
+import { ReadTimeout } from '../infra/postgres/reads.ts'
 import { readBurnCents } from '../instances/burn.ts'
 import { openJobs } from '../jobs/open.ts'
 import { createClientAddress } from '../lib/clientAddress.ts'
@@ -55,6 +56,8 @@ import { createRouter } from './router.ts'
 export interface AppOptions {
   readonly config: Config
   readonly database: Database
+  /** A pool of its own for reads whose clients wait. Left out: they use `database`. */
+  readonly reads?: Queryable
   /** For sessions and listeners beside the pool. */
   readonly databaseUrl: string
   /** True when nobody else uses the database: the embedded one, owned by this process. */
@@ -154,7 +157,7 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
     ...requestSettings(config),
   })
   const jobs = openJobs({ ...infrastructure, smtp })
-  const identity = await openPeople(options, http, keys.dataKeys, jobs, dataDirectory)
+  const identity = await openPeople(options, infrastructure, http, keys.dataKeys, jobs, dataDirectory)
   const providers = openProviders({
     ...infrastructure,
     environment: config.environment(),
@@ -191,7 +194,7 @@ async function openPaidRooms(
     ...moneySettings(fixed),
     ...payments.forBilling,
     // Without the section `instances` too: some may still live.
-    readBurn: (organizationId) => readBurnCents(infrastructure.database, organizationId),
+    readBurn: (organizationId) => readBurnCents(infrastructure.reads, organizationId),
     slot: processes.slot,
     onSlotRegained: processes.onRegained,
     catalog: catalog.current,
@@ -263,6 +266,7 @@ async function openKeys(
 /** API keys, and the accounts of people where the settings have them. */
 function openPeople(
   options: AppOptions,
+  { reads }: Infrastructure,
   { limits, openCalls, lifecycle }: Pick<Awaited<ReturnType<typeof openHttp>>, 'limits' | 'openCalls' | 'lifecycle'>,
   dataKeys: DataKeys,
   { mailTransport, wake: wakeJobs }: Pick<ReturnType<typeof openJobs>, 'mailTransport' | 'wake'>,
@@ -275,7 +279,7 @@ function openPeople(
   const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping, offersInstances }
   const given = { rateLimiter: limits.rateLimiter, deleteOrganization: deletionBy(options, wakeJobs) }
   return openIdentity({
-    ...{ database, clock, random, log, openCalls },
+    ...{ database, reads, clock, random, log, openCalls },
     clientAddress: createClientAddress(trustedProxies),
     accounts: accounts && { ...accounts, ...links, ...given, databaseUrl, dataKeys, openAccount },
   })
@@ -326,7 +330,7 @@ function routerOf(
       ...http.requestBodies,
       partsMost: fixed.partsMost,
       openCalls: http.openCalls,
-      isDatabaseAway: isConnectionFailure,
+      isDatabaseAway: (error) => error instanceof ReadTimeout || isConnectionFailure(error),
       onAnswered: metrics.answered,
     },
     kept: http.kept,

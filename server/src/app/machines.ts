@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts'
 import type { Noter } from '../identity/audit/note.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
 import type { InstanceDependencies } from '../instances/job/dependencies.ts'
 import { reportForgotten } from '../instances/unpaid/forgotten.ts'
 import { uuidV7 } from '../lib/ids.ts'
@@ -12,6 +13,8 @@ export interface MachineOptions extends Infrastructure {
   /** Writes changes into the audit log. */
   readonly noter: Noter
   readonly config: Pick<Config, 'settings' | 'host' | 'member'>
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly forgetAnswer: InstanceDependencies['forgetAnswer']
   readonly dataDirectory: string
   readonly databaseUrl: string
@@ -23,7 +26,7 @@ export async function openMachines(
   money: InstanceDependencies['money'],
   onNoticed: () => void,
 ): Promise<Room[]> {
-  const { config, noter, database, clock, random, log, onDayMended, forgetAnswer } = given
+  const { config, noter, database, reads, clock, random, log, onDayMended, forgetAnswer } = given
   const { instances, webhooks, lowBalanceMicrocents, trustedProxies } = config.settings.fixed
   if (instances === null) {
     await reportForgotten({ database, log })
@@ -51,8 +54,8 @@ export async function openMachines(
   // Of several processes on one host, one has the port of apps.
   const hasAppPort = config.member === null || config.member.isFirst
   const appPort = { host: config.host, trustedProxies }
-  const rented = await openInstances({ ...instanceDependencies, noter }, hasAppPort ? appPort : null)
-  return [openOperations({ database, clock }), rented]
+  const rented = await openInstances({ ...instanceDependencies, noter, reads }, hasAppPort ? appPort : null)
+  return [openOperations({ database, reads, clock }), rented]
 }
 
 /** Folders that no app may look into: our data, and where the database takes connections. */

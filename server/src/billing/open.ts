@@ -3,7 +3,7 @@ import type { Plan, PlanPrice } from '../catalog/plan.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import { isPartitionMissing, sqlStateOf } from '../infra/postgres/client.ts'
-import type { Database } from '../infra/postgres/database.ts'
+import type { Database, Queryable } from '../infra/postgres/database.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import type { PeriodicTask } from '../lib/periodicTask.ts'
@@ -43,6 +43,8 @@ const REFUSED_DATA = /^(22|23)/
 
 export interface BillingOptions {
   readonly database: Database
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
@@ -150,14 +152,14 @@ export async function openBilling(options: BillingOptions) {
 
 /** The routes of all parts but usage in groups. */
 function routesOf(options: BillingOptions) {
-  const { database, clock, catalog, log, noter, readAutoPay, readBurn, readPrice, isStopping } = options
+  const { database, reads, clock, catalog, log, noter, readAutoPay, readBurn, readPrice, isStopping } = options
   return [
-    ...balanceRoutes({ database, readAutoPay, readBurn }),
-    ...subscriptionRoutes({ database, clock, catalog, log, readPrice }),
-    ...usageRoutes({ database, clock }),
-    ...spendingLimitRoutes({ database, clock, noter }),
-    ...noticeRoutes({ database }),
-    ...statementRoutes({ database, clock, catalog, log, isStopping }),
+    ...balanceRoutes({ database: reads, readAutoPay, readBurn }),
+    ...subscriptionRoutes({ database: reads, clock, catalog, log, readPrice }),
+    ...usageRoutes({ database: reads, clock }),
+    ...spendingLimitRoutes({ database, reads, clock, noter }),
+    ...noticeRoutes({ database: reads }),
+    ...statementRoutes({ database, reads, clock, catalog, log, isStopping }),
   ]
 }
 

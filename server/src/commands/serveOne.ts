@@ -29,6 +29,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
     app = await createApp({
       config,
       database: opened.database,
+      reads: opened.reads,
       databaseUrl: opened.url,
       alone: opened.embedded && config.member === null,
       discovered,

@@ -1,4 +1,4 @@
-import type { Database } from '../infra/postgres/database.ts'
+import type { Database, Queryable } from '../infra/postgres/database.ts'
 import type { ClientAddress } from '../lib/clientAddress.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
@@ -15,6 +15,8 @@ import { organizationRoutes } from './organizations/routes.ts'
 
 interface IdentityMachine {
   readonly database: Database
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
@@ -29,7 +31,7 @@ export interface IdentityOptions extends IdentityMachine {
 
 /** Opens the room of identity: the authenticator of API keys, the end of calls whose key has ended, and accounts of people. */
 export async function openIdentity({ openCalls, accounts, ...machine }: IdentityOptions) {
-  const { database, clock, log } = machine
+  const { database, reads, clock, log } = machine
   const uses = createKeyUses(database)
   const { authenticate, hear, onConfirmed } = createAuthenticator({
     database,
@@ -45,10 +47,15 @@ export async function openIdentity({ openCalls, accounts, ...machine }: Identity
     ...(people === null ? {} : { sessions: people.sessions }),
     // Keys are managed by interface where people manage them: else an operator does, with commands.
     routes: [
-      ownKeyRoute(machine),
+      ownKeyRoute({ database: reads, clock }),
       ...(people === null
         ? []
-        : [...people.routes, ...organizationRoutes(machine), ...keyRoutes(machine), ...auditRoutes(machine)]),
+        : [
+            ...people.routes,
+            ...organizationRoutes(machine),
+            ...keyRoutes(machine),
+            ...auditRoutes({ database: reads }),
+          ]),
     ],
     jobHandlers: people?.jobHandlers ?? [],
     channels: {

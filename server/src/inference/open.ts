@@ -15,7 +15,8 @@ export interface InferenceOptions extends Omit<InferenceDependencies, 'random' |
   readonly random: RandomBytes
   readonly metrics: Metrics
   readonly vectors: VectorWork
-  readonly database: Queryable
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   /** Of all large answers. */
   readonly memoryBudget: ByteBudget
   readonly settings: {
@@ -31,7 +32,7 @@ export function openInference({
   random,
   memoryBudget,
   settings: { compat, messagesMost },
-  database,
+  reads,
   ...shared
 }: InferenceOptions) {
   const tokenCounter = createTokenCounter(shared.log)
@@ -42,7 +43,7 @@ export function openInference({
       ...chatRoutes({ chat: { ...paid, tokenCounter }, compat, messagesMost }),
       ...embeddingsRoutes({ embeddings, memoryBudget, compat }),
       ...imagesRoutes({ images: paid, memoryBudget }),
-      ...preflightRoutes({ ...shared, database }),
+      ...preflightRoutes({ ...shared, database: reads }),
     ],
     metrics: [
       {

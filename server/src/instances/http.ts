@@ -8,7 +8,7 @@ import type { Answer, Handle } from '../http/pipeline.ts'
 import type { KeyOrSession } from '../http/principal.ts'
 import { validate } from '../http/validate.ts'
 import type { Noter } from '../identity/audit/note.ts'
-import type { Transaction } from '../infra/postgres/database.ts'
+import type { Queryable, Transaction } from '../infra/postgres/database.ts'
 import { refusal } from '../lib/errors.ts'
 import { isUuid, uuidV7 } from '../lib/ids.ts'
 import { ok } from '../lib/result.ts'
@@ -24,8 +24,12 @@ import { type appPasswordSchema, instanceCreateRequest, instancesQuery, type off
 import { findInstance, listInstances } from './store.ts'
 import { deleteInstance } from './transitions.ts'
 
-/** What the endpoints need: the domain, the runner that is to be woken, and the audit log. */
-export type InstanceEndpoints = InstanceDependencies & { readonly wake: () => void; readonly noter: Noter }
+/** What the endpoints need: the domain, the runner that is to be woken, the audit log, and a way to read whose clients wait. */
+export interface InstanceEndpoints extends InstanceDependencies {
+  readonly wake: () => void
+  readonly noter: Noter
+  readonly reads: Queryable
+}
 
 const ACCEPTED = 202
 
@@ -119,22 +123,22 @@ function answerOf(operationId: string, body: object): Response {
 }
 
 /** GET /instances. */
-export function showInstances({ database }: InstanceEndpoints): Handle<KeyOrSession> {
+export function showInstances({ reads }: InstanceEndpoints): Handle<KeyOrSession> {
   return showList({
     name: 'instances',
     query: instancesQuery,
     place: BY_CREATION,
-    find: ({ principal }, behind, limit) => listInstances(database, principal.organizationId, behind, limit),
+    find: ({ principal }, behind, limit) => listInstances(reads, principal.organizationId, behind, limit),
     toWire: instanceToWire,
   })
 }
 
 /** GET /instances/{id}. */
-export function showInstance({ database }: InstanceEndpoints): Handle<KeyOrSession> {
+export function showInstance({ reads }: InstanceEndpoints): Handle<KeyOrSession> {
   return async (call) => {
     const id = call.parameters[0]
     if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
-    const instance = await findInstance(database, call.principal.organizationId, id)
+    const instance = await findInstance(reads, call.principal.organizationId, id)
     return instance === null ? NO_SUCH_INSTANCE : jsonAnswer(instanceToWire(instance))
   }
 }

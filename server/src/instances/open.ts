@@ -1,4 +1,5 @@
 import type { Noter } from '../identity/audit/note.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
 import { inWorkGauge } from '../jobs/gauge.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { type AccessDependencies, openAccess } from './access/openAccess.ts'
@@ -14,7 +15,7 @@ export type AppPort = Pick<AccessDependencies, 'host' | 'trustedProxies'>
 
 /** Opens the room of instances, and the port of their apps where they have one. Nothing is worked on before `onOpened`. `noter` writes changes into the audit log. */
 export async function openInstances(
-  dependencies: InstanceDependencies & { readonly noter: Noter },
+  dependencies: InstanceDependencies & { readonly noter: Noter; readonly reads: Queryable },
   appPort: AppPort | null,
 ) {
   await claimOwnPlace(dependencies)

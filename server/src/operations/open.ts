@@ -1,4 +1,4 @@
-import type { Database } from '../infra/postgres/database.ts'
+import type { Database, Queryable } from '../infra/postgres/database.ts'
 import { type Clock, DAY_MS, MINUTE_MS } from '../lib/time.ts'
 import { operationRoutes } from './routes.ts'
 import { deleteEndedOperations } from './store.ts'
@@ -8,10 +8,17 @@ const KEPT_MS = 30 * DAY_MS
 
 const DROPPED_AT_ONCE = 1_000
 
+export interface OperationsOptions {
+  readonly database: Database
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
+  readonly clock: Clock
+}
+
 /** Opens the room of operations. */
-export function openOperations({ database, clock }: { readonly database: Database; readonly clock: Clock }) {
+export function openOperations({ database, reads, clock }: OperationsOptions) {
   return {
-    routes: operationRoutes(database),
+    routes: operationRoutes(reads),
     periodicTasks: [
       {
         name: 'old operations',

@@ -3,7 +3,7 @@ import type { FixedSettings, PaymentSettings } from '../catalog/settings.ts'
 import type { Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Metrics } from '../infra/metrics.ts'
-import type { Database } from '../infra/postgres/database.ts'
+import type { Database, Queryable } from '../infra/postgres/database.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
@@ -31,6 +31,8 @@ const SWEEP_MS = 15 * SECOND_MS
 
 export interface PaymentsOptions {
   readonly database: Database
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
@@ -51,13 +53,13 @@ export interface PaymentsOptions {
 type Parts = Omit<SubscriptionRefreshDependencies, 'provider'>
 
 /** Opens the room of payments. Where the settings have no payments, it gives no more than the addresses of pages. */
-export async function openPayments({ config, catalog, metrics, onNoticed, noter, ...machine }: PaymentsOptions) {
+export async function openPayments({ config, catalog, metrics, onNoticed, noter, reads, ...machine }: PaymentsOptions) {
   const { payments: settings, publicUrl } = config.settings.fixed
   const links = createLinks(publicUrl, `http://${config.host}:${config.port}`)
   /** For the application. */
   const app = { listensAt: links.listensAt }
   if (settings === null) return { app, forBilling: { readPrice: noPrices, readAutoPay: async () => null }, routes: [] }
-  const { database, clock, log } = machine
+  const { clock, log } = machine
   const parts = { ...machine, plans: () => catalog().plans, onMethodSaved: mendAutoPay(clock) }
   const { provider, routes } = await openProvider(settings, links, parts)
   const readPrice = createPriceReader(provider, clock, log)
@@ -69,13 +71,13 @@ export async function openPayments({ config, catalog, metrics, onNoticed, noter,
     app,
     forBilling: {
       readPrice,
-      readAutoPay: (organizationId: string) => readEnabledAutoPay(database, organizationId),
+      readAutoPay: (organizationId: string) => readEnabledAutoPay(reads, organizationId),
     },
     onOpened: runner.start,
     stop: runner.close,
     routes: [
-      ...autoPayRoutes({ ...dependencies, bounds: settings, wake: runner.wake }),
-      ...paymentRoutes({ ...dependencies, bounds: settings }),
+      ...autoPayRoutes({ ...dependencies, reads, bounds: settings, wake: runner.wake }),
+      ...paymentRoutes({ ...dependencies, reads, bounds: settings }),
       ...subscriptionCheckoutRoutes(dependencies),
       ...routes,
     ],
@@ -165,7 +167,7 @@ export async function openPaymentTools({
   config,
   catalog,
   ...machine
-}: Omit<PaymentsOptions, 'metrics' | 'onNoticed' | 'noter'>) {
+}: Omit<PaymentsOptions, 'metrics' | 'onNoticed' | 'noter' | 'reads'>) {
   const { payments: settings, publicUrl } = config.settings.fixed
   if (settings === null) return null
   const onMethodSaved = mendAutoPay(machine.clock)

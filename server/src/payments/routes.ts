@@ -5,6 +5,7 @@ import { apiKeyOrSession, everybody, signed } from '../http/access.ts'
 import type { Verify } from '../http/principal.ts'
 import { MANAGE, PAYMENTS, type Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
 import {
   type LocalPageDependencies,
   postLocalCheckout,
@@ -39,14 +40,15 @@ import type { TopUpDependencies } from './topUps/topUp.ts'
 
 export interface PaymentRouteDependencies extends TopUpDependencies {
   readonly bounds: TopUpBounds
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly links: Links
   /** Writes changes into the audit log. */
   readonly noter: Noter
 }
 
 /** Beneath /manage/v1. */
-export function paymentRoutes({ bounds, links, ...dependencies }: PaymentRouteDependencies): Route[] {
-  const { database } = dependencies
+export function paymentRoutes({ bounds, links, reads, ...dependencies }: PaymentRouteDependencies): Route[] {
   return [
     {
       base: MANAGE,
@@ -70,7 +72,7 @@ export function paymentRoutes({ bounds, links, ...dependencies }: PaymentRouteDe
       path: '/payments',
       access: apiKeyOrSession('billing:read', 'member'),
       query: ['limit', 'cursor'],
-      handle: showPayments(database),
+      handle: showPayments(reads),
       describe: {
         operationId: 'listPayments',
         summary: 'List payments, the newest first',
@@ -83,7 +85,7 @@ export function paymentRoutes({ bounds, links, ...dependencies }: PaymentRouteDe
       method: 'GET',
       path: '/payments/{id}',
       access: apiKeyOrSession('billing:read', 'member'),
-      handle: showPayment(database),
+      handle: showPayment(reads),
       describe: {
         operationId: 'getPayment',
         summary: 'Read a payment',

@@ -6,6 +6,7 @@ import { jsonAnswer, keptJson } from '../http/jsonAnswer.ts'
 import { callerOf, type Prepare } from '../http/onceForKey.ts'
 import type { Answer, Handle, RouteRequest } from '../http/pipeline.ts'
 import { validate } from '../http/validate.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
 import { HEADER_BRAND } from '../lib/brand.ts'
 import { refusal } from '../lib/errors.ts'
 import { LIMIT_DEFAULT } from '../lib/listLimit.ts'
@@ -25,6 +26,11 @@ import { cancel } from './transitions.ts'
 
 /** What the endpoints need: the domain, and the runner that is to be woken. */
 export type VideoEndpoints = VideoDependencies & Pick<VideoRunner, 'wake'>
+
+/** The dependencies of an endpoint that only reads. */
+interface VideoReading extends Pick<VideoDependencies, 'clock' | 'catalog'> {
+  readonly database: Queryable
+}
 
 const ACCEPTED = 202
 
@@ -90,7 +96,7 @@ async function accept(
 }
 
 /** GET /videos. */
-export function showVideos({ database, clock }: VideoEndpoints): Handle {
+export function showVideos({ database, clock }: VideoReading): Handle {
   return async (call) => {
     const { organizationId } = call.principal
     const valid = validate(videosQuery, Object.fromEntries(call.query), 'validation_failed')
@@ -116,7 +122,7 @@ export function showVideos({ database, clock }: VideoEndpoints): Handle {
 }
 
 /** GET /videos/{id}. */
-export function showVideo(endpoints: VideoEndpoints): Handle {
+export function showVideo(endpoints: VideoReading): Handle {
   return async (call) => {
     const video = await findOwn(endpoints.database, call.principal.organizationId, call.parameters[0])
     if (video === null) return NO_SUCH_VIDEO

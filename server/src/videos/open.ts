@@ -1,5 +1,6 @@
 import type { FixedSettings } from '../catalog/settings.ts'
 import { type ArtifactPlace, openArtifacts } from '../infra/artifacts/open.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
 import { removeLeftClips } from '../infra/transcode.ts'
 import { inWorkGauge } from '../jobs/gauge.ts'
 import { DAY_MS, MINUTE_MS } from '../lib/time.ts'
@@ -15,6 +16,8 @@ const FILES_MS = 15 * MINUTE_MS
 type FromSettings = 'cancellationsPerHour' | 'queuedMost' | 'lowBalanceMicrocents'
 
 export interface VideosOptions extends Omit<VideoDependencies, 'artifacts' | FromSettings> {
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   /** Where files are kept. */
   readonly place: ArtifactPlace
   readonly dataDirectory: string
@@ -25,7 +28,7 @@ export interface VideosOptions extends Omit<VideoDependencies, 'artifacts' | Fro
 }
 
 /** Opens the room of videos, and begins to work on jobs. */
-export function openVideos({ place, dataDirectory, settings, ...options }: VideosOptions) {
+export function openVideos({ place, dataDirectory, settings, reads, ...options }: VideosOptions) {
   const { clock, random } = options
   const dependencies: VideoDependencies = {
     ...options,
@@ -36,7 +39,7 @@ export function openVideos({ place, dataDirectory, settings, ...options }: Video
   }
   const runner = runVideos(dependencies)
   return {
-    routes: videoRoutes({ videos: { ...dependencies, wake: runner.wake } }),
+    routes: videoRoutes({ videos: { ...dependencies, wake: runner.wake }, reads }),
     periodicTasks: [
       {
         name: 'files of videos',

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { apiKey } from '../http/access.ts'
 import { type DescribedHeaders, etagHeaders } from '../http/describedHeaders.ts'
 import type { Route } from '../http/route.ts'
+import type { Queryable } from '../infra/postgres/database.ts'
 import { showContent } from './clip/http.ts'
 import { findOwn } from './find.ts'
 import {
@@ -19,6 +20,7 @@ import { VIDEOS_PARAMETERS, videoCreateRequest, videoJob, videoList, videosQuery
 
 export interface VideoRouteDependencies {
   readonly videos: VideoEndpoints
+  readonly reads: Queryable
 }
 
 const READ = apiKey('serverless:read')
@@ -66,7 +68,7 @@ const path = z.object({ id: z.string() })
 const job = { 'application/json': videoJob }
 const file = { 'video/mp4': z.string().meta({ format: 'binary' }) }
 
-function routesOfAll({ videos }: VideoRouteDependencies): Route[] {
+function routesOfAll({ videos, reads }: VideoRouteDependencies): Route[] {
   return [
     {
       method: 'POST',
@@ -93,7 +95,7 @@ function routesOfAll({ videos }: VideoRouteDependencies): Route[] {
       path: '/videos',
       access: READ,
       query: VIDEOS_PARAMETERS,
-      handle: showVideos(videos),
+      handle: showVideos({ ...videos, database: reads }),
       describe: {
         operationId: 'listVideos',
         summary: 'List video jobs',
@@ -105,13 +107,13 @@ function routesOfAll({ videos }: VideoRouteDependencies): Route[] {
   ]
 }
 
-function routesOfOne({ videos }: VideoRouteDependencies): Route[] {
+function routesOfOne({ videos, reads }: VideoRouteDependencies): Route[] {
   return [
     {
       method: 'GET',
       path: '/videos/{id}',
       access: READ,
-      handle: showVideo(videos),
+      handle: showVideo({ ...videos, database: reads }),
       describe: {
         operationId: 'retrieveVideo',
         summary: 'Retrieve a video job',
@@ -130,7 +132,7 @@ function routesOfOne({ videos }: VideoRouteDependencies): Route[] {
       access: READ,
       query: ['variant'],
       isLarge: true,
-      handle: showContent({ ...videos, find: (...own) => findOwn(videos.database, ...own) }),
+      handle: showContent({ ...videos, find: (...own) => findOwn(reads, ...own) }),
       describe: {
         operationId: 'downloadVideo',
         summary: 'Download a video',

@@ -3,7 +3,7 @@ import { readAuthorities } from '../infra/authorities.ts'
 import { systemResolve } from '../infra/dns.ts'
 import { createHttp } from '../infra/httpClient/client.ts'
 import type { Metrics } from '../infra/metrics.ts'
-import type { Database, Transaction } from '../infra/postgres/database.ts'
+import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
 import { inWorkGauge } from '../jobs/gauge.ts'
 import type { DataKeys } from '../lib/dataKeys.ts'
 import type { Refusal } from '../lib/errors.ts'
@@ -23,6 +23,8 @@ const GIVEN_UP_MOST = 4
 
 export interface WebhooksOptions {
   readonly database: Database
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log

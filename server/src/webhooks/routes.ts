@@ -5,7 +5,7 @@ import { apiKeyOrSession } from '../http/access.ts'
 import { cacheHeader, type DescribedHeaders } from '../http/describedHeaders.ts'
 import { MANAGE, type Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
-import type { Transaction } from '../infra/postgres/database.ts'
+import type { Queryable, Transaction } from '../infra/postgres/database.ts'
 import type { Networks } from '../lib/networks.ts'
 import type { CreateDependencies } from './endpoints/create.ts'
 import {
@@ -41,6 +41,8 @@ export interface WebhookRouteDependencies
   readonly forgetAnswer: (tx: Transaction, attempt: string) => Promise<void>
   /** Writes changes into the audit log. */
   readonly noter: Noter
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly allowed: Networks
   readonly follower: Follower
 }
@@ -71,7 +73,7 @@ function publicRoutes(dependencies: WebhookRouteDependencies): Route[] {
       path: '/webhook-endpoints',
       access: READ,
       query: ['limit', 'cursor'],
-      handle: showEndpoints(dependencies.database),
+      handle: showEndpoints(dependencies.reads),
       describe: {
         operationId: 'listWebhookEndpoints',
         summary: 'List the webhook endpoints',
@@ -115,7 +117,7 @@ function publicRoutes(dependencies: WebhookRouteDependencies): Route[] {
 
 /** Beneath /manage/v1. */
 function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
-  const { database } = dependencies
+  const { reads } = dependencies
   return [
     {
       base: MANAGE,
@@ -123,7 +125,7 @@ function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
       path: '/deliveries',
       access: READ,
       query: DELIVERIES_PARAMETERS,
-      handle: showDeliveries(database),
+      handle: showDeliveries(reads),
       describe: {
         operationId: 'listDeliveries',
         summary: 'List deliveries of the last 30 days, with their attempts',
@@ -137,7 +139,7 @@ function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
       method: 'GET',
       path: '/deliveries/{id}',
       access: READ,
-      handle: showDelivery(database),
+      handle: showDelivery(reads),
       describe: {
         operationId: 'retrieveDelivery',
         summary: 'Retrieve a delivery, with the answers to its attempts',

@@ -117,3 +117,28 @@ test(
   },
   LIMIT_MS,
 )
+
+test(
+  'a table is locked: its reads get their answer within 7 s, and calls go on',
+  async () => {
+    const other = await openDirectory(server.dataDir)
+    await other.transaction(async (tx) => {
+      await tx.query('lock table videos, webhook_endpoints in access exclusive mode')
+      const startedAtMs = performance.now()
+      const headers = { Authorization: `Bearer ${customer.key}` }
+      const paths = ['/videos', '/webhook-endpoints', '/videos', '/webhook-endpoints', '/videos', '/webhook-endpoints']
+      const answers = await Promise.all(paths.map((path) => fetch(`${server.url}${path}`, { headers })))
+      const tookMs = performance.now() - startedAtMs
+      expect(answers.map(({ status }) => status)).toEqual(paths.map(() => 503))
+      expect(tookMs).toBeGreaterThan(4_900)
+      expect(tookMs).toBeLessThan(7_000)
+      const before = load.received.length
+      await load.more(200, isWhole)
+      expect(load.received.slice(before).filter((each) => !isWhole(each))).toEqual([])
+      console.log(`${paths.length} reads answered with 503 within ${Math.round(tookMs)} ms`)
+    })
+    await other.close()
+    await load.more(50, isWhole)
+  },
+  LIMIT_MS,
+)

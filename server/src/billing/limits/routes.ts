@@ -1,24 +1,25 @@
 import { apiKeyOrSession } from '../../http/access.ts'
 import { MANAGE, type Route } from '../../http/route.ts'
 import type { Noter } from '../../identity/audit/note.ts'
-import type { Database } from '../../infra/postgres/database.ts'
+import type { Database, Queryable } from '../../infra/postgres/database.ts'
 import type { Clock } from '../../lib/time.ts'
 import { limits, putSpendingLimit, showLimits, showSpendingLimit, spendingLimit, spendingLimitRequest } from './http.ts'
 
 interface SpendingLimitRouteDependencies {
   readonly database: Database
+  readonly reads: Queryable
   readonly clock: Clock
   /** Writes changes into the audit log. */
   readonly noter: Noter
 }
 
-export function spendingLimitRoutes({ database, clock, noter }: SpendingLimitRouteDependencies): Route[] {
+export function spendingLimitRoutes({ database, reads, clock, noter }: SpendingLimitRouteDependencies): Route[] {
   return [
     {
       method: 'GET',
       path: '/billing/spending-limit',
       access: apiKeyOrSession('billing:read', 'member'),
-      handle: showSpendingLimit(database, clock),
+      handle: showSpendingLimit(reads, clock),
       describe: {
         operationId: 'getSpendingLimit',
         summary: 'Read the spending limit and what is spent',
@@ -46,7 +47,7 @@ export function spendingLimitRoutes({ database, clock, noter }: SpendingLimitRou
       method: 'GET',
       path: '/limits',
       access: apiKeyOrSession('billing:read', 'member'),
-      handle: showLimits(database, clock),
+      handle: showLimits(reads, clock),
       describe: {
         operationId: 'getLimits',
         summary: 'Read the limits of spending and what is spent of them',

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { Catalog } from '../../catalog/model.ts'
 import { apiKeyOrSession } from '../../http/access.ts'
 import { MANAGE, type Route } from '../../http/route.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
 import { CHARGES_PARAMETERS, chargePage, chargesQuery, showCharges } from './charges/http.ts'
 import { entriesQuery, entryPage, showEntries } from './entries/http.ts'
 import {
@@ -17,8 +18,14 @@ import { createStatementReader } from './months/read.ts'
 
 const READ = apiKeyOrSession('billing:read', 'member')
 
+interface StatementRouteDependencies extends ExportDependencies {
+  readonly reads: Queryable
+  readonly catalog: () => Catalog
+}
+
 /** Beneath /manage/v1. */
-export function statementRoutes(dependencies: ExportDependencies & { readonly catalog: () => Catalog }): Route[] {
+export function statementRoutes({ reads, ...dependencies }: StatementRouteDependencies): Route[] {
+  const lists = { ...dependencies, database: reads }
   return [
     {
       base: MANAGE,
@@ -26,7 +33,7 @@ export function statementRoutes(dependencies: ExportDependencies & { readonly ca
       path: '/charges',
       access: READ,
       query: CHARGES_PARAMETERS,
-      handle: showCharges(dependencies),
+      handle: showCharges(lists),
       describe: {
         operationId: 'listCharges',
         summary: 'List charges, the newest first',
@@ -43,7 +50,7 @@ export function statementRoutes(dependencies: ExportDependencies & { readonly ca
       path: '/ledger',
       access: READ,
       query: ['limit', 'cursor'],
-      handle: showEntries(dependencies),
+      handle: showEntries(lists),
       describe: {
         operationId: 'listLedgerEntries',
         summary: 'List the entries of the ledger, the newest first',

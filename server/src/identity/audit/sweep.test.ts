@@ -25,7 +25,7 @@ test('entries are removed after 400 days, also where nobody signs in', async () 
       recordAuditEntry(tx, random, NOW_MS - days * DAY_MS, { ...change, action: `change.${days}_days_ago` }),
     )
   const room = await openIdentity({
-    ...{ database, random, accounts: null },
+    ...{ database, reads: database, random, accounts: null },
     clock: { ...systemClock, now: () => NOW_MS },
     log: createLog('warn', { write: () => {} }),
     clientAddress: (peer) => peer,

@@ -5,11 +5,12 @@ import type { Prepare, Work } from '../../http/onceForKey.ts'
 import type { Handle, RouteRequest } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
 import type { ClientAddress } from '../../lib/clientAddress.ts'
 import { refusal } from '../../lib/errors.ts'
 import { LIST_SHAPE } from '../../lib/listPage.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
-import { DAY_SECONDS, SECOND_MS, toTimestamp } from '../../lib/time.ts'
+import { type Clock, DAY_SECONDS, SECOND_MS, toTimestamp } from '../../lib/time.ts'
 import { actorOf } from '../audit/actor.ts'
 import type { CreatedKey } from './create.ts'
 import { parseExpiry } from './expiry.ts'
@@ -29,6 +30,11 @@ import { selectHeldKey } from './store.ts'
 
 export interface KeyHttpDependencies extends KeyDependencies {
   readonly clientAddress: ClientAddress
+}
+
+export interface OwnKeyDependencies {
+  readonly database: Queryable
+  readonly clock: Clock
 }
 
 const OVERLAP_SECONDS = DAY_SECONDS
@@ -231,7 +237,7 @@ export function deleteKey(dependencies: KeyHttpDependencies): Prepare<KeyOrSessi
 }
 
 /** GET /key, of the management interface: a key tells its holder of itself. */
-export function showOwnKey({ database, clock }: Pick<KeyHttpDependencies, 'database' | 'clock'>): Handle {
+export function showOwnKey({ database, clock }: OwnKeyDependencies): Handle {
   return async ({ principal }) => {
     const { id, scopes } = principal
     const key = await selectHeldKey(database, id)

@@ -12,6 +12,7 @@ import {
   keyRotation,
   keysQuery,
   newApiKey,
+  type OwnKeyDependencies,
   ownApiKey,
   patchKey,
   postKey,
@@ -30,7 +31,7 @@ export function keyRoutes(dependencies: KeyHttpDependencies): Route[] {
 }
 
 /** Beneath /manage/v1, where nobody signs in too. */
-export function ownKeyRoute(dependencies: Pick<KeyHttpDependencies, 'database' | 'clock'>): Route {
+export function ownKeyRoute(dependencies: OwnKeyDependencies): Route {
   return {
     base: MANAGE,
     method: 'GET',

@@ -34,3 +34,12 @@ test('with a database of the operator, too, one server has a data directory; oth
   const next = await open('one', 'server')
   await next.release()
 })
+
+test('the server itself ends a read after 5 s, and nothing else before 30 s', async () => {
+  const opened = await open('reading', 'server')
+  const timeouts = await Promise.all(
+    [opened.reads, opened.database].map((pool) => pool.query("select current_setting('statement_timeout') as timeout")),
+  )
+  expect(timeouts).toEqual([[{ timeout: '5s' }], [{ timeout: '30s' }]])
+  await opened.release()
+})

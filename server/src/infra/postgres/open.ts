@@ -4,10 +4,11 @@ import { join, resolve } from 'node:path'
 import type { Timers } from '../../lib/time.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import { openClient } from './client.ts'
-import type { Database } from './database.ts'
+import type { Database, Queryable } from './database.ts'
 import type { KeptSession } from './keptSession.ts'
 import { keepSession, takeOwnership } from './keptSession.ts'
 import { refuseTransactionPooler } from './pooler.ts'
+import { openReads } from './reads.ts'
 import type { Session } from './session.ts'
 import { openSession } from './session.ts'
 import { joinServer, leaveServer, rejoinServer } from './sharedServer.ts'
@@ -34,6 +35,8 @@ export interface OpenOptions {
 
 export interface OpenedDatabase {
   readonly database: Database
+  /** A pool beside it for reads whose clients wait. */
+  readonly reads: Queryable
   /** A secret. For sessions and listeners; stays valid over restarts of the embedded server. */
   readonly url: string
   readonly embedded: boolean
@@ -63,12 +66,14 @@ export async function openDatabase(given: OpenOptions): Promise<OpenedDatabase> 
     applicationName: `tollgate ${options.role}`,
     ...(options.statementTimeoutMs === undefined ? {} : { statementTimeoutMs: options.statementTimeoutMs }),
   })
+  const reads = openReads(access.url, options.clock)
   return {
     database,
+    reads,
     url: access.url,
     embedded: databaseUrl === null,
     async release() {
-      await database.close()
+      await Promise.all([database.close(), reads.close()])
       await access.release()
     },
   }

@@ -1,5 +1,6 @@
 import { apiKeyOrSession } from '../../http/access.ts'
 import { MANAGE, type Route } from '../../http/route.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
 import {
   type AutoPayBounds,
   type AutoPayHttpDependencies,
@@ -9,11 +10,14 @@ import {
   showAutoPay,
 } from './http.ts'
 
+interface AutoPayRouteDependencies extends AutoPayHttpDependencies {
+  readonly bounds: AutoPayBounds
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
+}
+
 /** Beneath /manage/v1. */
-export function autoPayRoutes({
-  bounds,
-  ...dependencies
-}: AutoPayHttpDependencies & { readonly bounds: AutoPayBounds }): Route[] {
+export function autoPayRoutes({ bounds, reads, ...dependencies }: AutoPayRouteDependencies): Route[] {
   const responses = { 200: { description: 'Auto-pay as it is now.', content: { 'application/json': autoPay } } }
   return [
     {
@@ -21,7 +25,7 @@ export function autoPayRoutes({
       method: 'GET',
       path: '/auto-pay',
       access: apiKeyOrSession('billing:read', 'admin'),
-      handle: showAutoPay(dependencies.database),
+      handle: showAutoPay(reads),
       describe: {
         operationId: 'getAutoPay',
         summary: 'Read auto-pay',

@@ -1,4 +1,5 @@
 import { DEFAULT_VIDEO_RUNNING } from '../../catalog/model.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { VideoDependencies } from '../job/dependencies.ts'
 import type { Video } from '../job/video.ts'
@@ -21,7 +22,7 @@ export interface Outlook {
 
 /** Null: it is over. */
 export async function outlookFor(
-  { database, clock, catalog }: Pick<VideoDependencies, 'database' | 'clock' | 'catalog'>,
+  { database, clock, catalog }: Pick<VideoDependencies, 'clock' | 'catalog'> & { readonly database: Queryable },
   video: Video,
 ): Promise<Outlook | null> {
   const { status, model, startedAtMs } = video

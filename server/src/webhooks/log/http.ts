@@ -5,7 +5,7 @@ import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
-import type { Database } from '../../infra/postgres/database.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
 import { isUuid } from '../../lib/ids.ts'
 import { cursorPage, LIST_SHAPE, listPage } from '../../lib/listPage.ts'
 import { ok } from '../../lib/result.ts'
@@ -90,7 +90,7 @@ export const testQuery = z.object({
 })
 
 /** GET /manage/v1/deliveries. */
-export function showDeliveries(database: Database): Handle<KeyOrSession> {
+export function showDeliveries(database: Queryable): Handle<KeyOrSession> {
   return async (call) => {
     const query = validate(deliveriesQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
@@ -109,7 +109,7 @@ export function showDeliveries(database: Database): Handle<KeyOrSession> {
 }
 
 /** GET /manage/v1/deliveries/{id}. */
-export function showDelivery(database: Database): Handle<KeyOrSession> {
+export function showDelivery(database: Queryable): Handle<KeyOrSession> {
   return async (call) => {
     const [id = ''] = call.parameters
     const found = isUuid(id) ? await findAnsweredDelivery(database, call.principal.organizationId, id) : null

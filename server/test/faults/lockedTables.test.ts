@@ -1,0 +1,141 @@
+/** Tables that somebody else has locked (E14): a read is answered after 5 s, and is served again once they are free. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { systemClock } from '../../src/infra/clock.ts'
+import { openClient } from '../../src/infra/postgres/client.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { openReads } from '../../src/infra/postgres/reads.ts'
+import { SECOND_MS } from '../../src/lib/time.ts'
+import { type AskedGateway, openAskedGateway, type Question } from '../acceptance/ask.ts'
+import { chat, film, SETTINGS } from '../acceptance/catalog.ts'
+import type { Answer } from '../acceptance/description.ts'
+import { expectRefusal } from '../acceptance/refusals.ts'
+import type { TestKey } from '../customer.ts'
+import { LongClock } from '../longClock.ts'
+
+const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
+let gateway: AskedGateway
+/** A session of an operator. */
+let other: Database
+let customer: TestKey
+let videoId: string
+beforeAll(async () => {
+  gateway = await openAskedGateway({
+    settings: SETTINGS.replace('open_requests_per_key: 2', ''),
+    clock,
+    openReads: (url) => openReads(url, clock),
+  })
+  other = openClient(gateway.databaseUrl, { maxConnections: 1, clock: systemClock, applicationName: 'operator' })
+  customer = await gateway.customer({ admin: true })
+  expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })).status).toBe(200)
+  const made = await gateway.ask({ path: '/videos', key: customer, body: film() })
+  videoId = (made.json as { id: string }).id
+})
+afterAll(async () => {
+  await other.close()
+  await gateway.close()
+})
+
+/** Locks tables until the result is called. */
+async function lock(tables: string): Promise<() => Promise<void>> {
+  const [free, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const holding = other.transaction(async (tx) => {
+    await tx.query(`lock table ${tables} in access exclusive mode`)
+    held.resolve()
+    await free.promise
+  })
+  await Promise.race([held.promise, holding])
+  return () => {
+    free.resolve()
+    return holding
+  }
+}
+
+async function waitingReads(): Promise<number> {
+  const rows = await gateway.database.query(
+    `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+       and application_name = 'tollgate reads'`,
+  )
+  return rows.length
+}
+
+/** Returns what a question is answered with 5 s after its read began to wait for a lock, and not a millisecond before. */
+async function afterFiveSeconds(question: Question): Promise<Answer> {
+  let answer: Answer | null = null
+  const before = await waitingReads()
+  const asking = gateway.ask({ key: customer, ...question }).then((given) => {
+    answer = given
+  })
+  while ((await waitingReads()) === before && answer === null);
+  clock.turn(5 * SECOND_MS - 1)
+  await gateway.database.query('select 1')
+  expect(answer).toBeNull()
+  clock.turn(1)
+  for (let look = 0; look < 200 && answer === null; look += 1) await gateway.database.query('select 1')
+  if (answer === null) throw new Error(`${question.path} is not answered after 5 s`)
+  await asking
+  return answer
+}
+
+const read = (tables: string, envelope: 'A' | 'B', path: string | (() => string)) => ({ tables, envelope, path })
+
+test.each([
+  read('accounts', 'A', '/billing/balance'),
+  read('accounts', 'A', '/billing/spending-limit'),
+  read('accounts', 'A', '/manage/v1/limits'),
+  read('usage_hours', 'A', '/usage'),
+  read('subscriptions', 'A', '/billing/subscription'),
+  read('charges', 'A', '/manage/v1/charges'),
+  read('ledger_entries', 'A', '/manage/v1/ledger'),
+  read('videos', 'B', '/videos'),
+  read('videos', 'B', () => `/videos/${videoId}`),
+  read('videos', 'B', () => `/videos/${videoId}/content`),
+  read('webhook_endpoints', 'A', '/webhook-endpoints'),
+  read('webhook_deliveries', 'A', '/manage/v1/deliveries'),
+])('GET $path while $tables is locked is 503 after 5 s, and is answered once it is free', async (row) => {
+  const path = typeof row.path === 'string' ? row.path : row.path()
+  const free = await lock(row.tables)
+  try {
+    const answer = await afterFiveSeconds({ path })
+    const code = row.envelope === 'A' ? 'internal_error' : 'upstream_unavailable'
+    expectRefusal(answer, row.envelope, { status: 503, code, retryAfter: 1 })
+  } finally {
+    await free()
+  }
+  expect((await gateway.ask({ path, key: customer })).status).toBeLessThan(500)
+})
+
+test('preflight while accounts are locked says after 5 s that it can not tell, and tells once they are free', async () => {
+  const path = '/inference/preflight?model=svc/demo'
+  const free = await lock('accounts')
+  try {
+    const { json, status } = await afterFiveSeconds({ path })
+    expect(status).toBe(200)
+    expect(json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable' })
+  } finally {
+    await free()
+  }
+  expect((await gateway.ask({ path, key: customer })).json).not.toMatchObject({ reason: 'preflight_unavailable' })
+})
+
+test('reads that wait for one table take no connection from reads of others, nor from calls', async () => {
+  const free = await lock('webhook_endpoints')
+  let isAnswered = false
+  try {
+    const hanging = Array.from({ length: 20 }, () => gateway.ask({ path: '/webhook-endpoints', key: customer }))
+    void Promise.race(hanging).then(() => {
+      isAnswered = true
+    })
+    while ((await waitingReads()) < 4);
+    expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })).status).toBe(200)
+    const keyed = { 'Idempotency-Key': crypto.randomUUID() }
+    expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat(), headers: keyed })).status).toBe(
+      200,
+    )
+    expect(isAnswered).toBe(false)
+    clock.turn(5 * SECOND_MS)
+    for (const { status } of await Promise.all(hanging)) expect(status).toBe(503)
+  } finally {
+    await free()
+  }
+})
