@@ -10,9 +10,6 @@ import { openCatalog } from '../catalog/open.ts'
 import type { FixedSettings } from '../catalog/settings.ts'
 import type { LiveCatalog } from '../catalog/watch.ts'
 import type { Config } from '../config/config.ts'
-import { openDataKeysRoom } from '../http/dataKeys/open.ts'
-import { ringSource } from '../http/dataKeys/ring.ts'
-import { isAnswerSealedWith } from '../http/idempotency/store.ts'
 import { openHttp } from '../http/open.ts'
 import { openIdentity } from '../identity/open.ts'
 import { openInference } from '../inference/open.ts'
@@ -38,10 +35,10 @@ import { Health } from '../routing/health.ts'
 import { measureSeconds } from '../videos/clip/measure.ts'
 import type { VideoDependencies } from '../videos/job/dependencies.ts'
 import { openVideos } from '../videos/open.ts'
-import { isSecretSealedWith } from '../webhooks/endpoints/store.ts'
 import { openWebhooks } from '../webhooks/open.ts'
 import { publishEvent } from '../webhooks/publish.ts'
 import { compose } from './compose.ts'
+import { openKeys } from './dataKeys.ts'
 import { deletionBy, openDeletion } from './deletion/open.ts'
 import { openDepositsPart } from './deposits.ts'
 import { type Infrastructure, infrastructureOf } from './infrastructure.ts'
@@ -236,31 +233,6 @@ async function openPaidRooms(
   const given = { ...options, ...infrastructure, forgetAnswer: http.forgetAnswer, dataDirectory }
   const machines = await openMachines(given, billing.money, onNoticed)
   return { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry }
-}
-
-/** The installation's data keys. A process that lacks one of them leaves its slot again. */
-async function openKeys(
-  { config, database, clock, random, log, onFatal }: AppOptions,
-  processes: Awaited<ReturnType<typeof openProcesses>>,
-  dataDirectory: string,
-) {
-  const { slot } = processes
-  const opening = openDataKeysRoom({
-    database,
-    clock,
-    log,
-    slot: slot.number,
-    ring: ringSource({ dataDirectory, given: config.dataKey, random }),
-    isAbandoned: slot.isAbandoned,
-    isSealedWith: [isAnswerSealedWith, isSecretSealedWith],
-    onLost: onFatal,
-  })
-  const keys = await opening.catch(async (error: unknown) => {
-    await processes.close()
-    throw error
-  })
-  processes.onRegained(keys.onSlotRegained)
-  return keys
 }
 
 /** API keys, and the accounts of people where the settings have them. */

@@ -1,6 +1,7 @@
 /** Every statement that money makes, by the words that it is known by, and what it does to the books of the model. */
 
-import { RENEWAL_PARAMETERS, type RenewalParameters } from '../../../src/billing/admission/renewal/store.ts'
+import { RENEWAL_PARAMETERS } from '../../../src/billing/admission/renewal/parameters.ts'
+import type { RenewalParameters } from '../../../src/billing/admission/renewal/store.ts'
 import type { AccountRow, Books } from './books.ts'
 import { UntaughtStatement } from './errors.ts'
 import { findServedModels, postCharges } from './postCharges.ts'

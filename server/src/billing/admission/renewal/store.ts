@@ -2,34 +2,9 @@
 
 import type { Queryable, SqlParameter } from '../../../infra/postgres/database.ts'
 import { INSTANCES_SLOT } from '../gates.ts'
+import { PLACEHOLDERS as $, RENEWAL_PARAMETERS, type RenewalParameter } from './parameters.ts'
 
-/** The parameters of a renewal with their types, in the order in which they are sent. The lists go together, entry by entry. */
-const TYPES = {
-  organizations: 'text::uuid[]',
-  admissions: 'text::bigint[]',
-  leasts: 'text::bigint[]',
-  extensions: 'text::bigint[]',
-  givesBack: 'text::bigint[]',
-  slot: 'integer',
-  at: 'timestamptz',
-  day: 'date',
-  windowFrom: 'timestamptz',
-  newAccountCapMicrocents: 'bigint',
-  lowBalanceMicrocents: 'bigint',
-  takenAt: 'timestamptz',
-} as const
-
-type Name = keyof typeof TYPES
-
-/** The names of the parameters, in their order: the first is `$1`. */
-export const RENEWAL_PARAMETERS = Object.keys(TYPES) as readonly Name[]
-
-export type RenewalParameters = Readonly<Record<Name, SqlParameter>>
-
-/** Each parameter as the statement writes it, such as `$6::integer`. */
-const $ = Object.fromEntries(
-  RENEWAL_PARAMETERS.map((name, index) => [name, `$${index + 1}::${TYPES[name]}`]),
-) as Readonly<Record<Name, string>>
+export type RenewalParameters = Readonly<Record<RenewalParameter, SqlParameter>>
 
 export interface RenewedRow {
   readonly organization_id: string
