@@ -79,6 +79,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     },
     database: (await options.dressDatabase?.(database, url)) ?? database,
     databaseUrl: url,
+    token: null,
     alone: true,
     ...(options.videos === undefined
       ? {}

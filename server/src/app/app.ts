@@ -56,6 +56,8 @@ export interface AppOptions {
   readonly database: Database
   /** For sessions and listeners beside the pool. */
   readonly databaseUrl: string
+  /** Names this process's connections (`infra/postgres/processToken.ts`); null: it has no name. */
+  readonly token: string | null
   /** True when nobody else uses the database: the embedded one, owned by this process. */
   readonly alone: boolean
   readonly discovered: readonly Discovered[]
@@ -134,20 +136,21 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
   const processes = await openProcesses({
     ...infrastructure,
     databaseUrl,
+    token: options.token,
     alone: options.alone,
     fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs),
-    onLost: options.onFatal,
   })
   const { slot } = processes
   const keys = await openKeys(options, processes, dataDirectory)
   const http = await openHttp({
     ...infrastructure,
-    slot: slot.number,
+    slot: () => slot.number,
     isAbandoned: slot.isAbandoned,
     dataKeys: keys.dataKeys,
     dataDirectory,
     ...requestSettings(config),
   })
+  processes.onRegained(http.onSlotRegained)
   const jobs = openJobs({ ...infrastructure, smtp })
   const identity = await openPeople(options, http, keys.dataKeys, jobs, dataDirectory)
   const providers = openProviders({
@@ -241,7 +244,7 @@ async function openKeys(
     database,
     clock,
     log,
-    slot: slot.number,
+    slot: () => slot.number,
     ring: ringSource({ dataDirectory, given: config.dataKey, random }),
     isAbandoned: slot.isAbandoned,
     isSealedWith: [isAnswerSealedWith, isSecretSealedWith],

@@ -30,6 +30,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
       config,
       database: opened.database,
       databaseUrl: opened.url,
+      token: opened.token,
       alone: opened.embedded && config.member === null,
       discovered,
       clock,

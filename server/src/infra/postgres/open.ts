@@ -2,19 +2,25 @@ import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Clock } from '../../lib/time.ts'
-import { MINUTE_MS } from '../../lib/time.ts'
-import { openClient } from './client.ts'
+import { MINUTE_MS, sleep } from '../../lib/time.ts'
+import { endBackends } from './backends.ts'
+import { type Client, isUnanswered, openClient } from './client.ts'
 import type { Database } from './database.ts'
 import type { KeptSession } from './keptSession.ts'
-import { keepSession, takeOwnership } from './keptSession.ts'
+import { keepSession } from './keptSession.ts'
+import { takeOwnership } from './ownership.ts'
 import { refuseTransactionPooler } from './pooler.ts'
-import type { Session } from './session.ts'
-import { openSession } from './session.ts'
+import { keepToken, newToken, readDeadToken } from './processToken.ts'
+import type { Session, SessionName } from './session.ts'
+import { applicationNameOf, openSession } from './session.ts'
 import { joinServer, leaveServer, rejoinServer } from './sharedServer.ts'
 
 const TRIM_LOG_INTERVAL_MS = 10 * MINUTE_MS
 /** Group commit, reads beside it, and work in the background; PostgreSQL takes 200 here, 100 by default elsewhere. */
 const SERVER_CONNECTIONS = 12
+/** A server that starts while the network is cut waits so long for it. */
+const START_PATIENCE_MS = 2 * MINUTE_MS
+const START_POLL_MS = 500
 /** Opened all at once with the first statement, so a command that does little asks for few. */
 const COMMAND_CONNECTIONS = 2
 
@@ -37,6 +43,8 @@ export interface OpenedDatabase {
   /** A secret. For sessions and listeners; stays valid over restarts of the embedded server. */
   readonly url: string
   readonly embedded: boolean
+  /** Names this process's connections, so that it can end those that a failed network leaves behind. Null for a command. */
+  readonly token: string | null
   /** Closes the pool, gives up the locks, and stops the embedded server when nobody else uses it. */
   release(): Promise<void>
 }
@@ -55,18 +63,23 @@ interface Access {
  */
 export async function openDatabase(given: OpenOptions): Promise<OpenedDatabase> {
   const options = { ...given, dataDir: resolve(given.dataDir) }
-  const { databaseUrl } = options
-  const access = databaseUrl === null ? await accessEmbedded(options) : await accessExternal(databaseUrl, options)
+  const { databaseUrl, role, clock } = options
+  const token = role === 'server' ? newToken() : null
+  const pool = new OwnPool(role, token)
+  const means = { ...options, token, onBack: (session: Session) => pool.renew(session) }
+  const access = databaseUrl === null ? await accessEmbedded(means) : await accessExternal(databaseUrl, means)
   const database = openClient(access.url, {
-    maxConnections: options.role === 'server' ? SERVER_CONNECTIONS : COMMAND_CONNECTIONS,
-    clock: options.clock,
-    applicationName: `tollgate ${options.role}`,
+    maxConnections: role === 'server' ? SERVER_CONNECTIONS : COMMAND_CONNECTIONS,
+    clock,
+    applicationName: pool.name,
     ...(options.statementTimeoutMs === undefined ? {} : { statementTimeoutMs: options.statementTimeoutMs }),
   })
+  pool.client = database
   return {
     database,
     url: access.url,
     embedded: databaseUrl === null,
+    token,
     async release() {
       await database.close()
       await access.release()
@@ -74,19 +87,54 @@ export async function openDatabase(given: OpenOptions): Promise<OpenedDatabase> 
   }
 }
 
-async function accessEmbedded(options: OpenOptions): Promise<Access> {
-  const { clock } = options
-  const joined = await joinServer(options)
+/** The pool of this process, which is opened anew when the network has swallowed what its connections sent. */
+class OwnPool {
+  client: Client | null = null
+  private readonly role: OpenOptions['role']
+  private readonly token: string | null
+  private renewals = 0
+
+  constructor(role: OpenOptions['role'], token: string | null) {
+    this.role = role
+    this.token = token
+  }
+
+  /** Differs from renewal to renewal, so that the connections of one can be told from those of the next. */
+  get name(): string {
+    const kind = this.renewals === 0 ? this.role : `${this.role}.${this.renewals}`
+    return applicationNameOf({ kind, token: this.token })
+  }
+
+  /** Renews the pool. Ends its former connections by `session`: they may have rows locked, in transactions that nobody goes on with. */
+  async renew(session: Session): Promise<void> {
+    const former = this.name
+    this.renewals += 1
+    await this.client?.renew(this.name)
+    // Should it fail, the server ends idle transactions within a minute.
+    if (this.token !== null) await endBackends(session, former).catch(() => {})
+  }
+}
+
+interface AccessOptions extends OpenOptions {
+  readonly token: string | null
+  /** The database is reached again, after the session before this one had fallen silent. Does not reject. */
+  readonly onBack: (session: Session) => Promise<void>
+}
+
+async function accessEmbedded(options: AccessOptions): Promise<Access> {
+  const { clock, token } = options
+  const name: SessionName = { kind: 'holder', token }
+  const joined = await joinServer(options, name)
   const { server } = joined
   const leave = (session: Session) => leaveServer(server, session)
   let joinedSession: Session | null = joined.session
-  const holding = await keep(options, async () => {
-    const session = joinedSession ?? (await rejoinServer(server, clock))
+  const connect = async () => {
+    const session = joinedSession ?? (await rejoinServer(server, clock, name))
     joinedSession = null
-    // In a database of its own a data directory needs no name.
-    if (options.role === 'server') await own(session, 0, options, leave)
     return session
-  })
+  }
+  // In a database of its own a data directory needs no name.
+  const holding = await keep(options, 0, connect, leave)
   const stopTrimming = every(clock, TRIM_LOG_INTERVAL_MS, () => server.trimLog())
   return {
     url: server.url,
@@ -98,15 +146,20 @@ async function accessEmbedded(options: OpenOptions): Promise<Access> {
   }
 }
 
-async function accessExternal(url: string, options: OpenOptions): Promise<Access> {
+async function accessExternal(url: string, options: AccessOptions): Promise<Access> {
   if (options.role === 'command') return { url, release: async () => {} }
-  await refuseTransactionPooler(url)
-  const lockId = await lockIdOf(options.dataDir)
-  const holding = await keep(options, async () => {
-    const session = await openSession(url, options.clock, 'tollgate holder')
-    await own(session, lockId, options, (refused) => refused.close())
-    return session
+  const { clock, token, dataDir } = options
+  const lockId = await lockIdOf(dataDir)
+  let first: Session | null = await untilAnswered(options, async () => {
+    await refuseTransactionPooler(url, clock)
+    return await openSession(url, clock, { kind: 'holder', token })
   })
+  const connect = async () => {
+    const session = first ?? (await openSession(url, clock, { kind: 'holder', token }))
+    first = null
+    return session
+  }
+  const holding = await keep(options, lockId, connect, (session) => session.close())
   return {
     url,
     async release() {
@@ -116,23 +169,50 @@ async function accessExternal(url: string, options: OpenOptions): Promise<Access
   }
 }
 
-function keep(options: OpenOptions, connect: () => Promise<Session>): Promise<KeptSession> {
-  const { clock, log } = options
-  return keepSession(connect, { clock, log, onLost: (reason) => options.onLost?.(reason) })
+/** Repeats `work` while nothing comes back from the server, for two minutes at most. */
+async function untilAnswered<T>({ clock, log }: OpenOptions, work: () => Promise<T>): Promise<T> {
+  const giveUpAtMs = clock.monotonicMs() + START_PATIENCE_MS
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isUnanswered(error) || clock.monotonicMs() > giveUpAtMs) throw error
+      const patience = `waiting for it for up to ${START_PATIENCE_MS / MINUTE_MS} minutes`
+      if (isFirst) log(`the database in DATABASE_URL does not answer; ${patience}: ${(error as Error).message}`)
+      await sleep(clock, START_POLL_MS)
+    }
+  }
 }
 
-async function own(
-  session: Session,
+/** Keeps a session with the locks of this process. `end` ends one that could not have them. */
+function keep(
+  options: AccessOptions,
   lockId: number,
-  options: OpenOptions,
-  giveUp: (session: Session) => Promise<void>,
-) {
-  try {
-    await takeOwnership(session, lockId, options.dataDir, options.clock)
-  } catch (error) {
-    await giveUp(session)
-    throw error
+  connect: () => Promise<Session>,
+  end: (session: Session) => Promise<void>,
+): Promise<KeptSession> {
+  const { clock, log, role, dataDir, token } = options
+  let former: Session | null = null
+  const prepare = async (session: Session) => {
+    if (role === 'command' || token === null) return
+    const dead = former === null ? await readDeadToken(dataDir) : null
+    if (dead !== null) await endBackends(session, `% ${dead}`)
+    if (former?.fellSilent === true) void options.onBack(session)
+    await takeOwnership(session, { lockId, dataDir, clock, log })
+    if (former === null) await keepToken(dataDir, token)
   }
+  const connectAndOwn = async () => {
+    const session = await connect()
+    try {
+      await prepare(session)
+    } catch (error) {
+      await end(session)
+      throw error
+    }
+    former = session
+    return session
+  }
+  return keepSession(connectAndOwn, { clock, log, onLost: (reason) => options.onLost?.(reason) })
 }
 
 /** In a database that several installations may share, a data directory is known by an id that is kept in it. */
