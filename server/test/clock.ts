@@ -56,6 +56,21 @@ function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
+/** A step of {@link turnUntil}: so much of the clock passes for one query, at least, that `meanwhile` makes. */
+const STEP_MS = 10
+
+/** Turns a clock by small steps until something has happened; `meanwhile` lets what is outside of this process go on. */
+export async function turnUntil(
+  clock: TurnedClock,
+  reached: () => boolean,
+  meanwhile: () => Promise<unknown>,
+): Promise<void> {
+  while (!reached()) {
+    await clock.turn(STEP_MS)
+    await meanwhile()
+  }
+}
+
 /** A turned clock that is also set, as a machine's is: no timer runs then, of which a gateway has one a minute. */
 export class SettableClock extends TurnedClock {
   private aheadMs = 0

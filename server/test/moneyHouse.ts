@@ -110,7 +110,7 @@ const UNHURRIED_MS = 7 * DAY_MS
 
 export function openTill(
   given: Database,
-  slot: number,
+  slot: number | (() => number),
   clock: Clock,
   sendReclaim: (organizationId: string) => void = () => {},
   lowBalanceMicrocents = 0n,
@@ -130,7 +130,7 @@ export function openTill(
   })
   const writer = new Writer({
     database,
-    slot,
+    slot: typeof slot === 'number' ? () => slot : slot,
     clock,
     random: systemRandom(),
     chargeDeadlineMs,

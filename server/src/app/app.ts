@@ -57,6 +57,8 @@ export interface AppOptions {
   readonly reads?: Queryable
   /** For sessions and listeners beside the pool. */
   readonly databaseUrl: string
+  /** Names this process's connections (`infra/postgres/processToken.ts`); null: it has no name. */
+  readonly token: string | null
   /** True when nobody else uses the database: the embedded one, owned by this process. */
   readonly alone: boolean
   readonly discovered: readonly Discovered[]
@@ -139,20 +141,21 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
   const processes = await openProcesses({
     ...infrastructure,
     databaseUrl,
+    token: options.token,
     alone: options.alone,
     fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs, onDayMended),
-    onLost: options.onFatal,
   })
   const { slot } = processes
   const keys = await openKeys(options, processes, dataDirectory)
   const http = await openHttp({
     ...infrastructure,
-    slot: slot.number,
+    slot: () => slot.number,
     isAbandoned: slot.isAbandoned,
     dataKeys: keys.dataKeys,
     dataDirectory,
     ...requestSettings(config),
   })
+  processes.onRegained(http.onSlotRegained)
   const jobs = openJobs({ ...infrastructure, smtp })
   const identity = await openPeople(options, infrastructure, http, keys.dataKeys, jobs, dataDirectory)
   const providers = openProviders({

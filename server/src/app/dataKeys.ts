@@ -23,7 +23,7 @@ export async function openKeys(
     database,
     clock,
     log,
-    slot: slot.number,
+    slot: () => slot.number,
     ring: ringSource({ dataDirectory, given: config.dataKey, random }),
     isAbandoned: slot.isAbandoned,
     isSealedWith: [isAnswerSealedWith, isSecretSealedWith],

@@ -87,7 +87,13 @@ beforeAll(async () => {
       return refused(refusal(code, 'There is no such key.'))
     },
   })
-  const attempts = openAttempts({ database: fresh.database, clock: parts.clock, random, slot: 0, dataKey: random(32) })
+  const attempts = openAttempts({
+    database: fresh.database,
+    clock: parts.clock,
+    random,
+    slot: () => 0,
+    dataKey: random(32),
+  })
   const kept = { attempts, replays: replaysWith(parts.clock) }
   const sessions = {
     cookie: 'sid',

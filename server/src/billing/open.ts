@@ -55,7 +55,7 @@ export interface BillingOptions {
   /** False while the time can't be relied on: nothing is admitted then (E20). */
   readonly knowsTime: () => boolean
   readonly slot: Slot
-  /** Takes the callback for a slot that was lost and is owned again. */
+  /** Takes the callback for a slot that was lost; it or another one is owned now. */
   readonly onSlotRegained: (callback: () => void) => void
   readonly catalog: () => Catalog
   /** Below this balance an organization is told so; 0: nobody is. */
@@ -95,7 +95,7 @@ export async function openBilling(options: BillingOptions) {
   })
   const writer = new Writer({
     database,
-    slot: slot.number,
+    slot: () => slot.number,
     takenAtMs: slot.takenAtMs,
     clock,
     random,

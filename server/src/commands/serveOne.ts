@@ -31,6 +31,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
       database: opened.database,
       reads: opened.reads,
       databaseUrl: opened.url,
+      token: opened.token,
       alone: opened.embedded && config.member === null,
       discovered,
       clock,

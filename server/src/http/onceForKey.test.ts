@@ -27,7 +27,7 @@ let fresh: FreshDatabase
 let attempts: Attempts
 beforeAll(async () => {
   fresh = await freshDatabase()
-  attempts = openAttempts({ database: fresh.database, clock, random: dependencies.random, slot: 0, dataKey })
+  attempts = openAttempts({ database: fresh.database, clock, random: dependencies.random, slot: () => 0, dataKey })
 })
 afterAll(() => fresh.drop())
 
@@ -175,7 +175,7 @@ describe('the quota of kept answers', () => {
       database: fresh.database,
       clock,
       random: dependencies.random,
-      slot: 0,
+      slot: () => 0,
       dataKey,
       quota: { bytes: 0, bytesPerDollar: 0 },
     })

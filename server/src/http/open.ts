@@ -14,7 +14,7 @@ import { createKeptBodies } from './idempotency/keptBodies.ts'
 import { createKeptQuota, type QuotaDependencies } from './idempotency/quota.ts'
 import { createKeptSpace, SPACE_LOOK_MS } from './idempotency/space.ts'
 import { forgetAnswer } from './idempotency/store.ts'
-import { freeAbandoned, sweepAttempts } from './idempotency/sweep.ts'
+import { adoptLiving, freeAbandoned, sweepAttempts } from './idempotency/sweep.ts'
 import { createLifecycle } from './lifecycle.ts'
 import { createBodyMemory } from './limits/bodyMemory.ts'
 import { type Limits, openLimits } from './limits/openLimits.ts'
@@ -56,7 +56,7 @@ export interface HttpOptions
 export async function openHttp(options: HttpOptions) {
   const { database, clock, random, log, slot, place, dataDirectory, metrics } = options
   // The process that had this slot before is dead.
-  await freeAbandoned(database, slot, () => [])
+  await freeAbandoned(database, slot(), () => [])
   const artifacts = openArtifacts(place, 'answers', dataDirectory, { clock, random })
   const space = createKeptSpace(artifacts, log)
   await space.look()
@@ -79,6 +79,8 @@ export async function openHttp(options: HttpOptions) {
     requestBodies: requestBodies.parts,
     openCalls: createOpenCalls(),
     forgetAnswer,
+    /** This process had lost its slot, and may have another one now. Where it fails, the next sweep does it. */
+    onSlotRegained: () => void adoptLiving({ database, slot, attempts }).catch(() => {}),
     periodicTasks: [
       {
         name: 'kept answers',

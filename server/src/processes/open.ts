@@ -6,16 +6,18 @@ import { claimSlot, type SlotOptions } from './slot.ts'
 export interface ProcessesOptions extends Omit<SlotOptions, 'connect' | 'onRegained'> {
   /** For the session that holds the slot, and for the listener: neither is of the pool. */
   readonly databaseUrl: string
+  /** Of this process; null: it has none, and can't end what it left behind. */
+  readonly token: string | null
 }
 
 /** Opens the room of processes: takes a slot for this one, and folds what dead processes left behind. */
 export async function openProcesses(options: ProcessesOptions) {
-  const { databaseUrl, clock } = options
+  const { databaseUrl, clock, token } = options
   const whenRegained: (() => void)[] = []
   let listener: Listener | null = null
   const slot = await claimSlot({
     ...options,
-    connect: () => openSession(databaseUrl, clock, 'tollgate slot'),
+    connect: () => openSession(databaseUrl, clock, { kind: 'slot', token }),
     onRegained: () => {
       for (const callback of whenRegained) callback()
     },
@@ -23,7 +25,7 @@ export async function openProcesses(options: ProcessesOptions) {
   await slot.foldAbandoned()
   return {
     slot,
-    /** `callback` runs whenever the slot was lost for a while and is owned again. */
+    /** `callback` runs whenever the slot was lost for a while, and it or another one is owned now. */
     onRegained(callback: () => void): void {
       whenRegained.push(callback)
     },

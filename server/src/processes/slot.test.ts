@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { TurnedClock, turnUntil } from '../../test/clock.ts'
 import { FastClock, type House, openHouse, openTill } from '../../test/moneyHouse.ts'
 import { SILENCE } from '../../test/silence.ts'
+import { startSilentProxy, throughProxy } from '../../test/silentProxy.ts'
 import { readBalance } from '../billing/admission/balance/balance.ts'
 import { foldSlot, renewShares } from '../billing/admission/renewal/renew.ts'
 import { systemClock } from '../infra/clock.ts'
 import type { Transaction } from '../infra/postgres/database.ts'
+import { newToken } from '../infra/postgres/processToken.ts'
 import { openSession } from '../infra/postgres/session.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { claimSlot, type Slot, type SlotOptions } from './slot.ts'
@@ -29,15 +32,12 @@ afterAll(() => house.drop())
 function claim(more: Partial<SlotOptions> = {}): Promise<Slot> {
   return claimSlot({
     database: house.database,
-    connect: () => openSession(house.url, more.clock ?? systemClock, 'tollgate slot'),
+    connect: () => openSession(house.url, more.clock ?? systemClock, { kind: 'slot', token: null }),
     clock: systemClock,
     log: SILENCE,
     fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, (more.clock ?? systemClock).now(), 0n, takenAtMs),
     alone: true,
     onRegained: () => {},
-    onLost: (reason) => {
-      throw new Error(reason)
-    },
     ...more,
   })
 }
@@ -160,26 +160,73 @@ test('a process that loses its connection owns nothing until it has its slot aga
   await Promise.all([slot.release(), other.release()])
 })
 
-test('a slot that another process has taken for good is not fought for', async () => {
-  const lost: string[] = []
+test('a process whose slot another has taken has another slot, and takes its shares anew, to the micro-cent', async () => {
+  const organization = await house.organization(1_000n)
+  let isBack = false
   const slot = await claim({
     clock: brisk,
-    onLost: (reason) => {
-      lost.push(reason)
+    onRegained: () => {
+      till.forgetShares()
+      isBack = true
     },
   })
-  const thief = await claim()
+  const before = slot.number
+  const till = openTill(house.database, () => slot.number, fast)
+  const share = till.share(organization)
+  await till.writer.renew(share, 300n)
+  await till.writer.post(house.charge(organization, 40n), share)
   // The lock goes to somebody else in the moment in which it is free.
   await house.database.transaction(async (tx) => {
-    const waits = tx.query('select pg_advisory_xact_lock(7404, $1::int4)', [slot.number])
-    await untilSomebodyWaits(slot.number)
+    const waits = tx.query('select pg_advisory_xact_lock(7404, $1::int4)', [before])
+    await untilSomebodyWaits(before)
     await cut(slot)
     await waits
-    await until(() => lost.length > 0)
+    await until(() => isBack)
+    expect([slot.isOwned(), slot.number === before, share.grantedMicrocents]).toEqual([true, false, 0n])
+    await till.writer.renew(share, 100n)
+    await till.writer.post(house.charge(organization, 5n), share)
   })
-  expect(lost).toEqual([expect.stringContaining(`slot ${slot.number} `)])
-  expect(slot.isOwned()).toBe(false)
-  await Promise.all([slot.release(), thief.release()])
+  const slots = () =>
+    house.database.query<{ slot: number }>(
+      `select slot from account_shares where organization_id = $1::uuid and granted_microcents > 0 order by slot`,
+      [organization],
+    )
+  expect(new Set((await slots()).map((row) => row.slot))).toEqual(new Set([before, slot.number]))
+  // Whoever takes the former slot, or finds it without an owner, folds what was granted there and spent.
+  await slot.foldAbandoned()
+  expect((await slots()).map((row) => row.slot)).toEqual([slot.number])
+  expect(await readBalance(house.database, organization)).toBe(955n)
+  expect(await house.imbalances()).toEqual([])
+  await slot.release()
+})
+
+test('a connection that the network swallows is ended in the database, and the slot is the same again', async () => {
+  const proxy = await startSilentProxy(house.url)
+  const clock = new TurnedClock()
+  const name = { kind: 'slot', token: newToken() }
+  let regained = 0
+  const slot = await claim({
+    clock,
+    connect: () => openSession(throughProxy(house.url, proxy), clock, name),
+    onRegained: () => {
+      regained += 1
+    },
+  })
+  const { number } = slot
+  // Other processes' connections have other tokens, or none.
+  const [other, nameless] = await Promise.all([
+    claim({ connect: () => openSession(house.url, systemClock, { kind: 'slot', token: newToken() }) }),
+    claim(),
+  ])
+  proxy.forget()
+  await turnUntil(
+    clock,
+    () => regained > 0,
+    () => proxy.answered(() => house.database.query('select 1')),
+  )
+  expect([slot.number, slot.isOwned(), other.isOwned(), nameless.isOwned()]).toEqual([number, true, true, true])
+  await Promise.all([slot.release(), other.release(), nameless.release()])
+  proxy.stop()
 })
 
 test('who has lost its slot to another is granted nothing by it', async () => {

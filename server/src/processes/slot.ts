@@ -5,7 +5,7 @@
  */
 
 import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
-import { keepSession, SessionOwnershipLost } from '../infra/postgres/keptSession.ts'
+import { keepSession } from '../infra/postgres/keptSession.ts'
 import { LOCK_CLASS } from '../infra/postgres/locks.ts'
 import type { Session } from '../infra/postgres/session.ts'
 import type { Log } from '../lib/log.ts'
@@ -32,20 +32,19 @@ export type FoldSlot = (tx: Transaction, slot: number, takenAtMs: number | null)
 
 export interface SlotOptions {
   readonly database: Database
-  /** Opens the pinned connection that is to hold the lock; called again whenever it was lost. */
+  /** Opens the pinned connection that is to hold the lock; called again whenever it was lost. Its name has the process's token. */
   readonly connect: () => Promise<Session>
   readonly clock: Clock
   readonly log: Log
   readonly fold: FoldSlot
   /** True when nobody else can have used the database since it started: the embedded one, owned by this process. */
   readonly alone: boolean
-  /** The slot was lost for a while and is owned again; another process may have folded what was granted to it. */
+  /** The slot was lost for a while, and it or another one is owned now; another process may have folded what was granted to it. */
   readonly onRegained: () => void
-  /** The slot is gone for good: stop. */
-  readonly onLost: (reason: string) => void
 }
 
 export interface Slot {
+  /** Changes where another process took the slot while the connection was lost: read it anew for each statement. */
   readonly number: number
   /** False while the connection that holds the lock is gone: nothing may be admitted then. */
   isOwned(): boolean
@@ -58,7 +57,10 @@ export interface Slot {
   release(): Promise<void>
 }
 
-/** Takes a free slot and folds what its former owner left behind. */
+/**
+ * Takes a free slot and folds what its former owner left behind. When the connection is lost, the slot is taken again; where another
+ * process has it by then, another slot.
+ */
 export async function claimSlot(options: SlotOptions): Promise<Slot> {
   const { database, clock, log } = options
   let number: number | null = null
@@ -66,6 +68,21 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   let wasAnothers = false
 
   const foldOwn = (slot: number) => foldWhole(() => database.transaction((tx) => options.fold(tx, slot, takenAtMs)))
+  const regain = async (session: Session, before: number): Promise<void> => {
+    const hasIt = await takeAgain(session, before, clock)
+    const own = hasIt ? before : await findFree(session, database, await mayTakeOver(options, database))
+    const taken = await takeSlot(session, own, clock.now())
+    wasAnothers ||= own !== before || taken.beforeMs !== takenAtMs
+    // Together: whoever cites the one cites the other.
+    number = own
+    takenAtMs = taken.takenAtMs
+    if (own !== before)
+      log.warn({ before, now: own }, 'another process has taken the slot of this one; it has another slot now')
+    // Who had it in between was granted what nobody would give back.
+    if (wasAnothers) await foldOwn(own)
+    wasAnothers = false
+    options.onRegained()
+  }
   const connect = async (): Promise<Session> => {
     const session = await options.connect()
     try {
@@ -73,16 +90,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
         const free = await findFree(session, database, await mayTakeOver(options, database))
         takenAtMs = (await takeSlot(session, free, clock.now())).takenAtMs
         number = free
-      } else {
-        await takeAgain(session, number, clock)
-        const taken = await takeSlot(session, number, clock.now())
-        wasAnothers ||= taken.beforeMs !== takenAtMs
-        takenAtMs = taken.takenAtMs
-        // Who had it in between was granted what nobody would give back.
-        if (wasAnothers) await foldOwn(number)
-        wasAnothers = false
-        options.onRegained()
-      }
+      } else await regain(session, number)
       return session
     } catch (error) {
       await session.close()
@@ -92,23 +100,26 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   const held = await keepSession(connect, {
     clock,
     log: (message) => log.warn({}, message),
-    onLost: options.onLost,
+    // Nobody else's slot is fought for: there is always another.
+    onLost: () => {},
   })
-  const own = number ?? 0
-  await foldOwn(own)
+  const current = () => number ?? 0
+  await foldOwn(current())
 
   return {
-    number: own,
+    get number() {
+      return current()
+    },
     isOwned: () => !held.session().lost,
     takenAtMs: () => takenAtMs,
     async foldAbandoned() {
       if (!(await mayTakeOver(options, database))) return
       for (const slot of await listSlots(database)) {
-        if (slot !== own) await foldAbandonedSlot(options, slot)
+        if (slot !== current()) await foldAbandonedSlot(options, slot)
       }
     },
     async isAbandoned(tx, slot) {
-      if (slot === own || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
+      if (slot === current() || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
       return mayTakeOver(options, tx)
     },
     async release() {
@@ -118,14 +129,20 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   }
 }
 
-/** Takes the lock of a slot again. Who only folds it has the lock for milliseconds; who has it longer has taken over. */
-async function takeAgain(session: Session, slot: number, clock: Clock): Promise<void> {
-  const giveUpAtMs = clock.monotonicMs() + FOLDING_PATIENCE_MS
+/**
+ * Takes the lock of a slot again, and ends an older connection of this process that still has it. Who only folds the slot has the lock for
+ * milliseconds; who has it longer has taken it over: then it returns false.
+ */
+async function takeAgain(session: Session, slot: number, clock: Clock): Promise<boolean> {
+  let othersSinceMs: number | null = null
   while (!(await session.tryLock(LOCK_CLASS.slot, slot))) {
-    if (clock.monotonicMs() >= giveUpAtMs)
-      throw new SessionOwnershipLost(`slot ${slot} of this process was taken by another`)
+    const nowMs = clock.monotonicMs()
+    if (await session.endOlder(LOCK_CLASS.slot, slot)) othersSinceMs = null
+    else othersSinceMs ??= nowMs
+    if (othersSinceMs !== null && nowMs - othersSinceMs >= FOLDING_PATIENCE_MS) return false
     await sleep(clock, FOLDING_POLL_MS)
   }
+  return true
 }
 
 /**

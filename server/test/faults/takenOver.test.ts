@@ -28,7 +28,7 @@ afterAll(() => house.drop())
 /** To it every slot but its own is abandoned. */
 function openProcess(slot: number, till: Till): { attempts: Attempts; till: Till } {
   const isAbandoned = () => Promise.resolve(true)
-  const attempts = openAttempts({ database: house.database, clock, random, slot, isAbandoned, dataKey })
+  const attempts = openAttempts({ database: house.database, clock, random, slot: () => slot, isAbandoned, dataKey })
   return { attempts, till }
 }
 

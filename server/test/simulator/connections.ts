@@ -103,7 +103,7 @@ export async function sessionOf(world: World, machine: Machine, outage: Outage, 
   }
   let made: HeldSession | null = null
   const hold = (server: EngineSession): HeldSession => {
-    const held = { server, isGone: false, locked: new Set<number>(), lose }
+    const held = { server, isGone: false, isSilent: false, silentSinceMs: 0, locked: new Set<number>(), lose }
     made = held
     if (machine.isAlive) machine.sessions.add(held)
     else void server.close()
@@ -114,16 +114,12 @@ export async function sessionOf(world: World, machine: Machine, outage: Outage, 
     const server = world.engine.openSession()
     return server instanceof Promise ? server.then(hold) : hold(server)
   }
-  const drop = (held: HeldSession) => {
-    held.isGone = true
-    machine.sessions.delete(held)
-    return held.server.close()
-  }
+  const drop = (held: HeldSession) => closeSession(machine, held)
   const held = await world.ask(machine, 'connect', connect, { onBroken: () => void (made !== null && drop(made)) })
   const onSession = <T>(label: string, run: () => Soon<T>) => {
     const onServer = () => {
       outage.throwIfDown()
-      if (held.isGone) throw new StatementError('the connection was closed')
+      if (held.isGone || held.isSilent) throw new StatementError('the connection was closed')
       return run()
     }
     return world.ask(machine, label, onServer, { onBroken: () => void drop(held) })
@@ -145,21 +141,39 @@ export async function sessionOf(world: World, machine: Machine, outage: Outage, 
         const given = held.server.tryLock(lockClass, id)
         return given instanceof Promise ? given.then(note) : note(given)
       }),
+    endOlder: (_, id) => onSession(`end the older session with ${id}`, () => endSilent(machine, id)),
     tryLockShared: refuse,
     unlock: refuse,
     unlockShared: refuse,
     get lost() {
       return lost
     },
+    fellSilent: false,
     onLost(callback) {
       if (lost) callback()
       else callbacks.push(callback)
     },
     async close() {
       closed = true
-      await drop(held)
+      // The server hears nothing of it where the network is silent.
+      if (!held.isSilent) await drop(held)
     },
   }
+}
+
+/** Closes a pinned connection on the server's side. */
+function closeSession(machine: Machine, held: HeldSession): Soon<void> {
+  held.isGone = true
+  machine.sessions.delete(held)
+  return held.server.close()
+}
+
+/** Closes the silent connection of a machine that holds a lock; false: there is none. */
+function endSilent(machine: Machine, id: number): Soon<boolean> {
+  const silent = [...machine.sessions].find((each) => each.isSilent && each.locked.has(id))
+  if (silent === undefined) return false
+  const closed = closeSession(machine, silent)
+  return closed instanceof Promise ? closed.then(() => true) : true
 }
 
 const NAMES: readonly (readonly [RegExp, string])[] = [

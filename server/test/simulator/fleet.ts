@@ -65,7 +65,6 @@ export class Fleet {
       watch: (from, text, parameters) => this.watch(from, text, parameters),
       onSlot: (slot) => this.slots.set(machine, slot),
       onRegained: () => this.doubted.delete(machine),
-      onFatal: (reason) => this.kill(machine, reason),
     }).then(
       (gateway) => {
         this.starting.delete(machine)
@@ -124,11 +123,15 @@ export class Fleet {
     if (!takes && !folds && !posts) return
     const slot = Number(parameters[takes ? 0 : folds ? 5 : 15])
     // Who takes a slot has its lock, and folds it as its own from then on.
-    const isOwn = this.slots.get(machine) === slot
+    const before = this.slots.get(machine)
+    const isOwn = before === slot
     if (takes) this.slots.set(machine, slot)
+    // It moves to another slot: what it believes was granted to the one before.
+    if (takes && before !== undefined && !isOwn) this.doubted.add(machine)
+    // A renewal, also of the slot before: it cites its taking.
+    if (folds && !String(parameters[4]).includes(EVERYTHING)) return
     // It has its slot again, and folds what it and others were granted by it: its calls go on by what they hold.
-    const isOwnFold = isOwn && folds && String(parameters[4]).includes(EVERYTHING)
-    if (isOwn && folds && !isOwnFold) return
+    const isOwnFold = isOwn && folds
     // Several, where one has lost it to another and does not know.
     const owners = [...this.slots.keys()].filter(
       (other) => this.slots.get(other) === slot && other !== machine && other.isAlive,

@@ -38,15 +38,13 @@ export interface GatewayOptions {
   readonly onTaken: (keyId: string, heldMicrocents: bigint | null) => void
   /** Told the number of the slot before the process admits anything. */
   readonly onSlot: (slot: number) => void
-  /** It had lost its slot and has it again. */
+  /** It had lost its slot, and has it or another one again. */
   readonly onRegained: () => void
-  /** The process gives up: it can't have its slot. */
-  readonly onFatal: (reason: string) => void
 }
 
 /** Starts a process; rejects when it can't get a slot, as its start then fails. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { world, machine, outage, random, watch, onFatal } = options
+  const { world, machine, outage, random, watch } = options
   const { clock } = machine
   const database = databaseOf(world, machine, outage, watch)
   let onRegained = () => {}
@@ -58,7 +56,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), options.lowBalanceMicrocents, takenAtMs),
     alone: false,
     onRegained: () => onRegained(),
-    onLost: onFatal,
   })
   options.onSlot(slot.number)
   await slot.foldAbandoned()
@@ -66,7 +63,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const plans = openPlans({ database, clock, offered: () => [] })
   const writer = new Writer({
     database,
-    slot: slot.number,
+    slot: () => slot.number,
     takenAtMs: slot.takenAtMs,
     lowBalanceMicrocents: options.lowBalanceMicrocents,
     clock,

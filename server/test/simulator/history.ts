@@ -144,6 +144,7 @@ export class History {
   async step(): Promise<boolean> {
     const went = await this.world.step()
     this.outage.endIdleTransactions()
+    this.outage.endSilentSessions()
     const isShrunk = await this.catchUpInTime()
     await this.check({ isShrunk })
     return went

@@ -16,6 +16,10 @@ interface Letter {
 export interface HeldSession {
   readonly server: EngineSession
   isGone: boolean
+  /** Nothing comes back to the process, and the server keeps its locks: it has not noticed. */
+  isSilent: boolean
+  /** Since when, as the world's clock shows. */
+  silentSinceMs: number
   /** The locks that it was given, by their ids. */
   readonly locked: Set<number>
   /** Tells the process that it is gone. */

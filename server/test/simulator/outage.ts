@@ -78,6 +78,28 @@ export class Outage {
     machine.deliver('the connection of its lock is closed', session.lose)
   }
 
+  /** The network swallows what a pinned connection sends: the process gives it up, the server keeps it, and its locks. */
+  silence(machine: Machine, session: Machine['sessions'] extends Set<infer T> ? T : never): void {
+    session.isSilent = true
+    session.silentSinceMs = this.world.elapsedMs
+    machine.hasLostSession = true
+    machine.troubledAtMs = this.world.elapsedMs
+    this.world.note(`${machine.name}: the connection of its lock falls silent`)
+    machine.deliver('the connection of its lock is silent', session.lose)
+  }
+
+  /** The server closes a connection that has been silent for a minute. */
+  endSilentSessions(): void {
+    for (const machine of this.world.machines) {
+      for (const session of machine.sessions) {
+        if (!session.isSilent || this.world.elapsedMs - session.silentSinceMs <= 60_000) continue
+        session.isGone = true
+        machine.sessions.delete(session)
+        void session.server.close()
+      }
+    }
+  }
+
   /** The server ends a transaction that has said nothing for a minute: its process is stopped. */
   endIdleTransactions(): void {
     for (const machine of this.world.machines) {

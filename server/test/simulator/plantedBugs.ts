@@ -226,9 +226,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a batch is tried again with the instant of the try',
     file: 'billing/charges/writer.ts',
-    search: 'postCharges(database, slot, chargesOf(batch), clock.now(), this.servedModels)\n',
+    search: 'postCharges(database, slot(), chargesOf(batch), clock.now(), this.servedModels)\n',
     replace:
-      'postCharges(database, slot, chargesOf(batch).map((each) => ({ ...each, admittedAtMs: clock.now() })), clock.now(), this.servedModels)\n',
+      'postCharges(database, slot(), chargesOf(batch).map((each) => ({ ...each, admittedAtMs: clock.now() })), clock.now(), this.servedModels)\n',
     shownBy: 'model',
     trouble: 'losses',
   },
@@ -308,10 +308,18 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "what a slot's former owner left behind stays there",
     file: 'processes/slot.ts',
-    search: '  await foldOwn(own)\n',
+    search: '  await foldOwn(current())\n',
     replace: '',
     shownBy: 'model',
     trouble: 'crashes',
+  },
+  {
+    name: 'a process that has another slot goes on by the number of the one that it lost',
+    file: 'processes/slot.ts',
+    search: '    number = own\n',
+    replace: '    number ??= own\n',
+    shownBy: 'model',
+    trouble: 'cuts',
   },
   {
     name: 'folded spend is subtracted twice',

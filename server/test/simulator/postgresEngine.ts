@@ -51,7 +51,7 @@ export class PostgresEngine implements Engine {
   }
 
   async openSession(): Promise<EngineSession> {
-    const session = await openSession(this.url, systemClock, 'simulator slot')
+    const session = await openSession(this.url, systemClock)
     return {
       query: (text, parameters) => this.track(session.query(text, parameters)),
       tryLock: (lockClass, id) => this.track(session.tryLock(lockClass, id)),

@@ -38,7 +38,9 @@ export function troublesOf(
     if (left.cuts > 0) {
       for (const machine of machines) {
         for (const session of machine.sessions) {
-          offer(RARE / machines.length, () => spend('cuts', () => outage.cut(machine, session)))
+          if (session.isSilent) continue
+          const cut = () => (random.percent(50) ? outage.silence(machine, session) : outage.cut(machine, session))
+          offer(RARE / machines.length, () => spend('cuts', cut))
         }
       }
     }

@@ -60,7 +60,8 @@ export interface WriterErrors {
 
 export interface WriterDependencies {
   readonly database: Database
-  readonly slot: number
+  /** This process's slot: another one where it was lost meanwhile. */
+  readonly slot: () => number
   /** Names this process's taking of the slot, so that it is granted nothing once another has taken it. */
   readonly takenAtMs?: () => number
   readonly clock: Clock
@@ -190,7 +191,7 @@ export class Writer implements ShareRenewer {
       const { database, slot, takenAtMs, clock, lowBalanceMicrocents, onNoticed, onDayMended } = this.dependencies
       const citing = takenAtMs?.() ?? null
       const nowMs = clock.now()
-      const renewed = await renewShares(database, slot, wants, nowMs, lowBalanceMicrocents, citing, onDayMended)
+      const renewed = await renewShares(database, slot(), wants, nowMs, lowBalanceMicrocents, citing, onDayMended)
       if (renewed.some(({ noticed }) => noticed)) onNoticed?.()
       // Every organization has an account: an empty answer says that the slot has been taken anew since.
       if (citing !== null && renewed.length === 0) throw new Error('the slot was taken anew; nothing was renewed')
@@ -263,7 +264,7 @@ export class Writer implements ShareRenewer {
       return this.postTogether(queued)
     const batch = queued.filter((each) => each.send())
     if (batch.length === 0) return
-    await postCharges(database, slot, chargesOf(batch), clock.now(), this.servedModels)
+    await postCharges(database, slot(), chargesOf(batch), clock.now(), this.servedModels)
     for (const each of batch) each.markPosted()
   }
 
@@ -283,7 +284,7 @@ export class Writer implements ShareRenewer {
       const credited = batch.filter(({ owesCredit }) => owesCredit)
       // Accounts are locked before unfolded spend, as renewals do it.
       await creditUndelivered(tx, random, chargesOf(credited), clock.now())
-      if (batch.length > 0) await postCharges(tx, slot, chargesOf(batch), clock.now(), this.servedModels)
+      if (batch.length > 0) await postCharges(tx, slot(), chargesOf(batch), clock.now(), this.servedModels)
       return { batch, superseded, credited }
     })
     for (const each of batch) each.markPosted()

@@ -9,6 +9,7 @@ import { systemRandom } from '../../infra/random.ts'
 import { Secret } from '../../lib/secret.ts'
 import { openDataKeys } from './openDataKeys.ts'
 import { DataKeyFailure, ringSource } from './ring.ts'
+import { listHolders } from './store.ts'
 
 const clock = new TurnedClock()
 const random = systemRandom()
@@ -26,7 +27,7 @@ afterAll(async () => {
 /** Opens the keys of a process, and returns the one that it seals with. */
 async function open(dataDirectory = folder, given: Secret | null = null): Promise<Uint8Array> {
   const ring = ringSource({ dataDirectory, given, random })
-  const keys = await openDataKeys({ database: fresh.database, clock, log: SILENCE, slot: 0, ring })
+  const keys = await openDataKeys({ database: fresh.database, clock, log: SILENCE, slot: () => 0, ring })
   return keys.take().key
 }
 
@@ -59,6 +60,20 @@ test('another key than the database was written with is refused in a sentence th
   expect(message).toMatch(/^TOLLGATE_DATA_KEY: this data key .* is not the one .*; set TOLLGATE_DATA_KEY .*\.$/)
   expect(message).not.toContain(other)
   expect(await failure(open(join(folder, 'lost')))).toContain('is not the one that this database was written with')
+})
+
+test('a process that has another slot says under that one which keys it has', async () => {
+  const ring = ringSource({ dataDirectory: folder, given: null, random })
+  let slot = 1
+  const keys = await openDataKeys({ database: fresh.database, clock, log: SILENCE, slot: () => slot, ring })
+  const heldBy = async (asked: number) => (await listHolders(fresh.database)).find((each) => each.slot === asked)?.held
+  expect([await heldBy(1), await heldBy(4)]).toEqual([[1], undefined])
+  slot = 4
+  await keys.follow()
+  // That of the former slot is its new owner's to write.
+  expect([await heldBy(1), await heldBy(4)]).toEqual([[1], [1]])
+  await keys.close()
+  expect(await heldBy(4)).toBeUndefined()
 })
 
 test('a file that holds no key is refused', async () => {

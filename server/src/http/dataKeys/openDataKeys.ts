@@ -9,8 +9,8 @@ export interface DataKeysOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  /** This process's slot: its keys count while it holds the slot's lock. */
-  readonly slot: number
+  /** This process's slot, which changes where it was lost: its keys count while it holds the slot's lock. */
+  readonly slot: () => number
   readonly ring: RingSource
 }
 
@@ -77,16 +77,18 @@ class ProcessKeys implements OpenDataKeys {
 
   async follow(): Promise<void> {
     const ring = await this.options.ring.read()
-    if (this.stateOf(ring, await listDataKeys(this.options.database)) !== this.noted) await this.refresh()
+    const rows = await listDataKeys(this.options.database)
+    if (this.stateOf(ring, rows, this.options.slot()) !== this.noted) await this.refresh()
   }
 
   async close(): Promise<void> {
     await this.last
-    await deleteHolder(this.options.database, this.options.slot)
+    await deleteHolder(this.options.database, this.options.slot())
   }
 
   private async note(): Promise<void> {
-    const { database, slot } = this.options
+    const { database } = this.options
+    const slot = this.options.slot()
     const ring = await this.options.ring.read()
     this.noted = await database.transaction(async (tx) => {
       await lockDataKeys(tx)
@@ -101,7 +103,7 @@ class ProcessKeys implements OpenDataKeys {
       // Before it is noted: from here on nothing new is sealed with another key.
       this.sealing = rows.find(({ state }) => state === 'sealing')?.number ?? this.sealing
       await putHolder(tx, { slot, held, seals: this.oldest() })
-      return this.stateOf(ring, rows)
+      return this.stateOf(ring, rows, slot)
     })
   }
 
@@ -111,9 +113,9 @@ class ProcessKeys implements OpenDataKeys {
   }
 
   /** All that a note depends on, as text. */
-  private stateOf(ring: KeyRing, rows: readonly DataKeyRow[]): string {
+  private stateOf(ring: KeyRing, rows: readonly DataKeyRow[], slot: number): string {
     const states = rows.map(({ number, state }) => [number, state])
-    return JSON.stringify([[...ring.keys()], states, this.oldest()])
+    return JSON.stringify([[...ring.keys()], states, this.oldest(), slot])
   }
 
   private release(number: number): void {

@@ -72,11 +72,11 @@ class World {
   /** Starts the process of a slot; with keys that are too old it does not. */
   async start(slot: number): Promise<void> {
     if (this.gateways.has(slot)) return
-    const lock = await openSession(fresh.url, systemClock, 'tollgate slot')
+    const lock = await openSession(fresh.url, systemClock)
     while (!(await lock.tryLock(LOCK_CLASS.slot, slot)));
     const ring = ringSource({ dataDirectory: '/nowhere', given: new Secret(this.given[slot] ?? ''), random })
     try {
-      const keys = await openDataKeys({ database: fresh.database, clock, log: SILENCE, slot, ring })
+      const keys = await openDataKeys({ database: fresh.database, clock, log: SILENCE, slot: () => slot, ring })
       this.gateways.set(slot, { keys, lock, unfinished: [] })
     } catch (error) {
       await lock.close()
@@ -272,7 +272,7 @@ test('a key is not brought into use while a living process lacks it; one that st
   expect(world.gateways.get(0)?.keys.take().number).toBe(2)
   const ring = ringSource({ dataDirectory: '/nowhere', given: new Secret(world.given[1] ?? ''), random })
   const late = (await listDataKeys(fresh.database))[1]?.fingerprint.slice(0, 8) ?? ''
-  const opening = openDataKeys({ database: fresh.database, clock, log: SILENCE, slot: 1, ring })
+  const opening = openDataKeys({ database: fresh.database, clock, log: SILENCE, slot: () => 1, ring })
   await expect(opening).rejects.toThrow(new RegExp(`^TOLLGATE_DATA_KEY: .*${late}.*set TOLLGATE_DATA_KEY`))
   await world.end(0, true)
 })

@@ -13,7 +13,7 @@ import { DAY_MS, SECOND_MS } from '../../lib/time.ts'
 import type { KeptAnswer } from './answer.ts'
 import type { Attempt, Attempts } from './attempts.ts'
 import { forgetAnswer } from './store.ts'
-import { sweepAttempts } from './sweep.ts'
+import { adoptLiving, sweepAttempts } from './sweep.ts'
 
 const random = systemRandom()
 const dataKey = random(32)
@@ -47,7 +47,7 @@ const openProcess = (slot: number, more: Partial<Parameters<typeof openAttempts>
     database: fresh.database,
     clock,
     random,
-    slot,
+    slot: () => slot,
     isAbandoned: (_tx, other) => Promise.resolve(dead.has(other)),
     dataKey,
     artifacts,
@@ -61,7 +61,7 @@ async function begin(attempts: Attempts, key: string): Promise<Attempt> {
 }
 
 const sweep = (attempts: Attempts, slot: number) =>
-  sweepAttempts({ database: fresh.database, clock, slot, attempts, artifacts })
+  sweepAttempts({ database: fresh.database, clock, slot: () => slot, attempts, artifacts })
 
 /** The answer that is given again for a key, with all of its body. */
 async function replayed(attempts: Attempts, key: string): Promise<KeptAnswer> {
@@ -106,6 +106,22 @@ test('what a process has lost of its own it takes again', async () => {
   await begin(openProcess(5), 'left behind')
   // A new process in the same slot: whatever is there of it is a dead one's.
   expect((await openProcess(5).begin(KEY, 'left behind', request)).kind).toBe('begun')
+})
+
+test('a process that has another slot takes its attempts along, and the owner of its former one frees none of them', async () => {
+  let slot = 11
+  const attempts = openProcess(11, { slot: () => slot })
+  const attempt = await begin(attempts, 'moved')
+  slot = 12
+  // Before they are taken along: the former slot has no owner, and the process itself does not give its own key away.
+  dead.add(11)
+  expect((await attempts.begin(KEY, 'moved', request)).kind).toBe('inProgress')
+  await adoptLiving({ database: fresh.database, slot: () => slot, attempts })
+  await sweep(openProcess(11), 11)
+  expect((await openProcess(13).begin(KEY, 'moved', request)).kind).toBe('inProgress')
+  await attempt.keepNow(answer('of the one that moved'))
+  expect(await replayed(openProcess(13), 'moved')).toEqual(answer('of the one that moved'))
+  dead.clear()
 })
 
 test('an answer is kept with the transaction that it joins, or not at all', async () => {
@@ -217,7 +233,7 @@ test.each([
     return statements === statement
   })
   stalled.stall(stall)
-  const sweeping = sweepAttempts({ database: stalled.database, clock, slot: 16, attempts, artifacts })
+  const sweeping = sweepAttempts({ database: stalled.database, clock, slot: () => 16, attempts, artifacts })
   while (stalled.waiting === 0) await fresh.database.query('select 1')
   const healthy = await begin(attempts, `healthy ${where}`)
   stalled.recover('answered')

@@ -34,8 +34,8 @@ export interface AttemptsDependencies {
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
-  /** This process's slot: its attempts live while it holds the slot's lock. */
-  readonly slot: number
+  /** This process's slot, which changes where it was lost: its attempts live while it holds the slot's lock. */
+  readonly slot: () => number
   /** Whether nobody owns a slot; stays so until the end of the transaction. */
   readonly isAbandoned: (tx: Transaction, slot: number) => Promise<boolean>
   /** Encrypts, stores and reads bodies. */
@@ -99,7 +99,9 @@ export function createAttempts(dependencies: AttemptsDependencies): Attempts {
 
   /** Whether nobody works on an attempt that has no answer. */
   const takeOver = async (row: AttemptRow, next: NewAttempt): Promise<boolean> => {
-    if (row.slot === slot) return !living.has(row.attempt) && replaceAttempt(database, row.attempt, next)
+    // One that began under a slot that was lost since, and is not adopted yet, lives too.
+    if (living.has(row.attempt)) return false
+    if (row.slot === slot()) return replaceAttempt(database, row.attempt, next)
     return database.transaction(
       async (tx) => (await isAbandoned(tx, row.slot)) && replaceAttempt(tx, row.attempt, next),
     )
@@ -147,7 +149,8 @@ export function createAttempts(dependencies: AttemptsDependencies): Attempts {
       try {
         const expiresAtMs = nowMs + ANSWER_KEPT_MS
         const mayBegin = isRequired || (await hasRoom(organizationId))
-        begun = await look({ keyId, organizationId, keyHash, fingerprint, attempt, slot, nowMs, expiresAtMs }, mayBegin)
+        const next = { keyId, organizationId, keyHash, fingerprint, attempt, slot: slot(), nowMs, expiresAtMs }
+        begun = await look(next, mayBegin)
         dependencies.onAsked?.(begun.kind)
         return begun
       } finally {

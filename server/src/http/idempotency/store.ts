@@ -210,6 +210,15 @@ export async function freeKeys(db: Queryable, slot: number, attempts: readonly s
   )
 }
 
+/** Takes attempts under way into a slot: their process has lost the one that they began under. */
+export async function adoptAttempts(db: Queryable, slot: number, living: readonly string[]): Promise<void> {
+  await db.query(
+    `update idempotent_attempts set slot = $1::integer
+     where attempt = any ($2::text::uuid[]) and status is null and slot <> $1::integer`,
+    [slot, arrayLiteral(living)],
+  )
+}
+
 /** Forgets the kept answer of an attempt, before its time: it shows what was deleted since. */
 export async function forgetAnswer(tx: Transaction, attempt: string): Promise<void> {
   await tx.query(

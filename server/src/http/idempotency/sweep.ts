@@ -4,14 +4,24 @@ import { isUuid } from '../../lib/ids.ts'
 import { SWEEP_ROWS, SWEEP_STATEMENTS } from '../../lib/periodicTask.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { Attempts } from './attempts.ts'
-import { dropExpired, findAttempts, freeKeys, listOpenAttempts } from './store.ts'
+import { adoptAttempts, dropExpired, findAttempts, freeKeys, listOpenAttempts } from './store.ts'
 
 export interface SweepDependencies {
   readonly database: Database
   readonly clock: Clock
-  readonly slot: number
+  readonly slot: () => number
   readonly attempts: Attempts
   readonly artifacts: Artifacts
+}
+
+/** Sees that the attempts of this process stand under the slot that it has now: who has their former one may free their keys. */
+export async function adoptLiving({
+  database,
+  slot,
+  attempts,
+}: Pick<SweepDependencies, 'database' | 'slot' | 'attempts'>): Promise<void> {
+  const living = attempts.living()
+  if (living.length > 0) await adoptAttempts(database, slot(), living)
 }
 
 /** Forgets what has expired, frees keys that nobody works on, and removes files that belong to no attempt. */
@@ -19,7 +29,8 @@ export async function sweepAttempts(
   { database, clock, slot, attempts, artifacts }: SweepDependencies,
   isStopping: () => boolean = () => false,
 ): Promise<void> {
-  await freeAbandoned(database, slot, attempts.living)
+  await adoptLiving({ database, slot, attempts })
+  await freeAbandoned(database, slot(), attempts.living)
   for (let batch = 0; batch < SWEEP_STATEMENTS && !isStopping(); batch += 1) {
     if ((await dropExpired(database, clock.now(), attempts.living(), SWEEP_ROWS)) < SWEEP_ROWS) break
   }

@@ -1,5 +1,5 @@
 import type { Timers } from '../../lib/time.ts'
-import { SECOND_MS } from '../../lib/time.ts'
+import { SECOND_MS, sleep } from '../../lib/time.ts'
 import type { Database, SqlParameter, Transaction } from './database.ts'
 
 /**
@@ -17,6 +17,9 @@ const ANSWER_GRACE_MS = 5 * SECOND_MS
 /** An absent host is known within this; the default of 30 s would hold a start, or a readiness check, for that long. */
 export const CONNECT_TIMEOUT_SECONDS = 5
 
+/** Statements under way when a pool is renewed may still end: those that the network swallowed never do, all others take less. */
+const RENEWAL_GRACE_MS = 300
+
 /** What a statement under way may still use of its time when the pool is closed. */
 const CLOSE_TIMEOUT_SECONDS = 5
 
@@ -30,22 +33,23 @@ export interface ClientOptions {
   readonly statementTimeoutMs?: number
 }
 
+export interface Client extends Database {
+  /**
+   * Opens the pool anew, under another application name: the network swallows what its connections send. New statements use new
+   * connections. Those under way fail as connection failures 0.3 s later; then it resolves. It never rejects.
+   */
+  renew(applicationName: string): Promise<void>
+}
+
 /**
  * Opens a pool on `url` (`postgres://…`). Opens no connection yet: the first query does. A query whose answer does not
  * come in time fails as a connection failure (see {@link isConnectionFailure}) and the whole pool is replaced, so a
  * server that hangs can't keep callers, or connections, for ever.
  */
-export function openClient(url: string, options: ClientOptions): Database {
+export function openClient(url: string, options: ClientOptions): Client {
+  let applicationName = options.applicationName ?? 'tollgate'
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
-  const open = () =>
-    new Bun.SQL({
-      url,
-      adapter: 'postgres',
-      bigint: true,
-      max: options.maxConnections,
-      connectionTimeout: CONNECT_TIMEOUT_SECONDS,
-      connection: connectionSettings(options.applicationName ?? 'tollgate', statementTimeoutMs),
-    })
+  const open = () => openPool(url, options.maxConnections, connectionSettings(applicationName, statementTimeoutMs))
   let pool = open()
   let closed = false
 
@@ -94,11 +98,30 @@ export function openClient(url: string, options: ClientOptions): Database {
   return {
     query: (text, parameters) => roundTrip(pool, pool, text, parameters),
     transaction: (work, owner) => (owner === undefined ? transaction(work) : inTurn(owner, () => transaction(work))),
+    async renew(nextName) {
+      if (closed) return
+      const used = pool
+      applicationName = nextName
+      pool = open()
+      await sleep(options.clock, RENEWAL_GRACE_MS)
+      await used.close({ timeout: 0 }).catch(() => {})
+    },
     async close() {
       closed = true
       await pool.close({ timeout: CLOSE_TIMEOUT_SECONDS })
     },
   }
+}
+
+function openPool(url: string, max: number, connection: Record<string, string>): Bun.SQL {
+  return new Bun.SQL({
+    url,
+    adapter: 'postgres',
+    bigint: true,
+    max,
+    connectionTimeout: CONNECT_TIMEOUT_SECONDS,
+    connection,
+  })
 }
 
 /**
@@ -188,6 +211,11 @@ export function isPartitionMissing(error: unknown): boolean {
 
 /** SQLSTATEs with which a server says that it takes no more from this connection, or takes no connection now. */
 const GOING_AWAY = new Set(['57P01', '57P02', '57P03', '57P05', '53300'])
+
+/** True when nothing came back: the network swallows what is sent, or the server is stopped. Not where a host refuses, or can't be found. */
+export function isUnanswered(error: unknown): boolean {
+  return isConnectionFailure(error) && /_CONNECTION_(TIMEOUT|FAILED|CLOSED)$/.test((error as { code: string }).code)
+}
 
 /**
  * True when the server was not reached, went away, or did not answer. **The statement, or the commit, may have been

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { systemClock } from '../clock.ts'
-import { keepSession, SessionOwnershipLost, takeOwnership } from './keptSession.ts'
+import { keepSession, SessionOwnershipLost } from './keptSession.ts'
 import type { Session } from './session.ts'
 import { openSession } from './session.ts'
 
@@ -75,14 +75,4 @@ test('a hold that was let go is not regained', async () => {
   holding.letGo()
   await cut(holding.session())
   expect(calls).toBe(1)
-})
-
-test('ownership that another session has is refused, naming the data directory', async () => {
-  const [owner, other] = await Promise.all([openSession(fresh.url, systemClock), openSession(fresh.url, systemClock)])
-  await takeOwnership(owner, 5, '/data', systemClock)
-  await takeOwnership(other, 6, '/other', systemClock)
-  const clock = { ...systemClock, monotonicMs: () => (elapsedMs += 600) }
-  let elapsedMs = 0
-  await expect(takeOwnership(other, 5, '/data', clock)).rejects.toThrow('serves from the data directory /data;')
-  await Promise.all([owner.close(), other.close()])
 })

@@ -1,36 +1,15 @@
 import { doubledMs } from '../../lib/backoff.ts'
 import type { Timers } from '../../lib/time.ts'
-import { SECOND_MS, sleep } from '../../lib/time.ts'
-import { LOCK_CLASS } from './locks.ts'
+import { sleep } from '../../lib/time.ts'
 import type { Session } from './session.ts'
 
-/** A gateway killed a moment ago: its connection, and the lock on it, are gone within milliseconds. */
-const OWNERSHIP_PATIENCE_MS = SECOND_MS
-const OWNERSHIP_POLL_MS = 20
 const REGAIN_BACKOFF_FIRST_MS = 50
-const REGAIN_BACKOFF_LIMIT_MS = 5 * SECOND_MS
+/** Calls go on within 5 s of a cut's end: of these an attempt that began in the cut takes up to 3. */
+const REGAIN_BACKOFF_LIMIT_MS = 500
 
 /** What was held can't be had again, ever: somebody else has it, or it has moved. */
 export class SessionOwnershipLost extends Error {
   override readonly name = 'SessionOwnershipLost'
-}
-
-/**
- * Takes the data directory for this process.
- *
- * @throws SessionOwnershipLost when another process has it.
- */
-export async function takeOwnership(session: Session, lockId: number, dataDir: string, clock: Timers): Promise<void> {
-  const giveUpAtMs = clock.monotonicMs() + OWNERSHIP_PATIENCE_MS
-  while (!(await session.tryLock(LOCK_CLASS.ownership, lockId))) {
-    if (clock.monotonicMs() > giveUpAtMs) {
-      throw new SessionOwnershipLost(
-        `Another Tollgate server already serves from the data directory ${dataDir}; ` +
-          'stop it, or start this one with another --data-dir.',
-      )
-    }
-    await sleep(clock, OWNERSHIP_POLL_MS)
-  }
 }
 
 export interface KeptSession {
@@ -48,7 +27,7 @@ export interface KeptSessionOptions {
 }
 
 /**
- * Keeps a session with its locks: when it is lost, `connect` is called again, after 0.05 to 5 s, until it succeeds or
+ * Keeps a session with its locks: when it is lost, `connect` is called again, after 0.05 to 0.5 s, until it succeeds or
  * throws {@link SessionOwnershipLost}. Passes on what the first `connect` throws.
  */
 export async function keepSession(connect: () => Promise<Session>, options: KeptSessionOptions): Promise<KeptSession> {

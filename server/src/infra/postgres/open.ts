@@ -2,20 +2,26 @@ import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Timers } from '../../lib/time.ts'
-import { MINUTE_MS } from '../../lib/time.ts'
-import { openClient } from './client.ts'
+import { MINUTE_MS, sleep } from '../../lib/time.ts'
+import { endBackends } from './backends.ts'
+import { type Client, isUnanswered, openClient } from './client.ts'
 import type { Database, Queryable } from './database.ts'
 import type { KeptSession } from './keptSession.ts'
-import { keepSession, takeOwnership } from './keptSession.ts'
+import { keepSession } from './keptSession.ts'
+import { takeOwnership } from './ownership.ts'
 import { refuseTransactionPooler } from './pooler.ts'
+import { keepToken, newToken, readDeadToken } from './processToken.ts'
 import { openReads } from './reads.ts'
-import type { Session } from './session.ts'
-import { openSession } from './session.ts'
+import type { Session, SessionName } from './session.ts'
+import { applicationNameOf, openSession } from './session.ts'
 import { joinServer, leaveServer, rejoinServer } from './sharedServer.ts'
 
 const TRIM_LOG_INTERVAL_MS = 10 * MINUTE_MS
 /** Group commit, reads beside it, and work in the background; PostgreSQL takes 200 here, 100 by default elsewhere. */
 const SERVER_CONNECTIONS = 12
+/** A server that starts while the network is cut waits so long for it. */
+const START_PATIENCE_MS = 2 * MINUTE_MS
+const START_POLL_MS = 500
 /** Opened all at once with the first statement, so a command that does little asks for few. */
 const COMMAND_CONNECTIONS = 2
 
@@ -40,6 +46,8 @@ export interface OpenedDatabase {
   /** A secret. For sessions and listeners; stays valid over restarts of the embedded server. */
   readonly url: string
   readonly embedded: boolean
+  /** Names this process's connections, so that it can end those that a failed network leaves behind. Null for a command. */
+  readonly token: string | null
   /** Closes the pool, gives up the locks, and stops the embedded server when nobody else uses it. */
   release(): Promise<void>
 }
@@ -58,20 +66,25 @@ interface Access {
  */
 export async function openDatabase(given: OpenOptions): Promise<OpenedDatabase> {
   const options = { ...given, dataDir: resolve(given.dataDir) }
-  const { databaseUrl } = options
-  const access = databaseUrl === null ? await accessEmbedded(options) : await accessExternal(databaseUrl, options)
+  const { databaseUrl, role, clock } = options
+  const token = role === 'server' ? newToken() : null
+  const pools = new OwnPools(role, token)
+  const means = { ...options, token, onBack: (session: Session) => pools.renew(session) }
+  const access = databaseUrl === null ? await accessEmbedded(means) : await accessExternal(databaseUrl, means)
   const database = openClient(access.url, {
-    maxConnections: options.role === 'server' ? SERVER_CONNECTIONS : COMMAND_CONNECTIONS,
-    clock: options.clock,
-    applicationName: `tollgate ${options.role}`,
+    maxConnections: role === 'server' ? SERVER_CONNECTIONS : COMMAND_CONNECTIONS,
+    clock,
+    applicationName: pools.name,
     ...(options.statementTimeoutMs === undefined ? {} : { statementTimeoutMs: options.statementTimeoutMs }),
   })
-  const reads = openReads(access.url, options.clock)
+  const reads = openReads(access.url, clock, pools.readsName)
+  pools.clients = { database, reads }
   return {
     database,
     reads,
     url: access.url,
     embedded: databaseUrl === null,
+    token,
     async release() {
       await Promise.all([database.close(), reads.close()])
       await access.release()
@@ -79,19 +92,61 @@ export async function openDatabase(given: OpenOptions): Promise<OpenedDatabase> 
   }
 }
 
-async function accessEmbedded(options: OpenOptions): Promise<Access> {
-  const { clock } = options
-  const joined = await joinServer(options)
+/** The pools of this process, which are opened anew when the network has swallowed what their connections sent. */
+class OwnPools {
+  clients: { readonly database: Client; readonly reads: Client } | null = null
+  private readonly role: OpenOptions['role']
+  private readonly token: string | null
+  private renewals = 0
+
+  constructor(role: OpenOptions['role'], token: string | null) {
+    this.role = role
+    this.token = token
+  }
+
+  get name(): string {
+    return this.nameOf(this.role)
+  }
+
+  get readsName(): string {
+    return this.nameOf('reads')
+  }
+
+  /** Renews the pools. Ends their former connections by `session`: they may have rows locked, in transactions that nobody goes on with. */
+  async renew(session: Session): Promise<void> {
+    const former = [this.name, this.readsName]
+    this.renewals += 1
+    await Promise.all([this.clients?.database.renew(this.name), this.clients?.reads.renew(this.readsName)])
+    // Should it fail, the server ends idle transactions within a minute.
+    if (this.token !== null) for (const name of former) await endBackends(session, name).catch(() => {})
+  }
+
+  /** Differs from renewal to renewal, so that the connections of one can be told from those of the next. */
+  private nameOf(kind: string): string {
+    return applicationNameOf({ kind: this.renewals === 0 ? kind : `${kind}.${this.renewals}`, token: this.token })
+  }
+}
+
+interface AccessOptions extends OpenOptions {
+  readonly token: string | null
+  /** The database is reached again, after the session before this one had fallen silent. Does not reject. */
+  readonly onBack: (session: Session) => Promise<void>
+}
+
+async function accessEmbedded(options: AccessOptions): Promise<Access> {
+  const { clock, token } = options
+  const name: SessionName = { kind: 'holder', token }
+  const joined = await joinServer(options, name)
   const { server } = joined
   const leave = (session: Session) => leaveServer(server, session)
   let joinedSession: Session | null = joined.session
-  const holding = await keep(options, async () => {
-    const session = joinedSession ?? (await rejoinServer(server, clock))
+  const connect = async () => {
+    const session = joinedSession ?? (await rejoinServer(server, clock, name))
     joinedSession = null
-    // In a database of its own a data directory needs no name.
-    if (options.role === 'server') await own(session, 0, options, leave)
     return session
-  })
+  }
+  // In a database of its own a data directory needs no name.
+  const holding = await keep(options, 0, connect, leave)
   const stopTrimming = every(clock, TRIM_LOG_INTERVAL_MS, () => server.trimLog())
   return {
     url: server.url,
@@ -103,15 +158,20 @@ async function accessEmbedded(options: OpenOptions): Promise<Access> {
   }
 }
 
-async function accessExternal(url: string, options: OpenOptions): Promise<Access> {
+async function accessExternal(url: string, options: AccessOptions): Promise<Access> {
   if (options.role === 'command') return { url, release: async () => {} }
-  await refuseTransactionPooler(url)
-  const lockId = await lockIdOf(options.dataDir)
-  const holding = await keep(options, async () => {
-    const session = await openSession(url, options.clock, 'tollgate holder')
-    await own(session, lockId, options, (refused) => refused.close())
-    return session
+  const { clock, token, dataDir } = options
+  const lockId = await lockIdOf(dataDir)
+  let first: Session | null = await untilAnswered(options, async () => {
+    await refuseTransactionPooler(url, clock)
+    return await openSession(url, clock, { kind: 'holder', token })
   })
+  const connect = async () => {
+    const session = first ?? (await openSession(url, clock, { kind: 'holder', token }))
+    first = null
+    return session
+  }
+  const holding = await keep(options, lockId, connect, (session) => session.close())
   return {
     url,
     async release() {
@@ -121,23 +181,50 @@ async function accessExternal(url: string, options: OpenOptions): Promise<Access
   }
 }
 
-function keep(options: OpenOptions, connect: () => Promise<Session>): Promise<KeptSession> {
-  const { clock, log } = options
-  return keepSession(connect, { clock, log, onLost: (reason) => options.onLost?.(reason) })
+/** Repeats `work` while nothing comes back from the server, for two minutes at most. */
+async function untilAnswered<T>({ clock, log }: OpenOptions, work: () => Promise<T>): Promise<T> {
+  const giveUpAtMs = clock.monotonicMs() + START_PATIENCE_MS
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isUnanswered(error) || clock.monotonicMs() > giveUpAtMs) throw error
+      const patience = `waiting for it for up to ${START_PATIENCE_MS / MINUTE_MS} minutes`
+      if (isFirst) log(`the database in DATABASE_URL does not answer; ${patience}: ${(error as Error).message}`)
+      await sleep(clock, START_POLL_MS)
+    }
+  }
 }
 
-async function own(
-  session: Session,
+/** Keeps a session with the locks of this process. `end` ends one that could not have them. */
+function keep(
+  options: AccessOptions,
   lockId: number,
-  options: OpenOptions,
-  giveUp: (session: Session) => Promise<void>,
-) {
-  try {
-    await takeOwnership(session, lockId, options.dataDir, options.clock)
-  } catch (error) {
-    await giveUp(session)
-    throw error
+  connect: () => Promise<Session>,
+  end: (session: Session) => Promise<void>,
+): Promise<KeptSession> {
+  const { clock, log, role, dataDir, token } = options
+  let former: Session | null = null
+  const prepare = async (session: Session) => {
+    if (role === 'command' || token === null) return
+    const dead = former === null ? await readDeadToken(dataDir) : null
+    if (dead !== null) await endBackends(session, `% ${dead}`)
+    if (former?.fellSilent === true) void options.onBack(session)
+    await takeOwnership(session, { lockId, dataDir, clock, log })
+    if (former === null) await keepToken(dataDir, token)
   }
+  const connectAndOwn = async () => {
+    const session = await connect()
+    try {
+      await prepare(session)
+    } catch (error) {
+      await end(session)
+      throw error
+    }
+    former = session
+    return session
+  }
+  return keepSession(connectAndOwn, { clock, log, onLost: (reason) => options.onLost?.(reason) })
 }
 
 /** In a database that several installations may share, a data directory is known by an id that is kept in it. */

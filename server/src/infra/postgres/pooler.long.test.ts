@@ -82,7 +82,9 @@ test.each([
   'PgBouncer in transaction mode is refused: %s',
   async (_, settings) => {
     await behindPgbouncer(settings, async (url) => {
-      await expect(refuseTransactionPooler(url)).rejects.toThrow('leads to a connection pooler in transaction mode')
+      await expect(refuseTransactionPooler(url, systemClock)).rejects.toThrow(
+        'leads to a connection pooler in transaction mode',
+      )
     })
   },
   30_000,
@@ -90,10 +92,10 @@ test.each([
 
 test('a pooler that refuses our settings is told apart, with the settings it must let pass', async () => {
   await behindPgbouncer(['pool_mode=session'], async (url) => {
-    await expect(refuseTransactionPooler(url)).rejects.toThrow(IGNORED.replaceAll(',', ', '))
+    await expect(refuseTransactionPooler(url, systemClock)).rejects.toThrow(IGNORED.replaceAll(',', ', '))
   })
 }, 30_000)
 
 test('PgBouncer in session mode is accepted', async () => {
-  await behindPgbouncer(['pool_mode=session', IGNORE], refuseTransactionPooler)
+  await behindPgbouncer(['pool_mode=session', IGNORE], (url) => refuseTransactionPooler(url, systemClock))
 }, 30_000)

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
+import { systemClock } from '../clock.ts'
 import { refuseTransactionPooler } from './pooler.ts'
 
 let fresh: FreshDatabase
@@ -11,5 +12,5 @@ beforeAll(async () => {
 afterAll(() => fresh.drop())
 
 test('PostgreSQL itself is not taken for a pooler', async () => {
-  expect(await refuseTransactionPooler(fresh.url)).toBeUndefined()
+  expect(await refuseTransactionPooler(fresh.url, systemClock)).toBeUndefined()
 })

@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { CONNECT_TIMEOUT_SECONDS, connectionSettings, runStatement, sqlStateOf } from './client.ts'
 
 const SETTINGS = connectionSettings('tollgate start', 5 * SECOND_MS)
 const LATER_READS = 3
+/** Far more than the few statements take: the network swallows what is sent, or the server hangs. */
+const ANSWER_TIMEOUT_MS = 10 * SECOND_MS
 
 const ADVICE =
   'Tollgate needs connections that keep their state: give DATABASE_URL the address of PostgreSQL itself, ' +
@@ -16,7 +19,7 @@ const ADVICE =
  *
  * @throws with one sentence for the operator; connection failures as they are.
  */
-export async function refuseTransactionPooler(url: string): Promise<void> {
+export async function refuseTransactionPooler(url: string, clock: Timers): Promise<void> {
   const open = () =>
     new Bun.SQL({
       url,
@@ -29,6 +32,8 @@ export async function refuseTransactionPooler(url: string): Promise<void> {
     })
   const one = open()
   const other = open()
+  const close = () => Promise.all([one.close({ timeout: 0 }), other.close({ timeout: 0 })])
+  const cancel = clock.after(ANSWER_TIMEOUT_MS, () => void close().catch(() => {}))
   try {
     if (!(await keepsState(one, other))) {
       throw new Error(`DATABASE_URL leads to a connection pooler in transaction mode. ${ADVICE}`)
@@ -42,7 +47,8 @@ export async function refuseTransactionPooler(url: string): Promise<void> {
     }
     throw error
   } finally {
-    await Promise.all([one.close({ timeout: 0 }), other.close({ timeout: 0 })])
+    cancel()
+    await close()
   }
 }
 

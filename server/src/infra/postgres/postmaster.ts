@@ -47,7 +47,8 @@ async function readPidFile(folder: string): Promise<Postmaster | null> {
   return { pid, port: port > 0 ? port : null, socketFolder, ready: lines[7]?.trim() === 'ready' }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether there is a process with this id, of whichever user. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true

@@ -1,8 +1,8 @@
 /** Reads for answers to clients: none waits for the database for longer than a client is kept waiting. */
 
 import { SECOND_MS, type Timers, within } from '../../lib/time.ts'
-import { openClient, sqlStateOf } from './client.ts'
-import type { Database, Queryable } from './database.ts'
+import { type Client, openClient, sqlStateOf } from './client.ts'
+import type { Queryable } from './database.ts'
 
 /**
  * A read is given up after this, and its client is told to try again (E14). A read of ours takes milliseconds; one that takes
@@ -25,11 +25,11 @@ export class ReadTimeout extends Error {
  * Opens a pool for reads beside the pool of everything else. The server ends their statements at the timeout, so that a locked table
  * keeps these connections for seconds only.
  */
-export function openReads(url: string, clock: Timers): Database {
+export function openReads(url: string, clock: Timers, applicationName = 'tollgate reads'): Client {
   return openClient(url, {
     maxConnections: READ_CONNECTIONS,
     clock,
-    applicationName: 'tollgate reads',
+    applicationName,
     statementTimeoutMs: READ_TIMEOUT_MS,
   })
 }

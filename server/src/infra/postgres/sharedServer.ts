@@ -4,7 +4,7 @@ import { isConnectionFailure } from './client.ts'
 import type { EmbeddedOptions, EmbeddedServer } from './embedded.ts'
 import { startEmbedded } from './embedded.ts'
 import { LOCK_CLASS } from './locks.ts'
-import type { Session } from './session.ts'
+import type { Session, SessionName } from './session.ts'
 import { openSession } from './session.ts'
 
 /**
@@ -23,13 +23,13 @@ export interface Joined {
   readonly session: Session
 }
 
-/** Starts or adopts the server of a data directory and registers as one of its users. */
-export async function joinServer(options: EmbeddedOptions): Promise<Joined> {
+/** Starts or adopts the server of a data directory and registers as one of its users, over a session of this name. */
+export async function joinServer(options: EmbeddedOptions, name: SessionName): Promise<Joined> {
   const { clock } = options
   const giveUpAtMs = clock.monotonicMs() + JOIN_TIMEOUT_MS
   for (;;) {
     const server = await startEmbedded(options)
-    const session = await register(server, clock)
+    const session = await register(server, clock, name)
     if (session !== null) return { server, session }
     if (clock.monotonicMs() > giveUpAtMs) {
       throw new Error(
@@ -42,18 +42,18 @@ export async function joinServer(options: EmbeddedOptions): Promise<Joined> {
 }
 
 /** Registers anew after the connection was lost; starts the server, on the same port, if it has gone. */
-export async function rejoinServer(server: EmbeddedServer, clock: Timers): Promise<Session> {
+export async function rejoinServer(server: EmbeddedServer, clock: Timers, name: SessionName): Promise<Session> {
   await server.ensureRunning()
-  const session = await register(server, clock)
+  const session = await register(server, clock, name)
   if (session === null) throw new Error('PostgreSQL is starting or stopping.')
   return session
 }
 
 /** Null while the server is on its way up or down. */
-async function register(server: EmbeddedServer, clock: Timers): Promise<Session | null> {
+async function register(server: EmbeddedServer, clock: Timers, name: SessionName): Promise<Session | null> {
   let session: Session | null = null
   try {
-    session = await openSession(server.url, clock, 'tollgate holder')
+    session = await openSession(server.url, clock, name)
     if (await session.tryLockShared(LOCK_CLASS.inUse, 0)) return session
   } catch (error) {
     if (!isConnectionFailure(error)) throw error

@@ -33,7 +33,7 @@ const sharesOf = (organizationId: string) =>
  * ended.
  */
 async function beside(organizationId: string, next: () => Promise<unknown>): Promise<void> {
-  const session = await openSession(house.url, systemClock, 'a broken connection')
+  const session = await openSession(house.url, systemClock, { kind: 'broken', token: null })
   let second: Promise<unknown> = Promise.resolve()
   await house.database.transaction(async (tx) => {
     const waiting = async (statements: number) => {
@@ -50,7 +50,7 @@ async function beside(organizationId: string, next: () => Promise<unknown>): Pro
     await waiting(2)
   })
   await second
-  const ended = "select 1 from pg_stat_activity where application_name = 'a broken connection'"
+  const ended = "select 1 from pg_stat_activity where application_name = 'tollgate broken'"
   while ((await house.database.query(ended)).length > 0);
 }
 
