@@ -185,6 +185,20 @@ describe('a database’s clock that jumps', () => {
     }
   })
 
+  test('and was not heard of for over ten seconds begins another minute', async () => {
+    const clock = await open()
+    aheadMs = 20 * HOUR_MS
+    await machine.turn(50 * SECOND_MS)
+    isAway = true
+    await machine.turn(HOUR_MS)
+    isAway = false
+    await machine.turn(SECOND_MS)
+    expect(clock.now()).toBe(trueMs())
+    await machine.turn(MINUTE_MS)
+    expect(clock.now()).toBe(trueMs() + 20 * HOUR_MS)
+    clock.close()
+  })
+
   test('again within the minute begins another minute', async () => {
     const clock = await open()
     aheadMs = 20 * HOUR_MS

@@ -16,6 +16,8 @@ const ROUND_TRIP_MOST_MS = SECOND_MS
 const APART_MOST_MS = 2 * SECOND_MS
 /** A clock that was set by mistake is mostly set back sooner. */
 const HELD_MS = MINUTE_MS
+/** With a longer silence between two answers nobody knows whether a jump has held: its minute begins anew. */
+const SILENCE_MOST_MS = 10 * SECOND_MS
 /** An answer has whole milliseconds. */
 const RESOLUTION_MS = 1
 /** A database that never answers within a second could not serve calls either. */
@@ -70,8 +72,8 @@ class CountedClock implements DatabaseClock {
   private readonly options: DatabaseClockOptions
   /** The database's clock is so many milliseconds ahead of the monotonic clock. */
   private offsetMs: number
-  /** An offset far from that, and since when all answers agree with it, on the monotonic clock. */
-  private doubted: { readonly offsetMs: number; readonly sinceMs: number } | null = null
+  /** An offset far from that, since when all answers agree with it, and when the last one came, on the monotonic clock. */
+  private doubted: { readonly offsetMs: number; readonly sinceMs: number; readonly heardMs: number } | null = null
   private cancel = () => {}
   private isClosed = false
 
@@ -129,12 +131,15 @@ class CountedClock implements DatabaseClock {
     }
     const nowMs = this.monotonicMs()
     if (this.doubted === null || Math.abs(offsetMs - this.doubted.offsetMs) > APART_MOST_MS) {
-      this.doubted = { offsetMs, sinceMs: nowMs }
+      this.doubted = { offsetMs, sinceMs: nowMs, heardMs: nowMs }
       const message = `the database's clock is ${words(apartMs)} what was counted; no call is admitted until that has held for a minute or is over`
       log.warn({ apartMs: Math.round(apartMs) }, message)
       return
     }
-    if (nowMs - this.doubted.sinceMs < HELD_MS) return
+    const { doubted } = this
+    const sinceMs = nowMs - doubted.heardMs > SILENCE_MOST_MS ? nowMs : doubted.sinceMs
+    this.doubted = { ...doubted, sinceMs, heardMs: nowMs }
+    if (nowMs - sinceMs < HELD_MS) return
     this.offsetMs = offsetMs
     this.doubted = null
     log.warn(

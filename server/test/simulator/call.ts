@@ -70,12 +70,19 @@ const COUNTER = {
   waiting: 0,
 }
 
+interface Times {
+  /** The world's. */
+  readonly nowMs: () => number
+  /** Whether the gateway may go by such a time. */
+  readonly isAllowed: (clockMs: number) => boolean
+}
+
 /** Sends a call to a gateway; the real code answers it. */
-export function startCall(gateway: Gateway, request: Request, nowMs: () => number, onEnd: (call: Call) => void): Call {
-  const { machine, money } = gateway
+export function startCall(gateway: Gateway, request: Request, times: Times, onEnd: (call: Call) => void): Call {
+  const { machine, money, clock } = gateway
   const client = new AbortController()
   const { resolved, script, stream, maxTokens, organizationId, keyId } = request
-  const admittedAtMs = machine.clock.now()
+  const admittedAtMs = clock.now()
   const outputTokens = Math.min(maxTokens ?? MAX_OUTPUT_TOKENS, MAX_OUTPUT_TOKENS)
   const { promptCharacters } = script
   const atWork = new Set<string>()
@@ -84,13 +91,9 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
     ...request,
     machine,
     admittedAtMs,
-    startedAtMs: nowMs(),
+    startedAtMs: times.nowMs(),
     worst: chatWorstCase(rateAt(resolved.tier.price, admittedAtMs), promptAtMost(promptCharacters), outputTokens, 0),
-    mustNotStart: gateway.slot.isOwned()
-      ? gateway.writer.oldestAgeMs > STALLED_MS
-        ? 'commits were outstanding for more than 2 s'
-        : null
-      : 'its gateway had no slot',
+    mustNotStart: whyNot(gateway, times.isAllowed(admittedAtMs)),
     wasAdmitted: false,
     atWorkWhenLeft: null,
     hasReport: false,
@@ -127,12 +130,12 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
     },
   }).map((provider) => ({ provider: watched(provider, call), model: 'test' }))
   const dependencies: ChatDependencies = {
-    clock: machine.clock,
+    clock,
     log: SILENCE,
     money,
     catalog: () => CATALOG,
     providers: { targetsOf: () => targets },
-    health: new Health(machine.clock, 5),
+    health: new Health(clock, 5),
     random: () => 0.5,
     tokenCounter: COUNTER,
   }
@@ -146,7 +149,7 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
   }
   const end = (answer: string) => {
     call.answer = client.signal.aborted ? `hung up (${answer})` : answer
-    call.endedAtMs = nowMs()
+    call.endedAtMs = times.nowMs()
     onEnd(call)
   }
   const caller = { organizationId, keyId, traceparent: null }
@@ -159,6 +162,14 @@ export function startCall(gateway: Gateway, request: Request, nowMs: () => numbe
       )
   answering.then(end, (error) => end(`threw: ${error}`))
   return call
+}
+
+/** Why a call must not be let in now; null: nothing speaks against it. */
+function whyNot({ slot, writer, trouble }: Gateway, isTimeAllowed: boolean): string | null {
+  if (!slot.isOwned()) return 'its gateway had no slot'
+  if (writer.oldestAgeMs > STALLED_MS) return 'commits were outstanding for more than 2 s'
+  if (trouble() !== null) return 'the time of its gateway was in doubt'
+  return isTimeAllowed ? null : 'its gateway counts a time that the database did not keep for a minute'
 }
 
 /** The same provider; what is taken of its answer is noted. Of two that are asked, one may go on when the other is over. */

@@ -181,6 +181,7 @@ const NAMES: readonly (readonly [RegExp, string])[] = [
   [/insert into charges/, 'post'],
   [/pg_notify/, 'notify'],
   [/pg_postmaster_start_time/, 'server start'],
+  [/clock_timestamp\(\) as now/, 'clock'],
   [/pg_try_advisory_xact_lock/, 'lock in transaction'],
 ]
 

@@ -61,6 +61,7 @@ export class Fleet {
       outage: this.outage,
       random: this.random,
       lowBalanceMicrocents: this.plan.lowBalanceMicrocents,
+      followsDatabase: this.plan.trouble.turns > 0,
       onTaken: (keyId, heldMicrocents) => this.onTaken(keyId, heldMicrocents),
       watch: (from, text, parameters) => this.watch(from, text, parameters),
       onSlot: (slot) => this.slots.set(machine, slot),

@@ -7,9 +7,11 @@ import { preparePartitions } from '../../src/billing/charges/partitions.ts'
 import type { ChargingMoney } from '../../src/billing/charges/settle.ts'
 import { Writer } from '../../src/billing/charges/writer.ts'
 import { openPlans } from '../../src/billing/plans/plans.ts'
+import { openDatabaseClock } from '../../src/infra/databaseClock.ts'
+import { readClock } from '../../src/infra/postgres/clock.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import type { RandomBytes } from '../../src/lib/ids.ts'
-import { MINUTE_MS } from '../../src/lib/time.ts'
+import { type Clock, MINUTE_MS } from '../../src/lib/time.ts'
 import { claimSlot, type Slot } from '../../src/processes/slot.ts'
 import { SILENCE } from '../silence.ts'
 import { databaseOf, sessionOf, type Watch } from './connections.ts'
@@ -21,6 +23,12 @@ import type { World } from './world.ts'
 
 export interface Gateway {
   readonly machine: Machine
+  /** The database's, where clocks are turned; else the machine's own, which differs a little from those of others. */
+  readonly clock: Clock
+  /** Why its time can't be relied on; null: it can. */
+  readonly trouble: () => string | null
+  /** How far its clock was ahead of the true time at its start: its first answer is followed as it is. */
+  readonly firstAheadMs: number
   readonly database: Database
   readonly slot: Slot
   readonly money: OpenMoney & ChargingMoney
@@ -33,6 +41,8 @@ export interface GatewayOptions {
   readonly outage: Outage
   readonly random: RandomBytes
   readonly lowBalanceMicrocents: bigint
+  /** Whether it asks for the database's clock. */
+  readonly followsDatabase: boolean
   readonly watch: Watch
   /** Told of each charge that the writer takes, and what was held for it. */
   readonly onTaken: (keyId: string, heldMicrocents: bigint | null) => void
@@ -45,8 +55,13 @@ export interface GatewayOptions {
 /** Starts a process; rejects when it can't get a slot, as its start then fails. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { world, machine, outage, random, watch } = options
-  const { clock } = machine
   const database = databaseOf(world, machine, outage, watch)
+  const counted = options.followsDatabase
+    ? await openDatabaseClock({ read: () => readClock(database), timers: machine.clock, log: SILENCE })
+    : null
+  const clock = counted ?? machine.clock
+  const firstAheadMs = world.aheadOf(clock.now())
+  const trouble = () => counted?.trouble() ?? null
   let onRegained = () => {}
   const slot = await claimSlot({
     database,
@@ -80,6 +95,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     renewer: writer,
     plans,
     ownsSlot: () => slot.isOwned(),
+    knowsTime: () => trouble() === null,
     sendReclaim: createReclaimer({ database, slot, clock, log: SILENCE }),
   })
   const money = Object.assign(opened, { writer })
@@ -89,7 +105,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   outage.listeners.set(machine, { hear: money.hearReclaim, missed: money.reclaimAll })
   keepHouse(machine, [() => slot.foldAbandoned(), () => money.dropIdle()])
-  return { machine, database, slot, money, writer }
+  return { machine, clock, trouble, firstAheadMs, database, slot, money, writer }
 }
 
 /** The periodic jobs that are about money. */

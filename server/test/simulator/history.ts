@@ -17,7 +17,7 @@ import { findShareProblems } from './shares.ts'
 import { checkShrunk } from './shrinking.ts'
 import { troublesOf } from './troubles.ts'
 import { Waits } from './waits.ts'
-import { type Candidate, Endless, World } from './world.ts'
+import { type Candidate, Endless, FOLLOWED_WITHIN_MS, World } from './world.ts'
 
 /** Steps of trouble, and of the time after it until every call must have its answer. */
 const STEPS_MOST = 600
@@ -130,7 +130,10 @@ export class History {
         maxTokens: random.pick([null, 50, 300, 1_000]),
         ...more,
       },
-      () => this.world.startMs + this.world.elapsedMs,
+      {
+        nowMs: () => this.world.startMs + this.world.elapsedMs,
+        isAllowed: (clockMs) => this.isAllowed(gateway, clockMs),
+      },
       (ended) => this.end(ended, ended.answer ?? ''),
     )
     this.calls.set(call.keyId, call)
@@ -195,6 +198,7 @@ export class History {
     world.sources.length = 0
     world.fate = () => 'fine'
     if (outage.isDown) outage.comeUp()
+    if (world.isDatabaseTurned) world.turnDatabase(0)
     for (const machine of world.machines) if (machine.isPaused) fleet.resume(machine)
     const waits = () =>
       fleet.starting.size > 0 || this.changing > 0 || [...this.calls.values()].some(({ answer }) => answer === null)
@@ -270,6 +274,15 @@ export class History {
     }).then(() => {
       this.changing -= 1
     })
+  }
+
+  /** Whether a process may go by such a time: one that the database has kept for a minute, or that it began with. */
+  private isAllowed({ firstAheadMs }: Fleet['gateways'][number], clockMs: number): boolean {
+    const { world } = this
+    // Clocks of machines differ a little where nobody asks for the database's.
+    if (this.plan.trouble.turns === 0) return true
+    const aheadMs = world.aheadOf(clockMs)
+    return world.hasHeld(aheadMs) || Math.abs(aheadMs - firstAheadMs) <= FOLLOWED_WITHIN_MS
   }
 
   private end(call: Call, answer: string): void {

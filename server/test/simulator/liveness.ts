@@ -72,7 +72,7 @@ export async function checkLiveness(history: History): Promise<string[]> {
       const snapshot = await world.engine.snapshot()
       const account = snapshot.accounts.find((row) => row.organizationId === organizationId)
       if (account === undefined) return [`${organizationId} has no account`]
-      const left = headroomOf(snapshot, account, gateway.machine.clock.now())
+      const left = headroomOf(snapshot, account, gateway.clock.now())
       const call = history.call(gateway, organizationId, {
         resolved: served,
         script: PROBE,
@@ -99,17 +99,20 @@ export async function checkLiveness(history: History): Promise<string[]> {
 
 /** What the gates leave, from the books alone; nothing but idle money of other processes is granted. */
 function headroomOf(snapshot: Snapshot, account: AccountRow, nowMs: number): bigint {
-  const { organizationId, day, daySpent, month, monthSpent, dailyLimit, monthlyLimit, enforcement } = account
+  const { organizationId, dailyLimit, monthlyLimit, enforcement } = account
   const today = utcDay(nowMs)
+  const charged = (isIn: (day: string) => boolean) =>
+    snapshot.charges
+      .filter((row) => row.organizationId === organizationId && isIn(utcDay(row.admittedAtMs)))
+      .reduce((sum, { cost }) => sum + cost, 0n)
   const unfolded = (from: string) =>
     snapshot.unfoldedSpend
       .filter((row) => row.organizationId === organizationId && row.minuteMs >= Date.parse(`${from}T00:00:00Z`))
       .reduce((sum, { spent }) => sum + spent, 0n)
   const headroom = [keptOf(snapshot, account)]
   if (enforcement !== 'notify_only') {
-    if (dailyLimit !== null) headroom.push(dailyLimit - (day >= today ? daySpent : 0n) - unfolded(today))
-    const first = `${today.slice(0, 7)}-01`
-    if (monthlyLimit !== null) headroom.push(monthlyLimit - (month >= first ? monthSpent : 0n) - unfolded(first))
+    if (dailyLimit !== null) headroom.push(dailyLimit - charged((day) => day === today))
+    if (monthlyLimit !== null) headroom.push(monthlyLimit - charged((day) => day.slice(0, 7) === today.slice(0, 7)))
   }
   if (account.newUntilMs !== null)
     headroom.push(NEW_ACCOUNT_CAP_MICROCENTS - account.hourSpent - unfolded('1970-01-01'))

@@ -39,6 +39,8 @@ export class Machine {
   readonly clock: Clock
   isAlive = true
   isPaused = false
+  /** How far its wall clock was set ahead. */
+  wallAheadMs = 0
   /** Whether a connection that may have held its lock was ever cut. */
   hasLostSession = false
   /** When it was last stopped, or lost a statement or a connection: until then it may have missed something. */
@@ -53,7 +55,7 @@ export class Machine {
     this.world = world
     this.name = name
     this.clock = {
-      now: () => world.startMs + world.elapsedMs + skewMs,
+      now: () => world.startMs + world.elapsedMs + skewMs + this.wallAheadMs,
       monotonicMs: () => world.elapsedMs,
       after: (delayMs, callback) => {
         const timer = { dueMs: world.elapsedMs + Math.max(delayMs, 0), callback }

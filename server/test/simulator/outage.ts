@@ -5,11 +5,12 @@ import { StatementError } from './model/errors.ts'
 import type { World } from './world.ts'
 
 const START = /pg_postmaster_start_time/
+const CLOCK = /^select clock_timestamp\(\) as now$/
 const NOTIFY = /pg_notify\(\$1, \$2\)/
 
 /** Whether a statement is about the server and not about its data. */
 export function isAboutServer(text: string): boolean {
-  return START.test(text) || NOTIFY.test(text)
+  return START.test(text) || CLOCK.test(text) || NOTIFY.test(text)
 }
 
 /** The database server as a whole: whether it runs, since when, and what it does beside the books. */
@@ -34,6 +35,7 @@ export class Outage {
   /** Statements that are about the server and not about its data. */
   answer(text: string, parameters: readonly SqlParameter[]): unknown[] | null {
     if (START.test(text)) return [{ started_at: new Date(this.startedAtMs) }]
+    if (CLOCK.test(text)) return [{ now: new Date(this.world.databaseMs) }]
     if (!NOTIFY.test(text)) return null
     const [channel, organizationId] = parameters.map(String)
     if (channel !== RECLAIM_CHANNEL) throw new Error(`nobody in the simulator listens on ${channel}`)
@@ -57,7 +59,7 @@ export class Outage {
   comeUp(): void {
     this.world.note('the database is up again')
     this.isDown = false
-    this.startedAtMs = this.world.startMs + this.world.elapsedMs
+    this.startedAtMs = this.world.databaseMs
     for (const machine of this.world.machines) machine.troubledAtMs = this.world.elapsedMs
     for (const [machine, { missed }] of this.listeners) machine.deliver('it may have missed reclaims', missed)
   }

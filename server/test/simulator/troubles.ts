@@ -1,9 +1,14 @@
 import type { Fleet } from './fleet.ts'
+import type { Machine } from './machine.ts'
 import type { Outage } from './outage.ts'
 import type { Plan } from './plan.ts'
 import type { Candidate, World } from './world.ts'
 
 const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+
+/** How far clocks are turned. */
+const TURNS_MS = [-25 * HOUR_MS, -2 * HOUR_MS, 5_000, 20 * HOUR_MS, 40 * 24 * HOUR_MS] as const
 
 /** Weights beside the 4 of a statement or a letter: trouble comes now and then, and does not last for ever. */
 const RARE = 0.12
@@ -52,10 +57,21 @@ export function troublesOf(
         }),
       )
     }
+    // It does not stay turned for long, beside what time leaps.
+    if (world.isDatabaseTurned) offer(SOON / 4, () => world.turnDatabase(0))
+    else if (left.turns > 0) {
+      offer(RARE, () => spend('turns', () => world.turnDatabase(random.pick(TURNS_MS))))
+      if (first !== undefined) offer(RARE, () => spend('turns', () => with_(anyone(), turnWall)))
+    }
     return found
   }
 
-  function spend(kind: 'crashes' | 'pauses' | 'cuts' | 'outages' | 'jumps', happen: () => void): void {
+  function turnWall(machine: Machine): void {
+    machine.wallAheadMs = random.pick(TURNS_MS)
+    world.note(`the wall clock of ${machine.name} is turned ${machine.wallAheadMs} ms ahead`)
+  }
+
+  function spend(kind: 'crashes' | 'pauses' | 'cuts' | 'outages' | 'jumps' | 'turns', happen: () => void): void {
     left[kind] -= 1
     happen()
   }

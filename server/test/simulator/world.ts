@@ -17,6 +17,11 @@ const CONCURRENT_PATIENCE_MS = 6
 /** What letters of providers begin with. */
 const PROVIDER = 'its provider'
 
+/** A jump of the database's clock is followed once it has held for a minute. */
+const HELD_MS = 60_000
+/** A process is off by half a round trip, and steps of up to 2 s are followed one by one. */
+export const FOLLOWED_WITHIN_MS = 2_600
+
 /** Rounds of {@link World.catchUp}: far more than ever follow from each other without time going on. */
 const ROUNDS_MOST = 10_000
 
@@ -63,6 +68,8 @@ export class World {
   steps = 0
   /** Time does not leap past this before {@link catchUp} was called. */
   promptUntilMs: number | null = null
+  /** How far the database's clock was set ahead of the true time, and when by the time of the world. */
+  private readonly turns: { readonly atMs: number; readonly aheadMs: number }[] = [{ atMs: 0, aheadMs: 0 }]
   private readonly underWay = new Set<Promise<void>>()
   private readonly lines: string[] | null
 
@@ -75,7 +82,40 @@ export class World {
 
   /** The database's clock, milliseconds since the epoch. */
   get databaseMs(): number {
-    return this.startMs + this.elapsedMs
+    return this.startMs + this.elapsedMs + this.databaseAheadMs
+  }
+
+  /** How far the database's clock is ahead of the true time, in milliseconds. */
+  private get databaseAheadMs(): number {
+    return this.turns.at(-1)?.aheadMs ?? 0
+  }
+
+  /** Sets the database's clock so far ahead of the true time, or back to it. */
+  turnDatabase(aheadMs: number): void {
+    this.note(`THE DATABASE'S CLOCK IS TURNED ${aheadMs} ms AHEAD`)
+    this.turns.push({ atMs: this.elapsedMs, aheadMs })
+  }
+
+  get isDatabaseTurned(): boolean {
+    return this.databaseAheadMs !== 0
+  }
+
+  /** Whether the database's clock was ever turned. */
+  get wasTurned(): boolean {
+    return this.turns.length > 1
+  }
+
+  /** How far a clock at `nowMs` is ahead of the true time, in milliseconds. */
+  aheadOf(nowMs: number): number {
+    return nowMs - this.startMs - this.elapsedMs
+  }
+
+  /** Whether the database's clock was so far ahead at some time, and stayed so for a minute. */
+  hasHeld(aheadMs: number): boolean {
+    return this.turns.some((turn, index) => {
+      const heldMs = (this.turns[index + 1]?.atMs ?? this.elapsedMs) - turn.atMs
+      return Math.abs(turn.aheadMs - aheadMs) <= FOLLOWED_WITHIN_MS && (index === 0 || heldMs >= HELD_MS)
+    })
   }
 
   note(words: string): void {

@@ -182,13 +182,15 @@ function headroomOf(account: AccountRow, granted: bigint, now: RenewalNow, cap: 
   const isLimited = account.enforcement !== 'notify_only'
   const { dailyLimit, monthlyLimit } = account
   const isNew = account.newUntilMs !== null && account.newUntilMs > now.atMs
-  // A process that counts another day than the account gets nothing of the account's.
-  const atMost = account.day === now.day ? null : 0n
-  const daily = dailyLimit === null ? null : least(dailyLimit - account.daySpent - granted, atMost)
+  // A process that counts another day or month than the account gets nothing of the account's.
+  const left = (limit: bigint | null, spent: bigint, isSame: boolean) =>
+    limit === null ? null : least(limit - spent - granted, isSame ? null : 0n)
+  const daily = left(dailyLimit, account.daySpent, account.day === now.day)
+  const monthly = left(monthlyLimit, account.monthSpent, account.month === monthOf(now.day))
   return {
     balance: account.balance - granted,
     daily: isLimited ? daily : null,
-    monthly: isLimited && monthlyLimit !== null ? monthlyLimit - account.monthSpent - granted : null,
+    monthly: isLimited ? monthly : null,
     newAccount: isNew ? cap - account.hourSpent - granted : null,
   }
 }

@@ -107,17 +107,22 @@ test('the database’s clock that jumps for a moment leaves the sums as they wer
   }
 })
 
-test('a process that counts another day than the account is granted nothing of its limit', async () => {
+test.each([
+  ['day', 100n, NOON_MS + DAY_MS],
+  ['month', 0n, NOON_MS + 20 * DAY_MS],
+])('a process that counts another %s than the account is granted nothing of its limit', async (_, daily, processMs) => {
   const organization = await house.organization(10_000n)
   await setLimit(house.database, organization, {
-    monthlyMicrocents: 1_000n,
-    dailyMicrocents: 100n,
+    monthlyMicrocents: 160n,
+    dailyMicrocents: daily,
     enforcement: 'block_launch',
     autoTerminateHours: undefined,
   })
   const want = { admission: 40n, least: 40n, extension: 0n, giveBack: null }
-  const tomorrow = NOON_MS + DAY_MS
-  expect(await renew(organization, tomorrow, { atMs: NOON_MS, want })).toMatchObject({ day: '2030-01-15', granted: 0n })
+  expect(await renew(organization, processMs, { atMs: NOON_MS, want })).toMatchObject({
+    day: '2030-01-15',
+    granted: 0n,
+  })
   expect(await renew(organization, NOON_MS, { want })).toMatchObject({ day: '2030-01-15', granted: 40n })
 })
 

@@ -177,14 +177,15 @@ const JUDGED = `judged as (
   )`
 
 /**
- * The headroom of each gate, beside all that is granted: `headroomOf` of `gates.ts`, said in SQL. A process that counts another day than
- * the account must not fill its own from the headroom of the account's, but see where the limit of that is passed.
+ * The headroom of each gate, beside all that is granted: `headroomOf` of `gates.ts`, said in SQL. A process that counts another day or month
+ * than the account must not fill its own from the headroom of the account's, but see where the limit of that is passed.
  */
 const MEASURED = `measured as (
     select *, balance - shares - held_microcents as headroom_balance,
       case when is_limited then least(daily_limit_microcents - day_spent - shares - stoppable,
         case when today <> ${$.day} and daily_limit_microcents is not null then 0 end) end as headroom_daily,
-      case when is_limited then monthly_limit_microcents - month_spent - shares - stoppable end as headroom_monthly,
+      case when is_limited then least(monthly_limit_microcents - month_spent - shares - stoppable,
+        case when this_month <> date_trunc('month', ${$.day}) and monthly_limit_microcents is not null then 0 end) end as headroom_monthly,
       case when is_new then ${$.newAccountCapMicrocents} - hour_spent - shares - burn_microcents end as headroom_new_account
     from judged
   )`
