@@ -4,8 +4,8 @@ import { sleep } from '../../lib/time.ts'
 import type { Session } from './session.ts'
 
 const REGAIN_BACKOFF_FIRST_MS = 50
-/** Calls go on within 5 s of a cut's end: of these an attempt that began in the cut takes up to 3. */
-const REGAIN_BACKOFF_LIMIT_MS = 500
+/** Calls go on within 5 s of a cut's end: of these an attempt that began in the cut takes up to 2.5. */
+const REGAIN_BACKOFF_LIMIT_MS = 250
 
 /** What was held can't be had again, ever: somebody else has it, or it has moved. */
 export class SessionOwnershipLost extends Error {
@@ -27,7 +27,7 @@ export interface KeptSessionOptions {
 }
 
 /**
- * Keeps a session with its locks: when it is lost, `connect` is called again, after 0.05 to 0.5 s, until it succeeds or
+ * Keeps a session with its locks: when it is lost, `connect` is called again, after 0.05 to 0.25 s, until it succeeds or
  * throws {@link SessionOwnershipLost}. Passes on what the first `connect` throws.
  */
 export async function keepSession(connect: () => Promise<Session>, options: KeptSessionOptions): Promise<KeptSession> {

@@ -162,16 +162,13 @@ async function accessExternal(url: string, options: AccessOptions): Promise<Acce
   if (options.role === 'command') return { url, release: async () => {} }
   const { clock, token, dataDir } = options
   const lockId = await lockIdOf(dataDir)
-  let first: Session | null = await untilAnswered(options, async () => {
-    await refuseTransactionPooler(url, clock)
-    return await openSession(url, clock, { kind: 'holder', token })
-  })
+  let isNoPooler = false
   const connect = async () => {
-    const session = first ?? (await openSession(url, clock, { kind: 'holder', token }))
-    first = null
-    return session
+    if (!isNoPooler) await refuseTransactionPooler(url, clock)
+    isNoPooler = true
+    return await openSession(url, clock, { kind: 'holder', token })
   }
-  const holding = await keep(options, lockId, connect, (session) => session.close())
+  const holding = await untilAnswered(options, () => keep(options, lockId, connect, (session) => session.close()))
   return {
     url,
     async release() {
@@ -211,7 +208,10 @@ function keep(
     if (dead !== null) await endBackends(session, `% ${dead}`)
     if (former?.fellSilent === true) void options.onBack(session)
     await takeOwnership(session, { lockId, dataDir, clock, log })
-    if (former === null) await keepToken(dataDir, token)
+    if (former === null) {
+      // A full disk keeps no server from starting. Then the next one waits where it could have ended.
+      await keepToken(dataDir, token).catch((error: Error) => log(`process.json is not written: ${error.message}`))
+    }
   }
   const connectAndOwn = async () => {
     const session = await connect()

@@ -68,10 +68,9 @@ class Rival {
     }
     const silentMs = this.last === null ? 0 : nowMs - this.beatMs
     if (nowMs - this.sinceMs >= SILENCE_PATIENCE_MS) {
-      const ending = `select pg_terminate_backend(${this.last?.pid ?? 0})`
       throw new SessionOwnershipLost(
         `${this.sentence()}, and its connection to the database has been silent for ${inSeconds(silentMs)} s; ` +
-          `stop it, or, where it is gone, end its connection in the database (${ending}).`,
+          `stop it, or, where it is gone, end its connection (select pg_terminate_backend(${this.last?.pid ?? 'PID'}) in the database).`,
       )
     }
     if (silentMs < SILENT_MS) return false

@@ -12,9 +12,13 @@ import { isConnectionFailure, openClient } from './client.ts'
 import { identity } from './cluster.ts'
 import { databaseUser } from './osUser.ts'
 import { refuseTransactionPooler } from './pooler.ts'
+import { newToken } from './processToken.ts'
+import { openSession } from './session.ts'
 
 const IGNORED =
   'statement_timeout,idle_in_transaction_session_timeout,tcp_keepalives_idle,tcp_keepalives_interval,tcp_keepalives_count'
+
+const CLASS = 96
 
 /** Debian keeps it where a user's PATH often does not look. */
 const PGBOUNCER = Bun.which('pgbouncer') ?? Bun.which('/usr/sbin/pgbouncer')
@@ -96,6 +100,17 @@ test('a pooler that refuses our settings is told apart, with the settings it mus
   })
 }, 30_000)
 
-test('PgBouncer in session mode is accepted', async () => {
-  await behindPgbouncer(['pool_mode=session', IGNORE], (url) => refuseTransactionPooler(url, systemClock))
+test('PgBouncer in session mode is accepted, and sessions through it hold locks and end their own older ones', async () => {
+  await behindPgbouncer(['pool_mode=session', IGNORE], async (url) => {
+    await refuseTransactionPooler(url, systemClock)
+    const name = { kind: 'slot', token: newToken() }
+    const [older, other] = await Promise.all([openSession(url, systemClock, name), openSession(url, systemClock)])
+    expect(await older.tryLock(CLASS, 1)).toBe(true)
+    expect(await other.endOlder(CLASS, 1)).toBe(false)
+    const next = await openSession(url, systemClock, name)
+    expect(await next.tryLock(CLASS, 1)).toBe(false)
+    expect(await next.endOlder(CLASS, 1)).toBe(true)
+    while (!(await next.tryLock(CLASS, 1)));
+    await Promise.all([older.close(), other.close(), next.close()])
+  })
 }, 30_000)

@@ -14,7 +14,7 @@ const ANSWER_TIMEOUT_MS = 2 * SECOND_MS
 const SECOND_LOOK_MS = 500
 const STATEMENT_TIMEOUT_MS = 5 * SECOND_MS
 /** Short: an attempt that began while the network was cut is to be over soon after the cut is. */
-const CONNECT_TIMEOUT_MS = 3 * SECOND_MS
+const CONNECT_TIMEOUT_MS = 2_500
 
 /**
  * A host that vanished without a word, or a network that forgot the connection, frees the locks within about 15 s. Set by a
@@ -64,7 +64,7 @@ export interface Session extends Queryable {
 }
 
 /**
- * Connects within 3 s. From then on the connection is asked for a sign of life every second, which others can see too; it counts
+ * Connects within 2.5 s. From then on the connection is asked for a sign of life every second, which others can see too; it counts
  * as lost when it closes, or within 3.5 s of the server falling silent.
  *
  * @throws a connection failure (see `client.ts`) when the server can't be reached.
