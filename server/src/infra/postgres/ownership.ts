@@ -6,10 +6,10 @@ import { LOCK_CLASS } from './locks.ts'
 import type { Session } from './session.ts'
 
 /**
- * A rival that lives shows it within this by a statement more. One that was killed a moment ago is gone within milliseconds, also where
- * its last statement comes late.
+ * A rival that sends a statement more, and is still there after this, lives. One that was killed a moment ago is gone within milliseconds,
+ * also where its last statement comes late.
  */
-const RIVAL_MS = SECOND_MS
+const RIVAL_MS = 500
 /** A connection with locks that sent nothing for so long is silent: its network fails, its host is gone, or its process is stopped. */
 const SILENT_MS = 5 * SECOND_MS
 /** By then PostgreSQL has closed the connection of a host that is gone. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, readFile, readlink, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { isAlive } from './postmaster.ts'
@@ -39,14 +39,12 @@ export async function readDeadToken(dataDir: string): Promise<string | null> {
   return (await startOf(kept.pid)) === kept.startedAt ? null : kept.token
 }
 
-/** Notes that this process has the data directory now, under its token. Whole or not at all. */
+/** Notes that this process has the data directory now, under its token. A note that was cut short tells nobody anything. */
 export async function keepToken(dataDir: string, token: string): Promise<void> {
   const { pid } = process
   const kept: KeptToken = { token, pid, startedAt: await startOf(pid), place: await placeOfProcesses() }
   await mkdir(dataDir, { recursive: true })
-  const staging = join(dataDir, `${FILE}.${token}`)
-  await writeFile(staging, `${JSON.stringify(kept)}\n`, { mode: 0o600 })
-  await rename(staging, join(dataDir, FILE))
+  await writeFile(join(dataDir, FILE), `${JSON.stringify(kept)}\n`, { mode: 0o600 })
 }
 
 function parse(text: string): KeptToken | null {

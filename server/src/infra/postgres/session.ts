@@ -5,8 +5,8 @@ import { connectionSettings, runStatement, sqlStateOf } from './client.ts'
 import type { Queryable } from './database.ts'
 
 const HEARTBEAT_MS = SECOND_MS
-/** An unanswered heartbeat: the server hangs, or the network swallows what is sent. */
-const ANSWER_TIMEOUT_MS = 2 * SECOND_MS
+/** An unanswered heartbeat: the server hangs, or the network swallows what is sent. As long as that of the listener's pings. */
+const ANSWER_TIMEOUT_MS = 1_500
 /**
  * A process that was stopped and goes on finds its timers due before it has read the answer that came meanwhile. So
  * a heartbeat is given up only after this much more of a running event loop.
@@ -65,7 +65,7 @@ export interface Session extends Queryable {
 
 /**
  * Connects within 2.5 s. From then on the connection is asked for a sign of life every second, which others can see too; it counts
- * as lost when it closes, or within 3.5 s of the server falling silent.
+ * as lost when it closes, or within 3 s of the server falling silent.
  *
  * @throws a connection failure (see `client.ts`) when the server can't be reached.
  */
