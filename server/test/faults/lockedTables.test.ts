@@ -71,9 +71,8 @@ async function afterFiveSeconds(question: Question): Promise<Answer> {
   await gateway.database.query('select 1')
   expect(answer).toBeNull()
   clock.turn(1)
-  for (let look = 0; look < 200 && answer === null; look += 1) await gateway.database.query('select 1')
-  if (answer === null) throw new Error(`${question.path} is not answered after 5 s`)
   await asking
+  if (answer === null) throw new Error(`${question.path} has no answer`)
   return answer
 }
 
@@ -119,17 +118,19 @@ test('preflight while accounts are locked says after 5 s that it can not tell, a
 })
 
 test('reads that wait for one table take no connection from reads of others, nor from calls', async () => {
+  // A video of the other customer may end meanwhile: its account stays locked until its events are written.
+  const caller = await gateway.customer({ admin: true })
   const free = await lock('webhook_endpoints')
   let isAnswered = false
   try {
-    const hanging = Array.from({ length: 20 }, () => gateway.ask({ path: '/webhook-endpoints', key: customer }))
+    const hanging = Array.from({ length: 20 }, () => gateway.ask({ path: '/webhook-endpoints', key: caller }))
     void Promise.race(hanging).then(() => {
       isAnswered = true
     })
     while ((await waitingReads()) < 4);
-    expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })).status).toBe(200)
+    expect((await gateway.ask({ path: '/chat/completions', key: caller, body: chat() })).status).toBe(200)
     const keyed = { 'Idempotency-Key': crypto.randomUUID() }
-    expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat(), headers: keyed })).status).toBe(
+    expect((await gateway.ask({ path: '/chat/completions', key: caller, body: chat(), headers: keyed })).status).toBe(
       200,
     )
     expect(isAnswered).toBe(false)

@@ -41,6 +41,8 @@ export interface Call extends Request {
   hasReport: boolean
   /** What was held for its charge when that was taken; null: none was taken. */
   heldMicrocents: bigint | null
+  /** The database did not answer in time when its hold was to be extended: it is charged what was held before. */
+  wasSlow: boolean
   /** What it ended with: `whole`, a refusal's code, or that its client or its gateway was gone. Null: not yet. */
   answer: string | null
   /** Tokens of text that its gateway has taken from the provider. */
@@ -98,6 +100,7 @@ export function startCall(gateway: Gateway, request: Request, times: Times, onEn
     atWorkWhenLeft: null,
     hasReport: false,
     heldMicrocents: null,
+    wasSlow: false,
     answer: null,
     tokensTaken: 0,
     answering: 0,

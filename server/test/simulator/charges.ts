@@ -25,7 +25,7 @@ export function findChargeProblems(
     // It may be posted late (E14), and is lost with its process.
     const isTaken = charge === null && call.heldMicrocents !== null
     const mayBeAbsent = isTaken && (!isLast || !call.machine.isAlive)
-    const isAmple = ampleOrganizations.has(call.organizationId)
+    const isAmple = ampleOrganizations.has(call.organizationId) && !call.wasSlow
     const found = [
       ...admissionProblems(call),
       ...holdProblems(call, charge),

@@ -5,6 +5,7 @@ import type { RandomBytes } from '../../src/lib/ids.ts'
 import type { Allowances } from './bound.ts'
 import type { Snapshot } from './engine.ts'
 import { type Gateway, startGateway } from './gateway.ts'
+import type { Taken } from './holds.ts'
 import type { Machine } from './machine.ts'
 import type { Outage } from './outage.ts'
 import type { Plan } from './plan.ts'
@@ -33,7 +34,7 @@ export class Fleet {
   /** Called when a process is gone, for the calls that it had. */
   onDeath: (machine: Machine) => void = () => {}
   /** Told of each charge that a writer takes, and what was held for it. */
-  onTaken: (keyId: string, heldMicrocents: bigint | null) => void = () => {}
+  onTaken: (taken: Taken) => void = () => {}
 
   constructor(world: World, outage: Outage, plan: Plan, random: RandomBytes, allowances: Allowances) {
     this.world = world
@@ -62,7 +63,7 @@ export class Fleet {
       random: this.random,
       lowBalanceMicrocents: this.plan.lowBalanceMicrocents,
       followsDatabase: this.plan.trouble.turns > 0,
-      onTaken: (keyId, heldMicrocents) => this.onTaken(keyId, heldMicrocents),
+      onTaken: (taken) => this.onTaken(taken),
       watch: (from, text, parameters) => this.watch(from, text, parameters),
       onSlot: (slot) => this.slots.set(machine, slot),
       onRegained: () => this.doubted.delete(machine),

@@ -15,7 +15,7 @@ import { type Clock, MINUTE_MS } from '../../src/lib/time.ts'
 import { claimSlot, type Slot } from '../../src/processes/slot.ts'
 import { SILENCE } from '../silence.ts'
 import { databaseOf, sessionOf, type Watch } from './connections.ts'
-import { watchHolds } from './holds.ts'
+import { type Taken, watchHolds } from './holds.ts'
 import type { Machine } from './machine.ts'
 import type { Outage } from './outage.ts'
 import { isRefusedData } from './refusedData.ts'
@@ -44,8 +44,8 @@ export interface GatewayOptions {
   /** Whether it asks for the database's clock. */
   readonly followsDatabase: boolean
   readonly watch: Watch
-  /** Told of each charge that the writer takes, and what was held for it. */
-  readonly onTaken: (keyId: string, heldMicrocents: bigint | null) => void
+  /** Told of each charge that the writer takes, and how it was held. */
+  readonly onTaken: (taken: Taken) => void
   /** Told the number of the slot before the process admits anything. */
   readonly onSlot: (slot: number) => void
   /** It had lost its slot, and has it or another one again. */
@@ -88,7 +88,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     betweenBatches: [plans.reads],
     onEnded: plans.end,
   })
-  watchHolds(writer, options.onTaken)
+  watchHolds(writer, () => clock.monotonicMs(), options.onTaken)
   const opened = openMoney({
     clock,
     random,

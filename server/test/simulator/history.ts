@@ -64,9 +64,9 @@ export class History {
     this.world = new World(seed, engine, this.plan.startMs, traces ? this.trace : null)
     this.outage = new Outage(this.world)
     this.fleet = new Fleet(this.world, this.outage, this.plan, this.random, this.allowances)
-    this.fleet.onTaken = (keyId, heldMicrocents) => {
+    this.fleet.onTaken = ({ keyId, heldMicrocents, isSlow }) => {
       const call = this.calls.get(keyId)
-      if (call !== undefined) call.heldMicrocents = heldMicrocents
+      if (call !== undefined) Object.assign(call, { heldMicrocents, wasSlow: isSlow })
     }
     this.fleet.onDeath = (machine) => {
       for (const call of this.calls.values()) {

@@ -1,5 +1,6 @@
 /** Running calls that must be shrunk where limits stop them and a gate is passed (P5). */
 
+import { largest } from '../../src/lib/money.ts'
 import { utcDay } from '../../src/lib/time.ts'
 import { sliceSum } from './bound.ts'
 import type { Call } from './call.ts'
@@ -30,6 +31,8 @@ function checkAccount(history: History, snapshot: Snapshot, account: AccountRow,
   const [operator] = world.machines
   const problems: string[] = []
   let outstanding = 0n
+  // What a process may not spend, since a gate is passed, is no reason to shrink what it holds.
+  let unspendable = 0n
   for (const gateway of fleet.living) {
     const { machine, money, slot, writer } = gateway
     // Its writer may be waiting until it tries a batch again.
@@ -42,13 +45,14 @@ function checkAccount(history: History, snapshot: Snapshot, account: AccountRow,
     const share = money.shares.get(organizationId)
     if (share === undefined) continue
     const needed = neededBy(gateway, organizationId, calls.values())
-    const { heldMicrocents, unpostedMicrocents } = share
+    const { heldMicrocents, unpostedMicrocents, spendableMicrocents, extendableMicrocents } = share
+    unspendable += largest(spendableMicrocents, 0n) - largest(extendableMicrocents, 0n)
     outstanding += unpostedMicrocents + (heldMicrocents < needed ? heldMicrocents : needed)
     if (heldMicrocents <= needed) continue
     problems.push(`${machine.name} holds ${heldMicrocents} of ${organizationId}, for which ${needed} is enough`)
   }
   allowances.tighten(snapshot, account, outstanding)
-  return isPassed(history, snapshot, account) ? problems : []
+  return isPassed(history, snapshot, account, unspendable) ? problems : []
 }
 
 /** Something that was to reach it may have been lost, or waits for somebody else. */
@@ -83,9 +87,15 @@ function neededAtEnd(call: Call): bigint {
   return price > wholeMicrocents ? price : wholeMicrocents
 }
 
-/** Whether more is set aside than a gate leaves, and no lost slot is why. */
-function isPassed({ world, allowances }: History, snapshot: Snapshot, account: AccountRow): boolean {
-  const { organizationId, balance, granted, day, daySpent, dailyLimit, month, monthSpent, monthlyLimit } = account
+/** Whether more is set aside than a gate leaves, beside what can't be spent, and no lost slot is why. */
+function isPassed(
+  { world, allowances }: History,
+  snapshot: Snapshot,
+  account: AccountRow,
+  unspendable: bigint,
+): boolean {
+  const granted = account.granted - unspendable
+  const { organizationId, balance, day, daySpent, dailyLimit, month, monthSpent, monthlyLimit } = account
   const unfoldedSpend = snapshot.unfoldedSpend.filter((row) => row.organizationId === organizationId)
   const unfolded = (from: string) =>
     unfoldedSpend

@@ -107,8 +107,10 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       // A process that never asked the account has nothing of it.
       await Promise.all([...idle.filter(({ hasAsked }) => hasAsked), ...passing].map(giveBack))
       for (const share of idle) {
-        const isUntouched = share.isIdle && share.usedAtMs <= unusedSinceMs && share.spendableMicrocents <= 0n
-        if (isUntouched && shares.get(share.organizationId) === share) shares.delete(share.organizationId)
+        const isUntouched = share.isIdle && share.usedAtMs <= unusedSinceMs
+        // What a giving back under way has taken out of the share is granted still, should it fail.
+        const isEmpty = share.spendableMicrocents <= 0n && share.openAsks === 0
+        if (isUntouched && isEmpty && shares.get(share.organizationId) === share) shares.delete(share.organizationId)
       }
     },
   }

@@ -11,7 +11,7 @@ import {
   raceGates,
   spentByDay,
 } from '../../../test/moneyGates.ts'
-import { FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
+import { FastClock, type House, openHouse, withFaults } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
 import { turnedDatabase } from '../../../test/turnedDatabase.ts'
 import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
@@ -49,7 +49,7 @@ for (let seed = 1; seed <= SEEDS; seed += 1) {
 }
 
 for (const gate of ['balance', 'daily'] as const) {
-  test(`a  for exactly 50 calls charges exactly 50 of 200 over 4 processes, when clients try again`, async () => {
+  test(`a ${gate} for exactly 50 calls charges exactly 50 of 200 over 4 processes, when clients try again`, async () => {
     const organization = await house.organization(gate === 'balance' ? 5_000n : 1_000_000n)
     if (gate === 'daily') await limit(organization, 5_000n)
     const tills = openTills(house, [0, 1, 2, 3], fast)
@@ -302,4 +302,35 @@ test('a share that nobody uses gives back what it has and is forgotten', async (
   if (running.ok) running.value.hold.release()
   expect(await callOnce(till, idle, 990n)).toBe('charged')
   await till.writer.drain()
+})
+
+test('a share whose giving back is under way is not forgotten: where that fails, the next rounds give it back', async () => {
+  const organization = await house.organization(1_000n)
+  let hears: (() => void) | null = null
+  let fails = false
+  const database = withFaults(house.database, () => {
+    const fault = fails ? 'before' : 'none'
+    fails = hears !== null
+    hears?.()
+    hears = null
+    return fault
+  })
+  const [till] = openTills({ ...house, database }, [0], fast)
+  if (!till) throw new Error('no till')
+  expect(await callOnce(till, organization, 10n)).toBe('charged')
+  await till.writer.drain()
+  // It had lost its slot and has it again: the account says that it has the grant, the share does not.
+  till.forgetShares()
+  for (const share of till.shares.values()) share.usedAtMs -= 2 * MINUTE_MS
+  // A reclaim comes while the round asks the account, and its own statement never arrives.
+  hears = () => till.hearReclaim(organization)
+  await till.dropIdle()
+  await till.writer.drain()
+  for (let round = 0; round < 3; round += 1) await till.dropIdle()
+  expect(till.shares.size).toBe(0)
+  const rows = await house.database.query<{ granted: bigint }>(
+    'select shares_microcents as granted from accounts where organization_id = $1::uuid',
+    [organization],
+  )
+  expect(rows).toEqual([{ granted: 0n }])
 })

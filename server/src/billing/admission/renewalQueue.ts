@@ -38,6 +38,7 @@ class Renewal {
       this.admission += microcents
       this.least = this.least === null ? microcents : smallest(this.least, microcents)
     }
+    this.share.openAsks += 1
     return new Promise((resolve, reject) => this.asked.push({ ask, resolve, reject }))
   }
 
@@ -63,10 +64,12 @@ class Renewal {
   finish(): void {
     const [running, others] = [this.asked.filter(isRunning), this.asked.filter((asked) => !isRunning(asked))]
     for (const { ask } of [...running, ...others]) ask.take?.()
+    this.share.openAsks -= this.asked.length
     for (const { resolve } of this.asked) resolve()
   }
 
   fail(error: unknown): void {
+    this.share.openAsks -= this.asked.length
     for (const { reject } of this.asked) reject(error)
   }
 }

@@ -54,6 +54,8 @@ export class Share {
   usedAtMs = 0
   /** Whether the account was ever asked for anything: what came of it may have been lost on the way. */
   hasAsked = false
+  /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
+  openAsks = 0
   /** When other processes were last asked to give something back, on the monotonic clock. */
   reclaimedAtMs = Number.NEGATIVE_INFINITY
   account: AccountView = NOTHING_LEFT
