@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
 import { type InstanceHouse, openInstanceHouse } from '../../test/instanceHouse.ts'
-import { askForDeletion, GPU_HOUR_MICROCENTS } from '../../test/instanceProcess.ts'
+import { askForDeletion, askForInstance, GPU_HOUR_MICROCENTS } from '../../test/instanceProcess.ts'
 import { readFigures } from '../billing/admission/accounts/figures.ts'
 import { priceInstanceLife } from '../billing/charges/pricing.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -42,6 +42,16 @@ const cost = (seconds: number, gpus = 1n) => priceInstanceLife(GPU_HOUR_MICROCEN
 
 const limit = (organizationId: string, set: string) =>
   house.database.query(`update accounts set ${set} where organization_id = $1::uuid`, [organizationId])
+
+test('is not made while the date is in doubt (E20)', async () => {
+  const organization = await house.organization(1_000n * CENT)
+  const { money, ...means } = house.process()
+  const doubting = { ...means, money: { ...money, knowsTime: () => false } }
+  const refusal = { code: 'creator_check_unavailable', retryAfterSeconds: 1 }
+  await expect(askForInstance(doubting, organization)).rejects.toMatchObject({ refusal })
+  const made = await house.database.query('select id from instances where organization_id = $1::uuid', [organization])
+  expect(made).toEqual([])
+})
 
 test('is charged by the second from its creation to its deletion, to the micro-cent, over midnight and at odd instants', async () => {
   const organization = await house.organization(1_000n * CENT)

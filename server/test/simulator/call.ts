@@ -72,6 +72,23 @@ const COUNTER = {
   waiting: 0,
 }
 
+/** Nothing of it has happened yet. */
+const NEW_CALL = {
+  wasAdmitted: false,
+  atWorkWhenLeft: null,
+  hasReport: false,
+  heldMicrocents: null,
+  wasSlow: false,
+  answer: null,
+  tokensTaken: 0,
+  answering: 0,
+  isOver: false,
+  tokensRead: 0,
+  endedAtMs: 0,
+  chargeId: null,
+  told: null,
+} as const
+
 interface Times {
   /** The world's. */
   readonly nowMs: () => number
@@ -91,24 +108,12 @@ export function startCall(gateway: Gateway, request: Request, times: Times, onEn
   const failing = new Set<string>()
   const call: Call = {
     ...request,
+    ...NEW_CALL,
     machine,
     admittedAtMs,
     startedAtMs: times.nowMs(),
     worst: chatWorstCase(rateAt(resolved.tier.price, admittedAtMs), promptAtMost(promptCharacters), outputTokens, 0),
     mustNotStart: whyNot(gateway, times.isAllowed(admittedAtMs)),
-    wasAdmitted: false,
-    atWorkWhenLeft: null,
-    hasReport: false,
-    heldMicrocents: null,
-    wasSlow: false,
-    answer: null,
-    tokensTaken: 0,
-    answering: 0,
-    isOver: false,
-    tokensRead: 0,
-    endedAtMs: 0,
-    chargeId: null,
-    told: null,
     hangUp: () => {
       // Where it left in the very moment of a failure, its gateway may not have heard of that.
       if (failing.size === 0 && !client.signal.aborted) call.atWorkWhenLeft = atWork.size
