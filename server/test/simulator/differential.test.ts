@@ -22,8 +22,8 @@ import type { Engine, Snapshot } from './engine.ts'
 import { ModelEngine } from './model/modelEngine.ts'
 import { randomBytesOf } from './plan.ts'
 import { PostgresEngine } from './postgresEngine.ts'
-import { isRefusedData } from './refusedData.ts'
 import { directDatabase, makeOrganizations } from './setUp.ts'
+import { WRITER_ERRORS } from './writerErrors.ts'
 
 const SEQUENCES = 25
 const OPERATIONS = 40
@@ -221,7 +221,9 @@ class Sequence {
 
 /** What came of an operation: an answer, or of what kind the refusal was. */
 async function outcome(engine: Engine, { perform }: Operation): Promise<unknown> {
-  return await perform(directDatabase(engine)).catch((error: unknown) => `refused data: ${isRefusedData(error)}`)
+  return await perform(directDatabase(engine)).catch(
+    (error: unknown) => `refused data: ${WRITER_ERRORS.isRefusedData(error)}`,
+  )
 }
 
 /** In one order, without what has become nothing. */
