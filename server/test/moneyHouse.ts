@@ -10,8 +10,8 @@ import { grantCredit } from '../src/billing/ledger/grantCredit.ts'
 import { openPlans } from '../src/billing/plans/plans.ts'
 import type { Plan } from '../src/catalog/plan.ts'
 import { createOrganization } from '../src/identity/organizations/create.ts'
-import { isPartitionMissing, sqlStateOf } from '../src/infra/postgres/client.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
+import { isNothingDone, isRefusedData } from '../src/infra/postgres/faults.ts'
 import { systemRandom } from '../src/infra/random.ts'
 import { uuidV7 } from '../src/lib/ids.ts'
 import { type Clock, DAY_MS } from '../src/lib/time.ts'
@@ -135,7 +135,7 @@ export function openTill(
     random: systemRandom(),
     chargeDeadlineMs,
     log: SILENCE,
-    errors: { isRefusedData: (error) => /^(22|23)/.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
+    errors: { isRefusedData, isNothingDone },
     onDead: (charge) => dead.push(charge),
     betweenBatches: [planned.reads],
     onEnded: planned.end,

@@ -16,9 +16,8 @@ import { openInference } from '../inference/open.ts'
 import type { Peer } from '../infra/httpServer.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import { openOtlp } from '../infra/otlp.ts'
-import { isConnectionFailure } from '../infra/postgres/client.ts'
 import type { Database, Queryable } from '../infra/postgres/database.ts'
-import { ReadTimeout } from '../infra/postgres/reads.ts'
+import { isDatabaseAway } from '../infra/postgres/faults.ts'
 import { readBurnCents } from '../instances/burn.ts'
 import { openJobs } from '../jobs/open.ts'
 import { createClientAddress } from '../lib/clientAddress.ts'
@@ -305,7 +304,7 @@ function routerOf(
       ...http.requestBodies,
       partsMost: fixed.partsMost,
       openCalls: http.openCalls,
-      isDatabaseAway: (error) => error instanceof ReadTimeout || isConnectionFailure(error),
+      isDatabaseAway,
       onAnswered: metrics.answered,
     },
     kept: http.kept,

@@ -1,3 +1,4 @@
+import { areDescriptorsShort } from '../infra/descriptors.ts'
 import { readClock } from '../infra/postgres/clock.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { SECOND_MS, type Timers, within } from '../lib/time.ts'
@@ -16,7 +17,13 @@ const SILENT = 'the database does not answer'
 
 /** Returns the reasons why calls can't be served now, a line each: those of the rooms, and that of the database. */
 export async function checkReadiness({ database, clock, reasons }: ReadinessDependencies): Promise<readonly string[]> {
-  return [...reasons(), ...(await ofDatabase(database, clock))]
+  return [...reasons(), ...ofDescriptors(), ...(await ofDatabase(database, clock))]
+}
+
+/** Connections fail then in ways that say nothing of the cause, such as ECONNREFUSED. */
+function ofDescriptors(): readonly string[] {
+  if (!areDescriptorsShort()) return []
+  return ['no file descriptors are left: raise the limit (ulimit -n, LimitNOFILE of systemd)']
 }
 
 async function ofDatabase(database: Database, clock: Timers): Promise<readonly string[]> {

@@ -2,8 +2,8 @@ import type { Catalog } from '../catalog/model.ts'
 import type { Plan, PlanPrice } from '../catalog/plan.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Metrics } from '../infra/metrics.ts'
-import { isPartitionMissing, sqlStateOf } from '../infra/postgres/client.ts'
 import type { Database, Queryable } from '../infra/postgres/database.ts'
+import { isNothingDone, isRefusedData } from '../infra/postgres/faults.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import type { PeriodicTask } from '../lib/periodicTask.ts'
@@ -37,9 +37,6 @@ import { statementRoutes } from './statements/routes.ts'
 import { usageGroupRoutes } from './usage/groups/routes.ts'
 import { createUsageSummer } from './usage/groups/sums/sumUsage.ts'
 import { usageRoutes } from './usage/routes.ts'
-
-/** SQLSTATE classes that say the data itself is refused: data exceptions and integrity violations. */
-const REFUSED_DATA = /^(22|23)/
 
 export interface BillingOptions {
   readonly database: Database
@@ -100,7 +97,7 @@ export async function openBilling(options: BillingOptions) {
     clock,
     random,
     log,
-    errors: { isRefusedData: (error) => REFUSED_DATA.test(sqlStateOf(error) ?? '') && !isPartitionMissing(error) },
+    errors: { isRefusedData, isNothingDone },
     betweenBatches: [plans.reads],
     onEnded: plans.end,
     onPosted: metrics.posted,

@@ -1,6 +1,6 @@
 import packageJson from '../../package.json' with { type: 'json' }
 import { DataKeyFailure } from '../http/dataKeys/ring.ts'
-import { isConnectionFailure, sqlStateOf } from '../infra/postgres/client.ts'
+import { faultOf, isConnectionFailure, sqlStateOf } from '../infra/postgres/faults.ts'
 import { type CommandProblems, describeFault, EXIT, printProblems, printResult } from '../lib/commandOutput.ts'
 import { Refused } from '../lib/errors.ts'
 import { type Command, CommandFailure, type CommandResult, UsageFailure } from './command.ts'
@@ -63,7 +63,7 @@ function explain(error: unknown, command: Command): Explained {
     return { code: 'database_unreachable', problems: [problem], exitCode: EXIT.failed }
   }
   // Who may not log in, has no such database, or may not make tables in it.
-  if (/^(28|3D000|42501)/.test(sqlStateOf(error) ?? '')) {
+  if (faultOf(error)?.connection === 'refused' || sqlStateOf(error) === '42501') {
     const problem = `the database refuses: ${message}; check the user, the password and the database in DATABASE_URL`
     return { code: 'database_refused', problems: [problem], exitCode: EXIT.failed }
   }

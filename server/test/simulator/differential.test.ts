@@ -22,8 +22,8 @@ import type { Engine, Snapshot } from './engine.ts'
 import { ModelEngine } from './model/modelEngine.ts'
 import { randomBytesOf } from './plan.ts'
 import { PostgresEngine } from './postgresEngine.ts'
-import { isRefusedData } from './refusedData.ts'
 import { directDatabase, makeOrganizations } from './setUp.ts'
+import { WRITER_ERRORS } from './writerErrors.ts'
 
 const SEQUENCES = 25
 /** In seconds. */
@@ -229,7 +229,7 @@ class Sequence {
 /** What came of an operation: an answer, or of what kind the refusal was. */
 async function outcome(engine: Engine, { perform, databaseMs }: ReturnType<Sequence['next']>): Promise<unknown> {
   return await perform(directDatabase(engine, databaseMs)).catch(
-    (error: unknown) => `refused data: ${isRefusedData(error)}`,
+    (error: unknown) => `refused data: ${WRITER_ERRORS.isRefusedData(error)}`,
   )
 }
 

@@ -18,8 +18,8 @@ import { databaseOf, sessionOf, type Watch } from './connections.ts'
 import { type Taken, watchHolds } from './holds.ts'
 import type { Machine } from './machine.ts'
 import type { Outage } from './outage.ts'
-import { isRefusedData } from './refusedData.ts'
 import type { World } from './world.ts'
+import { WRITER_ERRORS } from './writerErrors.ts'
 
 export interface Gateway {
   readonly machine: Machine
@@ -84,7 +84,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     clock,
     random,
     log: SILENCE,
-    errors: { isRefusedData },
+    errors: WRITER_ERRORS,
     betweenBatches: [plans.reads],
     onEnded: plans.end,
   })

@@ -12,7 +12,7 @@ export type Posted =
   | { readonly kind: 'posted' }
   /** A participant said that another process has taken the request over. The charge is not posted, and its money is free. */
   | { readonly kind: 'superseded' }
-  /** The deadline passed before the charge was sent. It is never posted, and its money is free. */
+  /** The deadline passed while it was known that the charge is not posted. It is never posted, and its money is free. */
   | { readonly kind: 'withdrawn' }
   /**
    * The deadline passed, and the charge stands: the writer goes on until the database has it. `isPosted` resolves then; false
@@ -27,7 +27,7 @@ export type Posted =
 export type MayGiveUp = () => boolean
 
 /**
- * - `waiting`: no statement that posts it was begun
+ * - `waiting`: no statement that posts it is under way, and none has posted it
  * - `sent`: such a statement was begun; whatever becomes of it, the charge may be posted
  * - `posted`, `superseded`, `withdrawn`: final
  */
@@ -47,6 +47,8 @@ export class QueuedCharge {
   /** Whether its deadline has passed. Its call was answered then. */
   isLate = false
   private state: State = 'waiting'
+  /** A statement that posts it was sent, and nobody knows whether it was carried out. */
+  private isInDoubt = false
   private isCredited = false
   private isGivenUp = false
   private later: ((isPosted: boolean) => void) | null = null
@@ -91,6 +93,16 @@ export class QueuedCharge {
   send(): boolean {
     if (this.state === 'waiting') this.state = 'sent'
     return this.state !== 'withdrawn'
+  }
+
+  /** Notes that the statement which was to post it was not carried out. Unless an earlier one may have been, it is as if never sent. */
+  takeBack(): void {
+    if (this.state === 'sent' && !this.isInDoubt) this.state = 'waiting'
+  }
+
+  /** Notes that the statement which was to post it may have been carried out. */
+  doubt(): void {
+    if (this.state === 'sent') this.isInDoubt = true
   }
 
   /** The charge is durably there. May be called again. */

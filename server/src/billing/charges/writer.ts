@@ -56,6 +56,8 @@ export interface WriterWork {
 export interface WriterErrors {
   /** True when the database itself refused the statement's data, so that trying the same again can't help. */
   isRefusedData(error: unknown): boolean
+  /** True when it is known that nothing of the statement, or of its transaction, was carried out. */
+  isNothingDone(error: unknown): boolean
 }
 
 export interface WriterDependencies {
@@ -130,11 +132,12 @@ export class Writer implements ShareRenewer {
 
   /**
    * Posts a charge; resolves when it is durably there (or kept in `dead_charges`), or at the charge's deadline. Never
-   * rejects and never gives a charge up that was sent: a commit that seems to have failed may have committed, so it is tried
+   * rejects and never gives a charge up that may be posted: a commit that seems to have failed may have committed, so it is tried
    * again by charge id until the outcome is known.
    * `participants` commit together with it. Where one of them says that the charge must not be, the others of its batch are
    * posted without it, and its money is free again.
-   * At the deadline a charge that was not sent is withdrawn where `mayGiveUp` says true. One that was sent stands; without
+   * At the deadline a charge that was not sent, or whose statement the database says it did not carry out, is withdrawn where
+   * `mayGiveUp` says true. One that may be posted stands; without
    * participants it is credited, once it is known to be posted, and where `mayGiveUp` said true. Left out: it stands as it is.
    * Throws for a charge that costs more than was held for it (C10).
    */
@@ -230,6 +233,8 @@ export class Writer implements ShareRenewer {
         for (const each of batch) if (!owing.includes(each)) each.finish()
         batch = owing
       } catch (error) {
+        if (errors.isNothingDone(error)) for (const each of batch) each.takeBack()
+        else for (const each of batch) each.doubt()
         const standing = batch.filter(({ isWithdrawn }) => !isWithdrawn)
         if (errors.isRefusedData(error)) {
           if (standing.length === batch.length) return this.halve(batch, error)

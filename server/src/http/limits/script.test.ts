@@ -80,3 +80,21 @@ test('so many places and no more; what is given back or out of time is free; wha
     [0, 2],
   ])
 })
+
+test('a key that holds a value of another type has no answer; it stays as it is, and others beside it are decided', async () => {
+  await connection.send('LPUSH', ['tollgate:rate:foreign', 'x'])
+  await connection.send('SET', ['tollgate:rate:text', 'no number'])
+  await connection.send('SET', ['tollgate:open:foreign', 'x'])
+  const place = { keyId: 'foreign', member: 'a' }
+  const answers = await run(
+    rateOperation('foreign', 1_000, 2),
+    rateOperation('text', 1_000, 2),
+    placeOperation('take', place, 30_000_000, 2),
+    placeOperation('keep', place, 30_000_000),
+    placeOperation('give', place),
+    rateOperation('beside', 1_000, 2),
+  )
+  expect(answers.slice(0, 5)).toEqual([[], [], [], [], []])
+  expect(answers[5]?.[0]).toBe(1)
+  expect(await connection.send('GET', ['tollgate:open:foreign'])).toBe('x')
+})

@@ -1,6 +1,6 @@
 /**
  * What Redis or Valkey does for the limits: one script that takes any number of operations and answers each with two or
- * three whole numbers. Redis's own clock counts, so that the clocks of gateways need not agree.
+ * three whole numbers, or with an empty list where its key holds a value of another type. Redis's own clock counts, so that the clocks of gateways need not agree.
  */
 
 /** One operation of the script: its key in Redis and its arguments. */
@@ -22,26 +22,32 @@ export const LIMITS_SCRIPT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local answers = {}
+local function failed(reply) return type(reply) == 'table' and reply.err ~= nil end
 for i, key in ipairs(KEYS) do
   local at = i * 4 - 3
   local kind, first, second, third = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   if kind == 'rate' then
     local interval = tonumber(first)
     local capacity = interval * second
-    local full = tonumber(redis.call('GET', key) or '0')
-    full = math.min(math.max(full, now), now + capacity)
-    local admitted = 0
-    if full + interval - now <= capacity then
-      admitted = 1
-      full = full + interval
-      redis.call('SET', key, string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000))
+    local stored = redis.pcall('GET', key)
+    local full = not failed(stored) and tonumber(stored or '0') or nil
+    if full == nil then
+      answers[i] = {}
+    else
+      full = math.min(math.max(full, now), now + capacity)
+      local admitted = 0
+      if full + interval - now <= capacity then
+        admitted = 1
+        full = full + interval
+        redis.call('SET', key, string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000))
+      end
+      answers[i] = { admitted, full, now }
     end
-    answers[i] = { admitted, full, now }
   elseif kind == 'give' then
-    redis.call('ZREM', key, first)
-    answers[i] = { 1, 0 }
+    answers[i] = failed(redis.pcall('ZREM', key, first)) and {} or { 1, 0 }
+  elseif failed(redis.pcall('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))) then
+    answers[i] = {}
   else
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
     local taken = redis.call('ZCARD', key)
     if kind == 'keep' or taken < third then
       redis.call('ZADD', key, string.format('%.0f', now + second), first)

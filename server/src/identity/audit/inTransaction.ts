@@ -1,5 +1,5 @@
-import { missingReferenceOf } from '../../infra/postgres/client.ts'
 import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
+import { missingReferenceOf } from '../../infra/postgres/faults.ts'
 import { Refused, refusal } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 

@@ -4,8 +4,11 @@ import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
 import { systemClock } from '../clock.ts'
-import { isConnectionFailure, openClient, sqlStateOf } from './client.ts'
+import { openClient } from './client.ts'
 import { arrayLiteral } from './database.ts'
+import { faultOf, isConnectionFailure, sqlStateOf } from './faults.ts'
+import { openPgPool } from './pgPool.ts'
+import { faultOfState } from './sqlStates.ts'
 
 let fresh: FreshDatabase
 
@@ -168,4 +171,33 @@ test('transactions of one owner leave connections to others, and all of them are
   expect(ended.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 12 }, (_, index) => index))
   expect(await pool.query<{ n: number }>('select n from owned')).toEqual([{ n: 12 }])
   await pool.close()
+})
+
+test('when a server takes no writes, the next statements go to new connections', async () => {
+  const [{ name } = { name: '' }] = await fresh.database.query<{ name: string }>('select current_database() as name')
+  await fresh.database.query('create table written (x int)')
+  const clock = new TurnedClock()
+  const database = openClient(fresh.url, { maxConnections: 2, clock })
+  const write = () => database.query('insert into written values ($1)', [1])
+  // As of a primary that has become a standby: its connections stay read-only, and new ones reach its successor.
+  await fresh.database.query(`alter database ${name} set default_transaction_read_only = on`)
+  // A read-only server is left once a second at most.
+  expect(sqlStateOf(await failureOf(write()))).toBe('25006')
+  const operator = openClient(fresh.url, { maxConnections: 1, clock })
+  await operator.query('set default_transaction_read_only = off')
+  await operator.query(`alter database ${name} reset default_transaction_read_only`)
+  await clock.turn(1_000)
+  expect(sqlStateOf(await failureOf(write()))).toBe('25006')
+  await write()
+  await operator.close()
+  await database.close()
+})
+
+test('errors of the package pg are told by the same table', async () => {
+  const pg = await openPgPool(fresh.url, () => {})
+  expect(faultOf(await failureOf(pg.query('select 1 / 0')))).toEqual(faultOfState('22012'))
+  expect(faultOf(await failureOf(pg.query('set statement_timeout = 10; select pg_sleep(60)')))).toEqual(
+    faultOfState('57014'),
+  )
+  await pg.end()
 })

@@ -1,6 +1,7 @@
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import type { Database, SqlParameter, Transaction } from './database.ts'
+import { faultOf } from './faults.ts'
 
 /**
  * The server ends a statement after this long. Every statement of ours is meant to take milliseconds; one that takes
@@ -19,6 +20,9 @@ export const CONNECT_TIMEOUT_SECONDS = 5
 
 /** Statements under way when a pool is renewed may still end: those that the network swallowed never do, all others take less. */
 const RENEWAL_GRACE_MS = 300
+
+/** A server that takes no writes is left at most so often: each time opens all connections anew. */
+const LEAVE_EVERY_MS = SECOND_MS
 
 /** What a statement under way may still use of its time when the pool is closed. */
 const CLOSE_TIMEOUT_SECONDS = 5
@@ -43,35 +47,39 @@ export interface Client extends Database {
 
 /**
  * Opens a pool on `url` (`postgres://…`). Opens no connection yet: the first query does. A query whose answer does not
- * come in time fails as a connection failure (see {@link isConnectionFailure}) and the whole pool is replaced, so a
- * server that hangs can't keep callers, or connections, for ever.
+ * come in time fails as a connection failure (see `faults.ts`) and the whole pool is replaced, so a
+ * server that hangs can't keep callers, or connections, for ever. The pool is replaced too when a server takes no writes:
+ * it may be a standby now, and new connections reach its successor.
  */
 export function openClient(url: string, options: ClientOptions): Client {
-  let applicationName = options.applicationName ?? 'tollgate'
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
-  const open = () => openPool(url, options.maxConnections, connectionSettings(applicationName, statementTimeoutMs))
-  let pool = open()
-  let closed = false
+  const answerTimeoutMs = statementTimeoutMs + ANSWER_GRACE_MS
+  const pool = openPool(url, options, statementTimeoutMs)
 
   /** Arms the deadline of one round trip; past it the pool is closed, which rejects all that it still owes. */
   function deadline(used: Bun.SQL): () => void {
-    return options.clock.after(statementTimeoutMs + ANSWER_GRACE_MS, () => {
-      if (pool === used && !closed) pool = open()
-      void used.close({ timeout: 0 }).catch(() => {})
-    })
+    return options.clock.after(answerTimeoutMs, () => pool.replace(used, 0))
+  }
+
+  /** Replaces the pool where an error says that its connections are to the wrong server; those in use end with their work. */
+  function leaveWrongServer(used: Bun.SQL, error: unknown): void {
+    if (faultOf(error)?.connection === 'wrong' && pool.ageMs() >= LEAVE_EVERY_MS) pool.replace(used, answerTimeoutMs)
   }
 
   async function roundTrip<Row>(used: Bun.SQL, sql: Bun.SQL, text: string, parameters?: readonly SqlParameter[]) {
     const disarm = deadline(used)
     try {
       return await runStatement<Row>(sql, text, parameters)
+    } catch (error) {
+      leaveWrongServer(used, error)
+      throw error
     } finally {
       disarm()
     }
   }
 
   async function transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
-    const used = pool
+    const used = pool.current()
     // BEGIN and COMMIT have deadlines of their own, since a commit can hang too; `work` in between has none.
     let disarm = deadline(used)
     try {
@@ -96,32 +104,67 @@ export function openClient(url: string, options: ClientOptions): Client {
 
   const inTurn = createTurns()
   return {
-    query: (text, parameters) => roundTrip(pool, pool, text, parameters),
+    query(text, parameters) {
+      const used = pool.current()
+      return roundTrip(used, used, text, parameters)
+    },
     transaction: (work, owner) => (owner === undefined ? transaction(work) : inTurn(owner, () => transaction(work))),
+    renew: (applicationName) => pool.renew(applicationName),
+    close: () => pool.close(),
+  }
+}
+
+/** A pool that can be replaced by a new one with the same settings. */
+interface Pool {
+  current(): Bun.SQL
+  /** Returns how long ago the current one was opened. */
+  ageMs(): number
+  /** Closes `used`, whose statements under way may go on for so long, and opens a new one if it is the current one. */
+  replace(used: Bun.SQL, graceMs: number): void
+  /** See {@link Client.renew}. */
+  renew(applicationName: string): Promise<void>
+  close(): Promise<void>
+}
+
+function openPool(url: string, options: ClientOptions, statementTimeoutMs: number): Pool {
+  const { clock } = options
+  let applicationName = options.applicationName ?? 'tollgate'
+  const open = () =>
+    new Bun.SQL({
+      url,
+      adapter: 'postgres',
+      bigint: true,
+      max: options.maxConnections,
+      connectionTimeout: CONNECT_TIMEOUT_SECONDS,
+      connection: connectionSettings(applicationName, statementTimeoutMs),
+    })
+  let current = open()
+  let openedAtMs = clock.monotonicMs()
+  let closed = false
+  const reopen = () => {
+    current = open()
+    openedAtMs = clock.monotonicMs()
+  }
+  return {
+    current: () => current,
+    ageMs: () => clock.monotonicMs() - openedAtMs,
+    replace(used, graceMs) {
+      if (current === used && !closed) reopen()
+      void used.close({ timeout: graceMs / SECOND_MS }).catch(() => {})
+    },
     async renew(nextName) {
       if (closed) return
-      const used = pool
+      const used = current
       applicationName = nextName
-      pool = open()
-      await sleep(options.clock, RENEWAL_GRACE_MS)
+      reopen()
+      await sleep(clock, RENEWAL_GRACE_MS)
       await used.close({ timeout: 0 }).catch(() => {})
     },
     async close() {
       closed = true
-      await pool.close({ timeout: CLOSE_TIMEOUT_SECONDS })
+      await current.close({ timeout: CLOSE_TIMEOUT_SECONDS })
     },
   }
-}
-
-function openPool(url: string, max: number, connection: Record<string, string>): Bun.SQL {
-  return new Bun.SQL({
-    url,
-    adapter: 'postgres',
-    bigint: true,
-    max,
-    connectionTimeout: CONNECT_TIMEOUT_SECONDS,
-    connection,
-  })
 }
 
 /**
@@ -187,43 +230,4 @@ export async function runStatement<Row>(
 function toWire(parameter: SqlParameter): string | Uint8Array | null {
   if (parameter === null || typeof parameter === 'string' || parameter instanceof Uint8Array) return parameter
   return parameter instanceof Date ? parameter.toISOString() : String(parameter)
-}
-
-/** The SQLSTATE that the server gave with an error (such as `23505`), or null when the error is not the server's. */
-export function sqlStateOf(error: unknown): string | null {
-  if (!(error instanceof Bun.SQL.PostgresError)) return null
-  return typeof error.errno === 'string' && /^[0-9A-Z]{5}$/.test(error.errno) ? error.errno : null
-}
-
-/** The name of the foreign key by which a row names another that is not there; null when the error is another one. */
-export function missingReferenceOf(error: unknown): string | null {
-  if (!(error instanceof Bun.SQL.PostgresError) || sqlStateOf(error) !== '23503') return null
-  return error.constraint ?? null
-}
-
-/**
- * True when a row found no partition to go into. The SQLSTATE is that of any violated check and the message may be
- * translated; the function of the server that reports it is its own.
- */
-export function isPartitionMissing(error: unknown): boolean {
-  return error instanceof Bun.SQL.PostgresError && error.routine === 'ExecFindPartition'
-}
-
-/** SQLSTATEs with which a server says that it takes no more from this connection, or takes no connection now. */
-const GOING_AWAY = new Set(['57P01', '57P02', '57P03', '57P05', '53300'])
-
-/** True when nothing came back: the network swallows what is sent, or the server is stopped. Not where a host refuses, or can't be found. */
-export function isUnanswered(error: unknown): boolean {
-  return isConnectionFailure(error) && /_CONNECTION_(TIMEOUT|FAILED|CLOSED)$/.test((error as { code: string }).code)
-}
-
-/**
- * True when the server was not reached, went away, or did not answer. **The statement, or the commit, may have been
- * carried out all the same**: find out by its unique id, never from the error.
- */
-export function isConnectionFailure(error: unknown): boolean {
-  if (!(error instanceof Bun.SQL.PostgresError)) return false
-  const state = sqlStateOf(error)
-  if (state !== null) return state.startsWith('08') || GOING_AWAY.has(state)
-  return /^ERR_POSTGRES_(CONNECTION|IDLE_TIMEOUT|LIFETIME)/.test(error.code)
 }

@@ -97,10 +97,22 @@ export async function createCluster(cluster: Cluster, throwAway: boolean): Promi
     await rename(staging, cluster.folder)
   } catch (error) {
     // Somebody else's is there: theirs came first, and ours may have been cleared away under our hands.
-    if (!isThere()) throw error
+    if (!isThere()) throw isFolderInTheWay(error) ? new Error(broken(cluster.folder)) : error
   } finally {
     await clearStaging(isThere() ? `${cluster.folder}${STAGING}` : staging)
   }
+}
+
+/** Whether a folder could not be renamed because another one with something in it has its name. */
+function isFolderInTheWay(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST')
+}
+
+function broken(folder: string): string {
+  return (
+    `${folder} is no whole PostgreSQL data directory: its file PG_VERSION is missing. Bring the folder back from a backup, ` +
+    'or move it away to begin with an empty database.'
+  )
 }
 
 const STAGING = '.new-'

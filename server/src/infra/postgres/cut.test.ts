@@ -8,7 +8,7 @@ import { TurnedClock, turnUntil } from '../../../test/clock.ts'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { type SilentProxy, startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
-import { isConnectionFailure } from './client.ts'
+import { isConnectionFailure } from './faults.ts'
 import { type OpenedDatabase, openDatabase } from './open.ts'
 import { openSession } from './session.ts'
 

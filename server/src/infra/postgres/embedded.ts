@@ -1,17 +1,20 @@
 import { closeSync, openSync } from 'node:fs'
 import { copyFile, readFile, realpath, stat, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { programOf } from './binaries.ts'
-import { isConnectionFailure } from './client.ts'
 import type { Cluster } from './cluster.ts'
 import { createCluster, GATEWAY_ROLE, identity, SUPERUSER_ROLE, writeSettings } from './cluster.ts'
+import { isConnectionFailure, sqlStateOf } from './faults.ts'
 import { gatewayPassword, makeGatewayRole } from './gatewayRole.ts'
-import { ROOT_HOME, resolveCluster } from './home.ts'
+import { lostPassword, ROOT_HOME, resolveCluster } from './home.ts'
 import { SessionOwnershipLost } from './keptSession.ts'
 import { findPostmaster, forgetReusedPid } from './postmaster.ts'
 import { type Listening, makeSocketFolder, removeSocketFolder, SOCKET_PORT, urlOf } from './socket.ts'
 
+/** The SQLSTATE of a password that is not the one of the role. */
+const WRONG_PASSWORD = '28P01'
 /** Recovery after a crash reads at most `max_wal_size` of log, well under a minute on a slow disk. */
 const START_TIMEOUT_MS = 120 * SECOND_MS
 /** A clean stop writes what is in memory; past this the server goes on stopping by itself and we leave. */
@@ -90,6 +93,8 @@ async function bringUpWithRole(cluster: Cluster, options: EmbeddedOptions, throw
       await makeGatewayRole(urlOf(running, SUPERUSER_ROLE, cluster.password), cluster.password, clock)
       return running
     } catch (error) {
+      if (sqlStateOf(error) === WRONG_PASSWORD)
+        throw new Error(lostPassword(join(options.dataDir, 'postgres', 'password')))
       if (!isConnectionFailure(error) || clock.monotonicMs() > giveUpAtMs) throw error
       await sleep(clock, POLL_MS)
     }

@@ -25,7 +25,11 @@ export async function resolveCluster(
   const folder = join(dataDir, 'postgres')
   await makePassable(dataDir)
   await makePassable(folder)
-  const password = await readOrMakePassword(join(folder, 'password')).catch(explainForeign(folder))
+  const passwordFile = join(folder, 'password')
+  // Looked at first: a cluster is made after its password.
+  const isMade = await hasCluster(folder)
+  if (isMade && !existsSync(passwordFile)) throw new Error(lostPassword(passwordFile))
+  const password = await readOrMakePassword(passwordFile).catch(explainForeign(folder))
   const candidate = await databaseUser()
   const home = await resolveHome(folder, candidate, rootHome, log)
   const clusterFolder = join(home, 'cluster')
@@ -41,6 +45,21 @@ export async function resolveCluster(
     binaries = await copyBinaries(binaries, join(rootHome, 'binaries'))
   }
   return { folder: clusterFolder, logFile: join(home, 'server.log'), binaries, user, password }
+}
+
+/** Whether a cluster was made for this folder, here or where `location` says. */
+async function hasCluster(folder: string): Promise<boolean> {
+  const home = await readFile(join(folder, 'location'), 'utf8').catch(() => folder)
+  // What is in the cluster is for its own user alone to see.
+  return existsSync(join(home.trim(), 'cluster'))
+}
+
+/** Says that the password of an embedded database is not there, or not the one that it was made with. */
+export function lostPassword(path: string): string {
+  return (
+    `the password of the database is not in ${path} any more: bring this file back from a backup of the data directory. ` +
+    'The database itself is untouched.'
+  )
 }
 
 /** Makes a folder that others may pass through, not list, when root makes it for the database's user. */

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import { CONNECT_TIMEOUT_SECONDS, connectionSettings, runStatement, sqlStateOf } from './client.ts'
+import { CONNECT_TIMEOUT_SECONDS, connectionSettings, runStatement } from './client.ts'
+import { sqlStateOf } from './faults.ts'
 
 const SETTINGS = connectionSettings('tollgate start', 5 * SECOND_MS)
 const LATER_READS = 3

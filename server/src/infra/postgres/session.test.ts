@@ -5,7 +5,7 @@ import { freshDatabase } from '../../../test/postgres.ts'
 import { startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
 import { systemClock } from '../clock.ts'
 import { findHolder } from './backends.ts'
-import { isConnectionFailure } from './client.ts'
+import { isConnectionFailure } from './faults.ts'
 import type { Session } from './session.ts'
 import { openSession } from './session.ts'
 

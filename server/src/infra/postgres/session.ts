@@ -1,8 +1,9 @@
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { endBackend, findHolder } from './backends.ts'
-import { connectionSettings, runStatement, sqlStateOf } from './client.ts'
+import { connectionSettings, runStatement } from './client.ts'
 import type { Queryable } from './database.ts'
+import { sqlStateOf } from './faults.ts'
 
 const HEARTBEAT_MS = SECOND_MS
 /** An unanswered heartbeat: the server hangs, or the network swallows what is sent. As long as that of the listener's pings. */

@@ -183,3 +183,21 @@ test('closed, it asks no more, and nothing is left running', async () => {
   await clock.turn(10_000)
   expect([clock.pending, state.connections]).toEqual([0, 1])
 })
+
+test("a key with somebody else's value takes nothing from others, and is named in the log once a minute", async () => {
+  const { clock, sent, logged, state, store } = open()
+  await clock.turn(0)
+  const ask = async () => {
+    const answers = [store.run(operation('foreign')), store.run(operation('own'))]
+    for (const each of sent.splice(0)) each.answer([each.words[2] === 'own' ? [1] : []])
+    return await Promise.all(answers)
+  }
+  for (let time = 0; time < 1_000; time += 1) expect(await ask()).toEqual([null, [1]])
+  expect([store.isAway, state.connections, state.ready]).toEqual([false, 1, 1])
+  expect(logged).toEqual([
+    expect.stringContaining('the key "foreign" in the store of rate limits holds a value of another type'),
+  ])
+  await clock.turn(60_000)
+  await ask()
+  expect(logged).toHaveLength(2)
+})

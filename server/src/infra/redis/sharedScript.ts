@@ -1,5 +1,5 @@
 import type { Log } from '../../lib/log.ts'
-import type { Clock } from '../../lib/time.ts'
+import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import type { ConnectRedis, RedisConnection } from './connection.ts'
 import { Lateness } from './lateness.ts'
 
@@ -16,7 +16,7 @@ export interface SharedScript {
   /**
    * What the script answers to an operation. Null while the store is away or late: those who are the first to find out have
    * waited as long as its answers usually take, at most 20 ms, and nobody after them waits at all. What is asked of a late
-   * store is done when it comes to it.
+   * store is done when it comes to it. Null too where the key holds a value that is not the script's.
    */
   run(operation: Operation): Promise<Answer | null> | null
   readonly isAway: boolean
@@ -25,7 +25,10 @@ export interface SharedScript {
 
 export interface SharedScriptOptions {
   readonly url: string
-  /** Takes operations in `KEYS` and `ARGV`, in their order, and answers with a list of numbers for each. */
+  /**
+   * Takes operations in `KEYS` and `ARGV`, in their order, and answers with a list of numbers for each; an empty one where the key
+   * holds a value that is not the script's.
+   */
   readonly script: string
   /** Shows that the script works; run on each new connection. */
   readonly probe: Operation
@@ -43,6 +46,8 @@ const CONNECT_TIMEOUT_MS = 500
 const CALLS_UNDER_WAY = 2
 /** Operations of one call: about a millisecond of Redis's time. */
 const OPERATIONS_A_CALL = 200
+/** Keys with a value of somebody else are said so often: each call of a customer may meet one. */
+const FOREIGN_SAID_EVERY_MS = MINUTE_MS
 /** Operations that wait; beyond them the store counts as away for who asks. */
 const WAITING_MAX = 10_000
 
@@ -68,6 +73,7 @@ class Script implements SharedScript {
   private isClosed = false
   private cancelProbe = () => {}
   private wasReported = false
+  private foreignSaidAtMs = Number.NEGATIVE_INFINITY
 
   constructor(options: SharedScriptOptions) {
     this.options = options
@@ -108,7 +114,8 @@ class Script implements SharedScript {
       const loading = connection.send('SCRIPT', ['LOAD', script])
       const hash = String(await withDeadline(clock, CONNECT_TIMEOUT_MS, loading))
       const probing = connection.send('EVALSHA', wordsOf(hash, [probe]))
-      await withDeadline(clock, CONNECT_TIMEOUT_MS, probing)
+      const probed = await withDeadline(clock, CONNECT_TIMEOUT_MS, probing)
+      if (isListOf(probed, 1) && probed[0]?.length === 0) throw new Error(foreign(probe.key))
       if (this.isClosed) return connection.close()
       this.store = { connection, hash }
       if (this.wasReported) log.info({}, 'the store of rate limits answers again')
@@ -156,6 +163,14 @@ class Script implements SharedScript {
     if (this.underWay.length === 0) this.lateness.end()
   }
 
+  /** Says in the log, once a minute, that a key holds a value that is not the script's. */
+  private noteForeign(key: string): void {
+    const { clock, log } = this.options
+    if (clock.monotonicMs() - this.foreignSaidAtMs < FOREIGN_SAID_EVERY_MS) return
+    this.foreignSaidAtMs = clock.monotonicMs()
+    log.warn({ key }, `${foreign(key)}: requests that need it are let through`)
+  }
+
   private async call(connection: RedisConnection, hash: string, batch: readonly Waiting[]): Promise<void> {
     const { clock } = this.options
     const sentAtMs = clock.monotonicMs()
@@ -165,7 +180,11 @@ class Script implements SharedScript {
       // The answer of a connection that was given up by now is nobody's.
       if (this.store?.connection !== connection) return
       if (!isListOf(answers, batch.length)) throw new Error('the script answered something else')
-      for (const [index, { answer }] of batch.entries()) answer(answers[index] ?? null)
+      for (const [index, { operation, answer }] of batch.entries()) {
+        const own = answers[index] ?? []
+        if (own.length === 0) this.noteForeign(operation.key)
+        answer(own.length === 0 ? null : own)
+      }
       this.lateness.note(clock.monotonicMs() - sentAtMs)
       this.underWay.splice(this.underWay.indexOf(batch), 1)
       this.send()
@@ -173,6 +192,10 @@ class Script implements SharedScript {
       this.lose(connection, error)
     }
   }
+}
+
+function foreign(key: string): string {
+  return `the key "${key}" in the store of rate limits holds a value of another type: delete it there`
 }
 
 function wordsOf(hash: string, operations: readonly Operation[]): string[] {

@@ -2,6 +2,7 @@
 
 import { hkdfSync } from 'node:crypto'
 import type { Pool } from 'pg'
+import { isDatabaseAway } from '../../../infra/postgres/faults.ts'
 import type { DataKeys } from '../../../lib/dataKeys.ts'
 import { refuse } from '../../../lib/errors.ts'
 import type { Log } from '../../../lib/log.ts'
@@ -64,7 +65,7 @@ export async function openBetterAuth({ pool, dataKeys, ...given }: BetterAuthOpt
         return { userId: user.id, token }
       } catch (error) {
         if (isWrongPassword(error) || isPersonGone(error)) return null
-        if (isDatabaseAway(error)) refuse('upstream_unavailable', AWAY, { retryAfterSeconds: 1 })
+        if (isDatabaseAway(error) || isServerAway(error)) refuse('upstream_unavailable', AWAY, { retryAfterSeconds: 1 })
         throw error
       }
     },
@@ -171,12 +172,12 @@ function isPersonGone(error: unknown): boolean {
 
 const AWAY = "The service can't do this at this moment; try again shortly."
 
-/** Whether the pool's server was not reached, went away, or did not answer in time. */
-function isDatabaseAway(error: unknown): boolean {
+/** Whether the pool says that its server was not reached, went away, or did not answer in time. */
+function isServerAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''
   return (
-    /^(ECONN|EPIPE|ETIMEDOUT|08|57P)/.test(code) ||
+    /^(ECONN|EPIPE|ETIMEDOUT)/.test(code) ||
     /^(Connection terminated|timeout exceeded|Query read timeout)/.test(error.message)
   )
 }
