@@ -10,6 +10,7 @@ import { chat, film, picture, SETTINGS, words } from '../acceptance/catalog.ts'
 import { expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
+import { until } from '../until.ts'
 import { type RaisingDatabase, raising } from './raisingDatabase.ts'
 
 const HOOK = { url: 'https://example.com/', event_types: ['video.completed'] }
@@ -106,10 +107,17 @@ async function expectTold(isBroken: boolean): Promise<void> {
   }
 }
 
-/** The key and its organization are known from now on. */
+/** The key and its organization are known from now on, and no statement is needed to see that the key is still good. */
 beforeEach(async () => {
-  const { status } = await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })
-  expect(status).toBe(200)
+  await until(async () => {
+    const { status } = await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })
+    expect(status).toBe(200)
+    // After a turn of the clock a process forgets its keys once more, as soon as it hears of changes again.
+    planted.raise('57P01')
+    const models = await gateway.ask({ path: '/models', key: customer })
+    planted.raise(null)
+    return models.status === 200
+  })
 })
 
 describe('raised in place of each statement', () => {
