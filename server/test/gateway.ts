@@ -14,6 +14,7 @@ import { systemRandom } from '../src/infra/random.ts'
 import { Secret } from '../src/lib/secret.ts'
 import type { Clock } from '../src/lib/time.ts'
 import type { Provider, VideoWork } from '../src/providers/dialect/spec.ts'
+import { CHEAP_PASSWORDS } from './cheapPasswords.ts'
 import { type CustomerOptions, makeCustomer, type TestKey } from './customer.ts'
 import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { measureTestVideo } from './scriptedVideos.ts'
@@ -95,6 +96,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     ...(options.videos === undefined
       ? {}
       : { videos: { measureSeconds: measureTestVideo, wrap: wrappedWith(options.videos) } }),
+    passwordHash: CHEAP_PASSWORDS,
     discovered: [],
     clock,
     ...(options.clockTrouble === undefined ? {} : { clockTrouble: options.clockTrouble }),

@@ -21,12 +21,13 @@ import { type Outcome, runGate } from './runner/gate.ts'
 import { runLong } from './runner/long.ts'
 import { MEMORY_FOLDER, mayHoldRun } from './runner/memoryFolder.ts'
 import { chooseRunnable } from './runner/programs.ts'
+import { chooseQuick } from './runner/quick.ts'
 import { endGroup, type FileRun, type Running, runFile } from './runner/runFile.ts'
 import { installLine, seedLines, summarize } from './runner/summary.ts'
 
 const CHECKOUT = join(import.meta.dirname, '../..')
-/** One for each core of the smallest machine that the project is built for. */
-const AT_ONCE = 2
+/** One more than the cores of the smallest machine that the project is built for: most files wait now and then. */
+const AT_ONCE = 3
 /** Several times what the slowest file takes on a busy machine. */
 const FILE_LIMIT_MS = 120_000
 const MINUTES_PRESET = 25
@@ -108,6 +109,12 @@ async function runAll(files: readonly string[], textOf: (path: string) => string
   }
 }
 
+/** Puts the quick files last, so that no slow one is left alone at the end. */
+function quickLast(files: readonly string[], closures: Closures): readonly string[] {
+  const quick = new Set(chooseQuick(files, closures))
+  return [...files.filter((file) => !quick.has(file)), ...quick]
+}
+
 /** Installs the packages that these tests need and `npm ci` does not bring. */
 async function install(files: readonly string[], closures: Closures): Promise<void> {
   await import('./install.ts')
@@ -121,7 +128,8 @@ async function main(): Promise<number> {
   const found = all.filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
   if (found.length === 0) throw new Error(`no test file has ${wanted.join(' or ')} in its path`)
   const closures = readClosures(CHECKOUT)
-  const { files, missing } = chooseRunnable(found, closures)
+  const { files: runnable, missing } = chooseRunnable(found, closures)
+  const files = values.long ? runnable : quickLast(runnable, closures)
   const packages = missing.map(({ program }) => program.debianPackage)
   if (values.packages) {
     console.log(packages.join(' '))

@@ -11,6 +11,7 @@ import type { FixedSettings } from '../catalog/settings.ts'
 import type { LiveCatalog } from '../catalog/watch.ts'
 import type { Config } from '../config/config.ts'
 import { openHttp } from '../http/open.ts'
+import type { PasswordHash } from '../identity/accounts/secrets/betterAuth.ts'
 import { openIdentity } from '../identity/open.ts'
 import { openInference } from '../inference/open.ts'
 import type { Peer } from '../infra/httpServer.ts'
@@ -69,6 +70,8 @@ export interface AppOptions {
   readonly log: Log
   /** Stands in for the clients that make videos, and for the measure of their files. Left out: the real ones. */
   readonly videos?: ScriptedVideos
+  /** As in `BetterAuthOptions`. */
+  readonly passwordHash?: PasswordHash
   /** Called when serving can't go on. */
   readonly onFatal: (reason: string) => void
 }
@@ -246,12 +249,12 @@ function openPeople(
   { mailTransport, wake: wakeJobs }: Pick<ReturnType<typeof openJobs>, 'mailTransport' | 'wake'>,
   dataDirectory: string,
 ) {
-  const { config, databaseUrl, database, clock, random, log } = options
+  const { config, databaseUrl, database, clock, random, log, passwordHash } = options
   const { accounts, publicUrl, trustedProxies, instances } = config.settings.fixed
   const { host, port } = config
   const [isStopping, offersInstances] = [() => !lifecycle.isAdmitting(), instances !== null]
   const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping, offersInstances }
-  const given = { rateLimiter: limits.rateLimiter, deleteOrganization: deletionBy(options, wakeJobs) }
+  const given = { rateLimiter: limits.rateLimiter, deleteOrganization: deletionBy(options, wakeJobs), passwordHash }
   return openIdentity({
     ...{ database, reads, clock, random, log, openCalls },
     clientAddress: createClientAddress(trustedProxies),

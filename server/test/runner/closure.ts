@@ -9,7 +9,7 @@ export async function findTests(checkout: string, { long }: { readonly long: boo
   for await (const file of new Bun.Glob('{server,cli}/**/*.test.ts').scan(checkout)) {
     if (!file.includes('node_modules') && file.endsWith('.long.test.ts') === long) files.push(file)
   }
-  // The slow ones, whole gateways and kills, are in server/test: first, so that none is left alone at the end.
+  // The slowest, whole gateways and kills, are in server/test: first.
   return files.sort().reverse()
 }
 

@@ -34,7 +34,7 @@ import { openPasskeyVerifier } from './passkeys/verifier.ts'
 import type { Person } from './people/person.ts'
 import { invitationRoutes, memberRoutes, sessionRoutes } from './routes.ts'
 import { type BucketLimiter, createAttemptCounter } from './secrets/attempts.ts'
-import { openBetterAuth } from './secrets/betterAuth.ts'
+import { openBetterAuth, type PasswordHash } from './secrets/betterAuth.ts'
 import { csrfTokenOf } from './secrets/token.ts'
 import { authenticateSessions } from './sessions/authenticate.ts'
 import { sweepSessions } from './sessions/own.ts'
@@ -75,6 +75,8 @@ export interface AccountsOptions {
   /** Where it is to listen. */
   readonly host: string
   readonly port: number
+  /** As in `BetterAuthOptions`. */
+  readonly passwordHash?: PasswordHash | undefined
 }
 
 /** Opens the accounts of people. */

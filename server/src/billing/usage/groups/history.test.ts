@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { holdUsageHistories, PLANTED_USAGE_BUGS } from '../../../../test/usageHistory.ts'
 
-const SEEDS = Number(process.env['TOLLGATE_SEEDS'] ?? 2)
+const SEEDS = Number(process.env['TOLLGATE_SEEDS'] ?? 1)
 
 test('usage in groups is that of its charges, and of the ledger, whatever is late, corrected, stopped or dropped by retention', async () => {
   console.log(`seeds: ${SEEDS}`)

@@ -15,12 +15,20 @@ const USER_AGENT_CHARACTERS_MOST = 256
 /** Where the package reads the client's address; the handler sets it. Nothing of the client's own headers reaches it. */
 const ADDRESS_HEADER = 'x-client-address'
 
+/** How passwords are hashed. */
+export interface PasswordHash {
+  hash(password: string): Promise<string>
+  verify(given: { readonly hash: string; readonly password: string }): Promise<boolean>
+}
+
 export interface BetterAuthOptions {
   readonly pool: Pool
   readonly dataKeys: Pick<DataKeys, 'take'>
   readonly sessionDays: number
   readonly clock: Clock
   readonly log: Log
+  /** Left out: the package's own, which takes 60 ms of a processor each time, so that passwords can't be guessed from stolen hashes. */
+  readonly passwordHash?: PasswordHash | undefined
 }
 
 /** The person and the browser of a sign-in. */
@@ -81,7 +89,7 @@ function secretOf(dataKeys: Pick<DataKeys, 'take'>): string {
 
 function optionsOf(
   secret: string,
-  { sessionDays, clock, log }: Pick<BetterAuthOptions, 'sessionDays' | 'clock' | 'log'>,
+  { sessionDays, clock, log, passwordHash }: Pick<BetterAuthOptions, 'sessionDays' | 'clock' | 'log' | 'passwordHash'>,
 ) {
   return {
     // Given so, the package reads none from the environment.
@@ -97,6 +105,7 @@ function optionsOf(
       disableSignUp: true,
       minPasswordLength: PASSWORD_CHARACTERS.least,
       maxPasswordLength: PASSWORD_CHARACTERS.most,
+      ...(passwordHash === undefined ? {} : { password: passwordHash }),
     },
     advanced: { database: { generateId: 'uuid', validateSchema: false } },
     databaseHooks: {
