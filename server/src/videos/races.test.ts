@@ -4,7 +4,7 @@ import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { JumpingClock, raceVideos } from '../../test/videoRaces.ts'
 
 /** A few of each kind; `test:long` tries many, fresh ones. */
-const SEEDS = 50
+const SEEDS = 32
 
 describe.each([true, false])('a provider that can be asked for our names: %p', (finds) => {
   const clock = new JumpingClock()

@@ -2,11 +2,7 @@
 
 import { expect } from 'bun:test'
 import { spawn } from 'node:child_process'
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { startTestPostgres, TEST_POSTGRES_VARIABLE, type TestPostgres } from '../postgres.ts'
-import { CHECKOUT } from '../tidy/sources.ts'
+import { copyToPlantIn } from '../plantedCopy.ts'
 import { TROUBLES, type TroubleName } from './plan.ts'
 import type { PlantedBug } from './plantedBug.ts'
 
@@ -27,17 +23,7 @@ export interface Planter {
 
 /** Copies the source. Call `close` in `afterAll`. */
 export async function openPlanter(): Promise<Planter> {
-  const environment = { ...process.env }
-  let postgres: TestPostgres | null = null
-  const folder = await mkdtemp(join(tmpdir(), 'tollgate-planted-'))
-  for (const part of ['server/src', 'server/test', 'server/migrations', 'server/package.json']) {
-    await cp(join(CHECKOUT, part), join(folder, part), { recursive: true })
-  }
-  await symlink(join(CHECKOUT, 'node_modules'), join(folder, 'node_modules'))
-  if (!environment[TEST_POSTGRES_VARIABLE]) {
-    postgres = await startTestPostgres()
-    environment[TEST_POSTGRES_VARIABLE] = postgres.url
-  }
+  const { folder, environment, plant, close } = await copyToPlantIn()
 
   /** Runs histories in the copy until one fails: what was said, and whether one did. */
   async function simulate(kind: Kind, seeds: number, trouble?: TroubleName) {
@@ -64,28 +50,16 @@ export async function openPlanter(): Promise<Planter> {
     async expectFound(bug) {
       const { name, shownBy, trouble } = bug
       const startedMs = performance.now()
-      const sources: [path: string, source: string][] = []
-      for (const { file, search, replace } of [bug, ...(bug.also ?? [])]) {
-        const path = join(folder, 'server/src', file)
-        const source = await readFile(path, 'utf8')
-        sources.push([path, source])
-        await writeFile(
-          path,
-          source.replace(search, () => replace),
-        )
-      }
+      const takeBack = await plant(name, 'server/src', [bug, ...(bug.also ?? [])])
       try {
         const { failed, said } = await simulate(shownBy, SEEDS_MOST[shownBy], trouble)
         expect({ failed, said: failed ? '' : said }).toEqual({ failed: true, said: '' })
         const [, seed] = /seed (\d+) fails: .*/.exec(said) ?? []
         console.log(`${name}: seed ${seed}, ${((performance.now() - startedMs) / 1000).toFixed(1)} s`)
       } finally {
-        for (const [path, source] of sources) await writeFile(path, source)
+        await takeBack()
       }
     },
-    async close() {
-      await postgres?.stop()
-      await rm(folder, { recursive: true, force: true })
-    },
+    close,
   }
 }
