@@ -10,6 +10,7 @@ const openAdminPort = (hosts: readonly string[]) =>
     database: { query: async () => [] } as never,
     clock: new TurnedClock(),
     reasons: () => [],
+    warnings: () => [],
   })
 
 const statusOf = async (host: string | null, hosts: readonly string[] = [], path = '/metrics') => {

@@ -9,6 +9,8 @@ export interface AdminPortDependencies extends ReadinessDependencies {
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>
   /** Reads what waits in the database; null where that can't be told now. Never rejects, and soon resolves. */
   readonly queues: () => Promise<QueueFigures | null>
+  /** Returns what an operator should look at though calls are served, a line each. */
+  readonly warnings: () => readonly string[]
   /** Hosts by which the port may be asked beside those of the loopback, in lower case, without ports. */
   readonly hosts: readonly string[]
 }
@@ -25,7 +27,7 @@ const WRONG_HOST =
  * machine (DNS rebinding) is refused with 403: its browser sends the page's own name as `Host`. A request without a `Host`
  * comes from no browser, and is answered.
  */
-export function adminPort({ metrics, queues, hosts, ...readiness }: AdminPortDependencies) {
+export function adminPort({ metrics, queues, hosts, warnings, ...readiness }: AdminPortDependencies) {
   const known: ReadonlySet<string> = new Set([...LOOPBACK_HOSTS, ...hosts])
   return async (request: Request): Promise<Response> => {
     const host = request.headers.get('Host') ?? ''
@@ -37,7 +39,8 @@ export function adminPort({ metrics, queues, hosts, ...readiness }: AdminPortDep
     }
     if (path !== '/ready') return new Response('This port has /metrics and /ready.\n', { status: 404 })
     const reasons = await checkReadiness(readiness)
-    return Response.json({ ready: reasons.length === 0, reasons }, { status: reasons.length === 0 ? 200 : 503 })
+    const ready = reasons.length === 0
+    return Response.json({ ready, reasons, warnings: warnings() }, { status: ready ? 200 : 503 })
   }
 }
 

@@ -24,6 +24,7 @@ export function compose(
   { database, clock, log, metrics, adminHosts, listen }: ComposeDependencies,
 ) {
   const reasons = () => rooms.flatMap((room) => room.readiness?.() ?? [])
+  const warnings = () => rooms.flatMap((room) => room.warnings?.() ?? [])
   metrics.show([
     ...rooms.flatMap((room) => room.metrics ?? []),
     { name: 'tollgate_ready', help: '1 while calls can be served.', read: () => (reasons().length === 0 ? 1 : 0) },
@@ -48,6 +49,7 @@ export function compose(
       database,
       clock,
       reasons,
+      warnings,
     }),
     listensAt(url: string): void {
       for (const room of rooms) room.listensAt?.(url)

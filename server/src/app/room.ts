@@ -25,6 +25,8 @@ export interface Room {
   readonly onConfirmed?: (confirmed: boolean) => void
   /** Returns the reasons why no call can be served now, a line each; an empty list when the room is ready. Must not wait. */
   readonly readiness?: () => readonly string[]
+  /** Returns what an operator should look at though calls are served, a line each. Must not wait. */
+  readonly warnings?: () => readonly string[]
   /** Called once, when every room is open: begins work that needs other rooms. Must not wait. */
   readonly onOpened?: () => void
   /** Takes nothing more from clients; resolves when what is open has ended. Rooms drain in the order in which they opened. */

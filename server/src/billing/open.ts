@@ -17,7 +17,9 @@ import { STALLED_MS } from './admission/admit.ts'
 import { openMoney } from './admission/openMoney.ts'
 import type { OnDayMended } from './admission/renewal/renew.ts'
 import { moneyGauges } from './charges/gauges.ts'
+import { createLostCharges } from './charges/lostCharges.ts'
 import { preparePartitions } from './charges/partitions.ts'
+import { storePrices } from './charges/storePrices.ts'
 import { Writer } from './charges/writer.ts'
 import { dropOldDays } from './ledger/dropDays.ts'
 import type { ReadAutoPay, ReadBurn } from './ledger/getBalance.ts'
@@ -79,11 +81,43 @@ export interface BillingOptions {
 
 /** Opens the room of billing: the money of this process with its writer, notices, and the verification of the books. */
 export async function openBilling(options: BillingOptions) {
-  const { database, clock, random, log, metrics, catalog, slot, lowBalanceMicrocents, chargeDeadlineMs } = options
+  const { database, clock, log } = options
   await preparePartitions(database, clock.now())
   const { sendsMail, wake: onEnqueued } = options.mail
   const noticeMailer = createNoticeMailer({ database, clock, log, sendsMail, onEnqueued })
   const onNoticed = noticeMailer.wake
+  const { money, plans, lost } = openMoneyOf(options, onNoticed)
+  const { writer } = money
+  const groups = usageGroups(options)
+  return {
+    money,
+    /** Returns the refusal of work that nobody pays for; null where the organization is funded or entitled. */
+    refuseUnpaid: (organizationId: string) => refuseUnpaid({ database, clock, money }, organizationId),
+    /** Sees to the notices that this process has written. Returns at once. */
+    onNoticed,
+    routes: [...routesOf(options), ...groups.routes],
+    periodicTasks: [
+      { name: 'partitions', everyMs: MINUTE_MS, run: () => preparePartitions(database, clock.now()) },
+      { name: 'idle shares', everyMs: MINUTE_MS, run: () => money.dropIdle() },
+      { name: 'notices', everyMs: MINUTE_MS, run: () => noticeMailer.run() },
+      groups.task,
+      booksTask(options),
+    ],
+    metrics: moneyGauges(money),
+    channels: { [RECLAIM_CHANNEL]: money.hearReclaim, [SUBSCRIPTION_CHANNEL]: plans.hear },
+    onConfirmed: (confirmed: boolean) => {
+      if (confirmed) money.reclaimAll()
+    },
+    warnings: lost.warnings,
+    readiness: () => (writer.oldestAgeMs > STALLED_MS ? ['charges are not being committed'] : []),
+    drain: () => writer.drain(),
+    close: () => noticeMailer.close(),
+  }
+}
+
+/** The money of this process with its writer and its plans, and what the database has lost of its charges. */
+function openMoneyOf(options: BillingOptions, onNoticed: () => void) {
+  const { database, clock, random, log, metrics, catalog, slot, lowBalanceMicrocents, chargeDeadlineMs } = options
   const plans = openPlans({
     database,
     clock,
@@ -107,6 +141,8 @@ export async function openBilling(options: BillingOptions) {
     chargeDeadlineMs,
     onNoticed,
     onDayMended: options.onDayMended,
+    storePrices: () => storePrices(database, catalog(), clock.now()),
+    onLost: (found) => lost.note(found),
   })
   const opened = openMoney({
     clock,
@@ -120,31 +156,12 @@ export async function openBilling(options: BillingOptions) {
     onLimitReached: createLimitNoter({ database, clock, log, onNoticed }),
   })
   const money = Object.assign(opened, { writer })
-  options.onSlotRegained(money.forgetShares)
-  const groups = usageGroups(options)
-  return {
-    money,
-    /** Returns the refusal of work that nobody pays for; null where the organization is funded or entitled. */
-    refuseUnpaid: (organizationId: string) => refuseUnpaid({ database, clock, money }, organizationId),
-    /** Sees to the notices that this process has written. Returns at once. */
-    onNoticed,
-    routes: [...routesOf(options), ...groups.routes],
-    periodicTasks: [
-      { name: 'partitions', everyMs: MINUTE_MS, run: () => preparePartitions(database, clock.now()) },
-      { name: 'idle shares', everyMs: MINUTE_MS, run: () => money.dropIdle() },
-      { name: 'notices', everyMs: MINUTE_MS, run: () => noticeMailer.run() },
-      groups.task,
-      booksTask(options),
-    ],
-    metrics: moneyGauges(money),
-    channels: { [RECLAIM_CHANNEL]: money.hearReclaim, [SUBSCRIPTION_CHANNEL]: plans.hear },
-    onConfirmed: (confirmed: boolean) => {
-      if (confirmed) money.reclaimAll()
-    },
-    readiness: () => (writer.oldestAgeMs > STALLED_MS ? ['charges are not being committed'] : []),
-    drain: () => writer.drain(),
-    close: () => noticeMailer.close(),
-  }
+  const lost = createLostCharges({ log, onLost: metrics.lostCharges, forgetShares: money.forgetShares })
+  options.onSlotRegained(() => {
+    money.forgetShares()
+    writer.checkKept()
+  })
+  return { money, plans, lost }
 }
 
 /** The routes of all parts but usage in groups. */

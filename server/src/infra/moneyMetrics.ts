@@ -11,6 +11,8 @@ export interface MoneyMetrics {
   refusedForMoney(code: string): void
   posted(charges: number, milliseconds: number): void
   dead(): void
+  /** The database has lost so many charges that it had confirmed. */
+  lostCharges(count: number): void
   /** Charges were not posted in time: so many were withdrawn, and so many stand. */
   late(charges: { readonly withdrawn: number; readonly standing: number }): void
   /** The verification of the books has found so many disagreements. */
@@ -45,6 +47,7 @@ export function createMoneyMetrics(registry: Registry): MoneyMetrics {
     'tollgate_dead_charges_total',
     'Charges that the database refused and that an operator must look at. Alert on any increase.',
   )
+  const lost = counter('tollgate_lost_charges_total', 'Confirmed charges that the database has lost. Alert on any.')
   const late = counter(
     'tollgate_late_charges_total',
     'Charges that were not posted in time: withdrawn, or standing and posted later. Alert on any increase.',
@@ -80,6 +83,7 @@ export function createMoneyMetrics(registry: Registry): MoneyMetrics {
       commits.observe(milliseconds / 1_000)
     },
     dead: () => dead.inc(),
+    lostCharges: (count) => lost.inc(count),
     late({ withdrawn, standing }) {
       late.inc({ outcome: 'withdrawn' }, withdrawn)
       late.inc({ outcome: 'standing' }, standing)

@@ -1,6 +1,8 @@
 /** A real gateway, with its database, on a machine whose wall clock is set wrong and right again: calls, dates and commands stay as they are (E20). */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CLOCK_JUMPS_MS } from '../clocksApart.ts'
 import { startServer, type TestServer } from '../server.ts'
@@ -17,18 +19,25 @@ models:
     targets: [{ provider: sandbox, model: sandbox }]
 `
 const CHAT = { model: 'svc/chat', messages: [{ role: 'user', content: 'Hello.' }], max_tokens: 8 }
+/** Has a copy of `wrongDate.ts`: a path in BUN_OPTIONS has no blank, and that of the checkout may have one. */
+let folder: string
 const wrongDate = (jumpsMs: readonly number[]) => ({
-  BUN_OPTIONS: `--preload ${join(import.meta.dirname, '../wrongDate.ts')}`,
+  BUN_OPTIONS: `--preload ${join(folder, 'wrongDate.ts')}`,
   TEST_CLOCK_JUMPS_MS: jumpsMs.join(','),
 })
 
 let server: TestServer
 let startedMs: number
 beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+  await copyFile(join(import.meta.dirname, '../wrongDate.ts'), join(folder, 'wrongDate.ts'))
   startedMs = Date.now()
   server = await startServer({ settings: SETTINGS, environment: wrongDate(CLOCK_JUMPS_MS) })
 }, 60_000)
-afterAll(() => server.remove())
+afterAll(async () => {
+  await server.remove()
+  await rm(folder, { recursive: true })
+})
 
 function send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
   return fetch(`${server.url}${path}`, {

@@ -92,7 +92,7 @@ function reasonsOf(message: string): string[] {
 function missingLines(missing: readonly MissingProgram[]): string[] {
   if (missing.length === 0) return []
   const lines = missing.flatMap(({ program, files }) => [
-    `skipped without ${program.name} (${program.purpose}): ${files.length} files`,
+    `skipped without ${program.name} (${program.purpose}): ${files.length} file${files.length === 1 ? '' : 's'}`,
     ...files.map((file) => `  ${file}`),
   ])
   return [...lines, `To run them too: ${installLine(missing.map(({ program }) => program.debianPackage))}`]

@@ -217,7 +217,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'a batch is tried again by new charge ids',
-    file: 'billing/charges/writer.ts',
+    file: 'billing/charges/poster.ts',
     search: '  return batch.map(({ charge }) => charge)\n',
     replace: '  return batch.map(({ charge }) => ({ ...charge, chargeId: crypto.randomUUID() }))\n',
     shownBy: 'model',
@@ -225,10 +225,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'a batch is tried again with the instant of the try',
-    file: 'billing/charges/writer.ts',
-    search: 'postCharges(database, slot(), chargesOf(batch), clock.now(), this.servedModels)\n',
+    file: 'billing/charges/poster.ts',
+    search: 'postCharges(database, number, chargesOf(batch), clock.now(), this.servedModels)\n',
     replace:
-      'postCharges(database, slot(), chargesOf(batch).map((each) => ({ ...each, admittedAtMs: clock.now() })), clock.now(), this.servedModels)\n',
+      'postCharges(database, number, chargesOf(batch).map((each) => ({ ...each, admittedAtMs: clock.now() })), clock.now(), this.servedModels)\n',
     shownBy: 'model',
     trouble: 'losses',
   },

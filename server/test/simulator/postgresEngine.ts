@@ -100,7 +100,7 @@ const EMPTY = [
   'ledger_entries',
   'usage_hours',
 ]
-  .concat(['usage_days', 'dead_charges', 'processes', 'notices', 'organizations'])
+  .concat(['usage_days', 'slot_charges', 'dead_charges', 'processes', 'notices', 'organizations'])
   .map((table) => `delete from ${table}`)
 
 /** Amounts as text and instants in milliseconds: what JSON holds without loss. */

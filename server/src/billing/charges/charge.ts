@@ -57,3 +57,11 @@ export interface HeldCharge extends Charge {
   /** The hold that it ends, in micro-cents: it costs no more (C10). Not stored. */
   readonly heldMicrocents: bigint
 }
+
+/** What the database says when it has posted a batch of charges. */
+export interface SlotCharges {
+  /** The charges that were ever posted under the slot, those of the batch too. */
+  readonly charges: bigint
+  /** Those of the batch that were not there before. */
+  readonly inserted: bigint
+}

@@ -1,5 +1,5 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
-import type { Charge } from './charge.ts'
+import type { Charge, SlotCharges } from './charge.ts'
 import { ServedModels } from './servedModels.ts'
 import { insertCharges } from './store.ts'
 
@@ -10,9 +10,9 @@ export async function postCharges(
   charges: readonly Charge[],
   postedAtMs: number,
   served?: ServedModels,
-): Promise<void> {
+): Promise<SlotCharges> {
   const known = served ?? new ServedModels()
   if (served === undefined) await known.ensure(db, charges)
   const numbers = charges.map((charge) => known.numberOf(charge))
-  await insertCharges(db, slot, charges, numbers, postedAtMs)
+  return await insertCharges(db, slot, charges, numbers, postedAtMs)
 }

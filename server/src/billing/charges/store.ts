@@ -4,7 +4,7 @@ import { arrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import { toHex } from '../../lib/ids.ts'
 import { DAY_MS, toTimestamp, utcDay } from '../../lib/time.ts'
 import type { Books } from './books.ts'
-import type { Charge } from './charge.ts'
+import type { Charge, SlotCharges } from './charge.ts'
 import type { DeadCharge } from './deadCharge.ts'
 
 /**
@@ -12,7 +12,8 @@ import type { DeadCharge } from './deadCharge.ts'
  * some of them its rows of the plans' meters, in one statement
  * and so in one transaction. A charge that is there already is left alone and counted nowhere again, which makes the
  * statement safe to repeat whatever became of an earlier try. Only rows of this slot are updated: no two processes
- * ever wait for each other here. `servedModels` are the ids of the rows of `served_models`, one for each charge.
+ * ever wait for each other here. `servedModels` are the ids of the rows of `served_models`, one for each charge. Returns how many
+ * charges the slot of a process has now; those of slots that processes share, which are negative, are not counted.
  */
 export async function insertCharges(
   db: Queryable,
@@ -20,7 +21,7 @@ export async function insertCharges(
   charges: readonly Charge[],
   servedModels: readonly number[],
   postedAtMs: number,
-): Promise<void> {
+): Promise<SlotCharges> {
   const distinct = distinctOf(charges, servedModels)
   const column = (pick: (charge: Charge) => string | number | bigint | boolean | null): string =>
     arrayLiteral(charges.map(pick))
@@ -72,7 +73,14 @@ export async function insertCharges(
       column((c) => c.instance?.seconds ?? null),
     )
   }
-  await db.query(parts.length === 0 ? POST_CHAT : postingWith(parts), parameters)
+  const [counted] = await db.query<SlotCharges>(parts.length === 0 ? POST_CHAT : postingWith(parts), parameters)
+  return counted ?? { charges: 0n, inserted: 0n }
+}
+
+/** Returns how many charges were ever posted under the slot of a process. */
+export async function readSlotCharges(db: Queryable, slot: number): Promise<bigint> {
+  const [row] = await db.query<{ charges: bigint }>('select charges from slot_charges where slot = $1::integer', [slot])
+  return row?.charges ?? 0n
 }
 
 /** The model and tier of each number, each number once. */
@@ -193,7 +201,12 @@ function postingWith(parts: readonly Parts[]): string {
     on conflict (organization_id, day, slot) do update set
       requests = d.requests + excluded.requests,
       cost_microcents = d.cost_microcents + excluded.cost_microcents
-  )${meters}
+  )${meters}, counted as (
+    insert into slot_charges as n (slot, charges)
+    select $13::integer, count(*) from inserted where $13::integer >= 0 having count(*) > 0
+    on conflict (slot) do update set charges = n.charges + excluded.charges
+    returning charges
+  ), summed as (
   insert into usage_hours as r (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens,
     cached_prompt_tokens, completion_tokens, cost_microcents${names})
   select organization_id, hour, model, tier, key_id, $13::integer, requests, prompt_tokens, cached_prompt_tokens,
@@ -205,7 +218,10 @@ function postingWith(parts: readonly Parts[]): string {
     cached_prompt_tokens = r.cached_prompt_tokens + excluded.cached_prompt_tokens,
     completion_tokens = r.completion_tokens + excluded.completion_tokens,
     cost_microcents = r.cost_microcents + excluded.cost_microcents
-    ${sums.map((name) => `, ${name} = r.${name} + excluded.${name}`).join('')}`
+    ${sums.map((name) => `, ${name} = r.${name} + excluded.${name}`).join('')}
+  )
+  select coalesce((select charges from counted), (select charges from slot_charges where slot = $13::integer), 0) as charges,
+    (select count(*) from inserted) as inserted`
 }
 
 /** What nearly every batch is posted by. */

@@ -4,11 +4,9 @@
  * batches it renews shares of accounts and runs the work that must not overlap with a batch, such as reads of plan meters.
  */
 
-import type { Database, Participant } from '../../infra/postgres/database.ts'
+import type { Participant } from '../../infra/postgres/database.ts'
 import { doubledMs } from '../../lib/backoff.ts'
-import type { RandomBytes } from '../../lib/ids.ts'
-import type { Log } from '../../lib/log.ts'
-import { type Clock, DAY_MS, SECOND_MS, sleep } from '../../lib/time.ts'
+import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import { type Ask, RenewalQueue } from '../admission/renewalQueue.ts'
 import type { Renewed, Share, Want } from '../admission/share.ts'
@@ -22,10 +20,8 @@ import {
   type Posted,
   type QueuedCharge,
 } from './chargeQueue.ts'
-import { postCharges } from './post.ts'
-import { creditUndelivered } from './refund.ts'
-import { ServedModels } from './servedModels.ts'
-import { ensureChargePartition, insertDeadCharge } from './store.ts'
+import { Poster, type PosterDependencies } from './poster.ts'
+import { insertDeadCharge } from './store.ts'
 
 /** Larger batches gain nothing (measured: 160k charges/s at 500) and lengthen the wait of the first in it. */
 const BATCH_CHARGES = 500
@@ -60,15 +56,9 @@ export interface WriterErrors {
   isNothingDone(error: unknown): boolean
 }
 
-export interface WriterDependencies {
-  readonly database: Database
-  /** This process's slot: another one where it was lost meanwhile. */
-  readonly slot: () => number
+export interface WriterDependencies extends PosterDependencies {
   /** Names this process's taking of the slot, so that it is granted nothing once another has taken it. */
   readonly takenAtMs?: () => number
-  readonly clock: Clock
-  readonly random: RandomBytes
-  readonly log: Log
   readonly errors: WriterErrors
   /** Run between two batches, in this order, before the renewals. */
   readonly betweenBatches?: readonly WriterWork[]
@@ -93,9 +83,7 @@ export class Writer implements ShareRenewer {
   private readonly queue: ChargeQueue
   private readonly renewals = new RenewalQueue()
   private readonly betweenBatches: readonly WriterWork[]
-  /** Days since the epoch whose partition is known to be there. */
-  private readonly partitions = new Set<number>()
-  private readonly servedModels = new ServedModels()
+  private readonly poster: Poster
   private running: Promise<void> | null = null
   private epoch = 0
 
@@ -111,7 +99,8 @@ export class Writer implements ShareRenewer {
         onLate?.(late)
       },
     })
-    this.betweenBatches = dependencies.betweenBatches ?? []
+    this.poster = new Poster(dependencies)
+    this.betweenBatches = [this.poster, ...(dependencies.betweenBatches ?? [])]
     for (const work of this.betweenBatches) work.attach(() => this.run())
   }
 
@@ -162,6 +151,11 @@ export class Writer implements ShareRenewer {
 
   forgetRenewals(): void {
     this.epoch += 1
+  }
+
+  /** Another database may answer from now on: looks soon whether it has the charges that were confirmed (E21). */
+  checkKept(): void {
+    this.poster.checkKept()
   }
 
   /** Resolves when nothing is left to post. */
@@ -226,7 +220,7 @@ export class Writer implements ShareRenewer {
     let batch = whole
     for (let failures = 0; ; failures += 1) {
       try {
-        await this.postOnce(batch)
+        await this.poster.post(batch)
         // A call may have given its charge up while that was committed; the others don't wait for its credit.
         const owing = batch.filter(({ owesCredit }) => owesCredit)
         if (owing.length === 0) return
@@ -243,9 +237,7 @@ export class Writer implements ShareRenewer {
           batch = standing
           continue
         }
-        // A partition that was there may have been dropped since: retention takes whole days.
-        this.partitions.clear()
-        this.servedModels.forget()
+        this.poster.forget()
         log.warn({ err: error, charges: batch.length }, 'charges not posted yet; trying again')
         this.failAsks(error)
         if (standing.length === 0) return
@@ -258,55 +250,6 @@ export class Writer implements ShareRenewer {
   private failAsks(error: unknown): void {
     this.renewals.failAll(error)
     for (const work of this.betweenBatches) work.failAll(error)
-  }
-
-  private async postOnce(queued: readonly QueuedCharge[]): Promise<void> {
-    const { database, slot, clock } = this.dependencies
-    await this.ensurePartitions(chargesOf(queued))
-    await this.servedModels.ensure(database, chargesOf(queued))
-    // Nearly every batch has no participants, and is one statement; a transaction would cost two round trips more.
-    if (queued.some(({ participants, owesCredit }) => participants.length > 0 || owesCredit))
-      return this.postTogether(queued)
-    const batch = queued.filter((each) => each.send())
-    if (batch.length === 0) return
-    await postCharges(database, slot(), chargesOf(batch), clock.now(), this.servedModels)
-    for (const each of batch) each.markPosted()
-  }
-
-  /**
-   * Posts those of a batch whose participants let them, and credits what their calls gave up, in one transaction. What a participant says
-   * stays true, so that a repeat decides the same.
-   */
-  private async postTogether(queued: readonly QueuedCharge[]): Promise<void> {
-    const { database, slot, clock, random, log } = this.dependencies
-    const { batch, superseded, credited } = await database.transaction(async (tx) => {
-      const sent = queued.filter((each) => each.send())
-      const superseded = new Set<QueuedCharge>()
-      for (const each of sent) {
-        for (const participant of each.participants) if (!(await participant(tx))) superseded.add(each)
-      }
-      const batch = sent.filter((each) => !superseded.has(each))
-      const credited = batch.filter(({ owesCredit }) => owesCredit)
-      // Accounts are locked before unfolded spend, as renewals do it.
-      await creditUndelivered(tx, random, chargesOf(credited), clock.now())
-      if (batch.length > 0) await postCharges(tx, slot(), chargesOf(batch), clock.now(), this.servedModels)
-      return { batch, superseded, credited }
-    })
-    for (const each of batch) each.markPosted()
-    for (const each of credited) each.markCredited()
-    for (const each of superseded) {
-      log.warn({ chargeId: each.charge.chargeId }, 'a charge is not posted: its attempt was taken over')
-      each.markSuperseded()
-    }
-  }
-
-  private async ensurePartitions(charges: readonly Charge[]): Promise<void> {
-    for (const { admittedAtMs } of charges) {
-      const day = Math.floor(admittedAtMs / DAY_MS)
-      if (this.partitions.has(day)) continue
-      await ensureChargePartition(this.dependencies.database, admittedAtMs)
-      this.partitions.add(day)
-    }
   }
 
   /** Finds the rows that the database refuses, posts the others, and keeps the refused ones for an operator. */
@@ -346,8 +289,4 @@ export class Writer implements ShareRenewer {
     queued.markDead()
     onDead?.(charge)
   }
-}
-
-function chargesOf(batch: readonly QueuedCharge[]): Charge[] {
-  return batch.map(({ charge }) => charge)
 }

@@ -71,6 +71,8 @@ export class Books {
   readonly charges = new Table<ChargeRow>()
   readonly dead = new Table<{ readonly id: string; readonly keyId: string }>()
   readonly slots = new Table<{ readonly slot: number; readonly takenAtMs: number }>()
+  /** Charges that were ever posted under a slot. */
+  readonly slotCharges = new Table<bigint>()
   readonly prices = new Table<string>()
   /** By organization, kind and the start of the period: what somebody was told, or is to be. */
   readonly notices = new Table<string>()

@@ -11,6 +11,7 @@ export function postCharges(view: View, books: Books, p: Parameters): unknown[] 
   const columns = { at: p.list(1), id: p.list(2), organization: p.list(3), key: p.list(4) }
   const costs = p.amounts(10)
   refuseZeroBytes(p.list(15))
+  let inserted = 0n
   for (const [index, id] of columns.id.entries()) {
     const admittedAt = columns.at[index] ?? ''
     const cost = costs[index] ?? 0n
@@ -22,13 +23,16 @@ export function postCharges(view: View, books: Books, p: Parameters): unknown[] 
     const name = `${id}/${admittedAtMs}`
     if (id === null || view.get(books.charges, name) !== undefined) continue
     const organizationId = columns.organization[index] ?? ''
+    inserted += 1n
     view.put(books.charges, name, { id, organizationId, keyId: columns.key[index] ?? '', admittedAtMs, cost })
     const minuteMs = Math.floor(admittedAtMs / MINUTE_MS) * MINUTE_MS
     const key = `${organizationId}/${slot}/${minuteMs}`
     const spent = (view.get(books.unfoldedSpend, key)?.spent ?? 0n) + cost
     view.put(books.unfoldedSpend, key, { organizationId, slot, minuteMs, spent })
   }
-  return []
+  const charges = (view.get(books.slotCharges, String(slot)) ?? 0n) + inserted
+  if (inserted > 0n && slot >= 0) view.put(books.slotCharges, String(slot), charges)
+  return [{ charges, inserted }]
 }
 
 /** Numbers for what charges have in common; nothing here asks what they stand for. */
