@@ -24,6 +24,7 @@ import { chooseRunnable } from './runner/programs.ts'
 import { chooseQuick } from './runner/quick.ts'
 import { endGroup, type FileRun, type Running, runFile } from './runner/runFile.ts'
 import { installLine, seedLines, summarize } from './runner/summary.ts'
+import { groupFiles, runGroup } from './runner/together.ts'
 
 const CHECKOUT = join(import.meta.dirname, '../..')
 /** One more than the cores of the smallest machine that the project is built for: most files wait now and then. */
@@ -74,7 +75,7 @@ function report(run: FileRun, tries: number, place: string): void {
 }
 
 /** Runs the files over a PostgreSQL of the run's own; null when the run was interrupted. */
-async function runAll(files: readonly string[], textOf: (path: string) => string): Promise<Outcome | null> {
+async function runAll(files: readonly string[], closures: Closures): Promise<Outcome | null> {
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-run-'))
   await chmod(folder, 0o711)
   const postgres = await startTestPostgres()
@@ -89,19 +90,25 @@ async function runAll(files: readonly string[], textOf: (path: string) => string
   let started = 0
   let ended = 0
   const environment = environmentOf(postgres.url)
-  const runOne = (file: string, limitMs: number, more: Readonly<Record<string, string>> = {}) => {
+  const folderOf = () => {
     started += 1
-    const options = { checkout: CHECKOUT, folder: join(folder, `${started}`), limitMs }
-    return runFile(file, running, { ...options, environment: { ...environment, ...more } })
+    return join(folder, `${started}`)
   }
+  const options = { checkout: CHECKOUT, limitMs: FILE_LIMIT_MS, environment }
+  const runOne = (file: string, limitMs: number, more: Readonly<Record<string, string>> = {}) =>
+    runFile(file, running, { ...options, limitMs, folder: folderOf(), environment: { ...environment, ...more } })
   const reported = (run: FileRun, tries: number) => {
     if (tries === 1) ended += 1
     report(run, tries, `${ended}/${files.length}`)
   }
   try {
     const outcome = values.long
-      ? await runLong(files, { minutes, textOf, run: runOne, report: reported, clock: systemClock })
-      : await runGate(files, { atOnce: AT_ONCE, run: (file) => runOne(file, FILE_LIMIT_MS), report: reported })
+      ? await runLong(files, { minutes, textOf: closures.textOf, run: runOne, report: reported, clock: systemClock })
+      : await runGate(groupFiles(files, closures), {
+          atOnce: AT_ONCE,
+          run: (group) => runGroup(group, running, options, folderOf),
+          report: reported,
+        })
     return interrupted ? null : outcome
   } finally {
     await postgres.stop()
@@ -143,7 +150,7 @@ async function main(): Promise<number> {
   await install(files, closures)
   // The long tests write files of gigabytes, and measure.
   if (!values.long && mayHoldRun(MEMORY_FOLDER)) process.env['TMPDIR'] = MEMORY_FOLDER
-  const outcome = await runAll(files, closures.textOf)
+  const outcome = await runAll(files, closures)
   if (outcome === null) return 130
   const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000
   const { lines, passed } = summarize({ ...outcome, missing, seconds, mayNotSkip })

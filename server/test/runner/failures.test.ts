@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { commandOf, readReport, seedOf } from './failures.ts'
+import { commandOf, readReports, seedOf } from './failures.ts'
 
 const REPORT = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="bun test" tests="4" assertions="1" failures="2" skipped="1" time="0.1">
-  <testsuite name="b.test.ts" file="b.test.ts" tests="4" failures="2" skipped="1" hostname="vm">
+  <testsuite name="b.test.ts" file="b.test.ts" tests="4" failures="2" skipped="1" time="0.25" hostname="vm">
     <testsuite name="outer" file="b.test.ts" tests="1" failures="1">
       <testsuite name="in &lt;ner&gt; &quot;q&quot;" file="b.test.ts" tests="1" failures="1">
         <testcase name="it&apos;s &amp; bad" classname="in &gt; outer" time="0.1" file="b.test.ts">
@@ -15,22 +15,30 @@ const REPORT = `<?xml version="1.0" encoding="UTF-8"?>
     <testcase name="later" classname=""><skipped /></testcase>
     <testcase name="passes" classname="" time="0" />
   </testsuite>
+  <testsuite name="c.test.ts" file="c.test.ts" tests="1" failures="0" skipped="0" time="1.5" hostname="vm">
+    <testcase name="passes" classname="" time="0" />
+  </testsuite>
 </testsuites>`
 
-test('a report names the failed tests with their describes, and says why', () => {
-  expect(readReport(REPORT)).toEqual({
-    passed: 1,
-    failed: 2,
-    skipped: 1,
-    failures: [
-      { name: ['outer', 'in <ner> "q"', "it's & bad"], message: 'Expected: 1\nReceived: 2' },
-      { name: ['hangs'], message: 'test timed out' },
-    ],
-  })
+test('a report tells of each file which tests failed, with their describes, and why', () => {
+  expect(readReports(REPORT)).toEqual([
+    {
+      file: 'b.test.ts',
+      seconds: 0.25,
+      passed: 1,
+      failed: 2,
+      skipped: 1,
+      failures: [
+        { name: ['outer', 'in <ner> "q"', "it's & bad"], message: 'Expected: 1\nReceived: 2' },
+        { name: ['hangs'], message: 'test timed out' },
+      ],
+    },
+    { file: 'c.test.ts', seconds: 1.5, passed: 1, failed: 0, skipped: 0, failures: [] },
+  ])
 })
 
-test('what is no report has no tests', () => {
-  expect(readReport('')).toEqual({ passed: 0, failed: 0, skipped: 0, failures: [] })
+test('what is no report has no files', () => {
+  expect(readReports('')).toEqual([])
 })
 
 test.each([

@@ -8,6 +8,9 @@ export interface Failure {
 }
 
 export interface Report {
+  /** As the report has it: from where the tests run, such as `server/src/identity/keys/key.test.ts`. */
+  readonly file: string
+  readonly seconds: number
   readonly passed: number
   readonly failed: number
   readonly skipped: number
@@ -16,24 +19,43 @@ export interface Report {
 
 const TAG = /<(\/?)(testsuites|testsuite|testcase|failure|skipped)\b([^>]*?)(\/?)>/g
 
-/** Reads the text of a report. A text that is no report, such as that of a file that crashed, counts no tests. */
-export function readReport(xml: string): Report {
-  const failures: Failure[] = []
+/** Reads the text of a report: one for each file that ran. Empty for a text that is no report, such as that of a process that crashed. */
+export function readReports(xml: string): Report[] {
+  const reports: (Omit<Report, 'failures'> & { readonly failures: Failure[] })[] = []
   const names: string[] = []
-  let [tests, skipped] = [0, 0]
   for (const [, closes, tag, attributes = '', empty] of xml.matchAll(TAG)) {
     if (tag === 'testsuites') continue
     if (closes !== '') {
       if (tag !== 'failure') names.pop()
       continue
     }
-    if (tag === 'testcase') tests += 1
-    else if (tag === 'skipped') skipped += 1
     // The first name is the file's.
-    else if (tag === 'failure') failures.push({ name: names.slice(1), message: attribute(attributes, 'message') })
+    if (tag === 'testsuite' && names.length === 0) {
+      const [file, seconds] = [attribute(attributes, 'name'), Number(attribute(attributes, 'time'))]
+      reports.push({ file, seconds, passed: 0, failed: 0, skipped: 0, failures: [] })
+    }
+    count(reports.at(-1), tag, names, attributes)
     if ((tag === 'testsuite' || tag === 'testcase') && empty === '') names.push(attribute(attributes, 'name'))
   }
-  return { passed: tests - failures.length - skipped, failed: failures.length, skipped, failures }
+  return reports
+}
+
+/** Counts a test as passed when it begins, and otherwise when that is said. */
+function count(
+  report: { passed: number; failed: number; skipped: number; readonly failures: Failure[] } | undefined,
+  tag: string | undefined,
+  names: readonly string[],
+  attributes: string,
+): void {
+  if (report === undefined) return
+  if (tag === 'testcase') report.passed += 1
+  if (tag !== 'skipped' && tag !== 'failure') return
+  report.passed -= 1
+  if (tag === 'skipped') report.skipped += 1
+  else {
+    report.failed += 1
+    report.failures.push({ name: names.slice(1), message: attribute(attributes, 'message') })
+  }
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', quot: '"', apos: "'", amp: '&' }

@@ -36,13 +36,13 @@ async function gate(texts: Readonly<Record<string, string>>, limitMs = 60_000) {
   const tries: Record<string, number> = {}
   let started = 0
   const outcome = await runGate(
-    Object.keys(texts).map((name) => `${name}.test.ts`),
+    Object.keys(texts).map((name) => [`${name}.test.ts`]),
     {
       atOnce: 2,
-      run(file) {
+      async run([file = '']) {
         started += 1
         const folder = join(checkout, `run-${started}`)
-        return runFile(file, new Set(), { checkout, folder, environment: process.env, limitMs, graceMs: 100 })
+        return [await runFile(file, new Set(), { checkout, folder, environment: process.env, limitMs, graceMs: 100 })]
       },
       report: (run, count) => {
         tries[run.file.replace('.test.ts', '')] = count

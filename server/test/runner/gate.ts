@@ -26,22 +26,27 @@ export interface Outcome {
 }
 
 export interface GateOptions {
-  /** How many files run at the same time. */
+  /** How many groups of files run at the same time. */
   readonly atOnce: number
-  readonly run: (file: string) => Promise<FileRun>
+  /** Runs the files of a group, one after the other. */
+  readonly run: (files: readonly string[]) => Promise<readonly FileRun[]>
   /** Is told of each run that ended, with the number of tries of its file. */
   readonly report: (run: FileRun, tries: number) => void
 }
 
-/** Runs each file, and each failed one again, unless it met its time limit or too many failed. */
-export async function runGate(files: readonly string[], { atOnce, run, report }: GateOptions): Promise<Outcome> {
+/** Runs the files group by group, and each failed one again, alone, unless it met its time limit or too many failed. */
+export async function runGate(
+  groups: readonly (readonly string[])[],
+  { atOnce, run, report }: GateOptions,
+): Promise<Outcome> {
   const runs = new Map<string, FileRun>()
-  const queue = [...files]
+  const queue = [...groups]
   const work = async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const ended = await run(file)
-      runs.set(file, ended)
-      report(ended, 1)
+    for (let group = queue.shift(); group !== undefined; group = queue.shift()) {
+      for (const ended of await run(group)) {
+        runs.set(ended.file, ended)
+        report(ended, 1)
+      }
     }
   }
   await Promise.all(Array.from({ length: atOnce }, work))
@@ -50,7 +55,7 @@ export async function runGate(files: readonly string[], { atOnce, run, report }:
   const unstable: Unstable[] = []
   for (const first of failed.length > REPEATED_FILES_MOST ? [] : failed) {
     for (let tries = 2; tries <= TRIES && !first.late; tries += 1) {
-      const again = await run(first.file)
+      const [again = first] = await run([first.file])
       runs.set(first.file, again)
       report(again, tries)
       if (again.failed > 0 && !again.late) continue

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { chmod, mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../src/infra/clock.ts'
-import { type Failure, readReport } from './failures.ts'
+import { type Failure, type Report, readReports } from './failures.ts'
 import { endLeftovers } from './leftovers.ts'
 
 /** What is kept of a file's output: its end. */
@@ -47,19 +47,9 @@ export const TEST_LIMIT_MS = 60_000
  * A file that leaves processes behind fails, and so does one that has no test in it.
  */
 export async function runFile(file: string, running: Running, options: FileOptions): Promise<FileRun> {
-  const { folder } = options
   const startedAtMs = systemClock.monotonicMs()
-  await mkdir(folder, { recursive: true })
-  // As root, the embedded database runs as a user who must be able to pass.
-  await chmod(folder, 0o711)
-  const report = join(folder, 'report.xml')
-  const how = ['--only-failures', `--timeout=${TEST_LIMIT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
-  const args = ['test', ...how, `./${file}`]
-  const ended = await spawnAndWait(args, running, options)
-  const { passed, failed, skipped, failures } = readReport(await readFile(report, 'utf8').catch(() => ''))
-  const leftovers = await endLeftovers(folder, options.graceMs ?? GRACE_MS)
-  await rm(folder, { recursive: true, force: true, maxRetries: 3 })
-
+  const { reports, leftovers, ...ended } = await runProcess([file], running, options)
+  const { passed, failed, skipped, failures } = reports[0] ?? { passed: 0, failed: 0, skipped: 0, failures: [] }
   const { late } = ended
   const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000
   const wrong = wrongWithTheFile({ ...ended, failed, tests: passed + failed + skipped, leftovers }, options)
@@ -73,6 +63,32 @@ export async function runFile(file: string, running: Running, options: FileOptio
     failures: [...failures, ...wrong.map((message) => ({ name: [], message }))],
     late,
   }
+}
+
+interface ProcessRun extends Ended {
+  readonly reports: readonly Report[]
+  /** Command lines of the processes that it left behind. */
+  readonly leftovers: readonly string[]
+}
+
+/** Runs test files in one process, with a TMPDIR that is removed after it. */
+export async function runProcess(
+  files: readonly string[],
+  running: Running,
+  options: FileOptions,
+): Promise<ProcessRun> {
+  const { folder } = options
+  await mkdir(folder, { recursive: true })
+  // As root, the embedded database runs as a user who must be able to pass.
+  await chmod(folder, 0o711)
+  const report = join(folder, 'report.xml')
+  const how = ['--only-failures', `--timeout=${TEST_LIMIT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
+  const args = ['test', ...how, ...files.map((file) => `./${file}`)]
+  const ended = await spawnAndWait(args, running, options)
+  const reports = readReports(await readFile(report, 'utf8').catch(() => ''))
+  const leftovers = await endLeftovers(folder, options.graceMs ?? GRACE_MS)
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 })
+  return { ...ended, reports, leftovers }
 }
 
 interface Ended {
