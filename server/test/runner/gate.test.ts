@@ -5,6 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runGate } from './gate.ts'
+import { endLeftovers } from './leftovers.ts'
 import { runFile } from './runFile.ts'
 import { summarize } from './summary.ts'
 
@@ -111,4 +112,12 @@ test('leaves', async () => {
   const { passed, lines } = await gate({ leaves })
   expect(passed).toBe(false)
   expect(lines.slice(-60).join('\n')).toMatch(/left processes behind; end them in afterAll:\n.*sleep 1000/)
+})
+
+test('a process of a folder whose name begins alike is not taken for one that was left behind', async () => {
+  const folder = join(checkout, 'run')
+  const other = Bun.spawn(['sleep', '1000'], { env: { ...process.env, TMPDIR: `${folder}1` } })
+  expect(await endLeftovers(folder, 0)).toEqual([])
+  expect(await endLeftovers(`${folder}1`, 0)).toEqual(['sleep 1000 '])
+  await other.exited
 })

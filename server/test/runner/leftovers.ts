@@ -31,9 +31,17 @@ async function processesNaming(folder: string): Promise<Map<number, string>> {
   for (const name of await readdir('/proc').catch(() => [])) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue
     const [command, environment] = await Promise.all([read(`/proc/${name}/cmdline`), read(`/proc/${name}/environ`)])
-    if (command.includes(folder) || environment.includes(folder)) found.set(Number(name), command.replaceAll('\0', ' '))
+    if (names(command, folder) || names(environment, folder)) found.set(Number(name), command.replaceAll('\0', ' '))
   }
   return found
+}
+
+/** Whether a text has the path of the folder, or of something in it: not that of a folder whose name only begins alike. */
+function names(text: string, folder: string): boolean {
+  for (let at = text.indexOf(folder); at >= 0; at = text.indexOf(folder, at + 1)) {
+    if (!/[\w.-]/.test(text[at + folder.length] ?? '')) return true
+  }
+  return false
 }
 
 /** Empty for a process that has ended, or that is somebody else's. */

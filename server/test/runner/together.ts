@@ -6,9 +6,9 @@
 import type { Closures } from './closure.ts'
 import { type FileOptions, type FileRun, type Running, runFile, runProcess } from './runFile.ts'
 
-/** Rooms whose code starts no process and no thread, but the database of the run. */
+/** Folders whose tests start processes and threads by their helpers only. */
 const ROOMS =
-  /^server\/src\/(billing|catalog|http|identity|inference|jobs|operations|payments|processes|routing|webhooks)\//
+  /^server\/(src\/(?:app|billing|catalog|http|identity|inference|instances|jobs|operations|payments|processes|routing|videos|webhooks)|test\/acceptance)\//
 
 /** Code of tests that starts a process or a thread. */
 const STARTS = /from '(node:child_process|node:worker_threads)'|\bBun\.(spawn|spawnSync|\$)|new Worker\(/
@@ -19,9 +19,11 @@ const DATABASE_OF_THE_RUN = 'server/test/postgres.ts'
 /** A suite with seeds prints them; of several files nobody could tell whose they are. */
 const PRINTS_SEEDS = 'seeds: '
 
-const FILES_MOST = 12
+const FILES_MOST = 8
+/** A group may take so many times as long as a file. */
+const LIMIT_TIMES = 2
 
-/** Groups files: those of one room that can run together, at most twelve, and each other one alone. In the order of the files. */
+/** Groups files: those of one room that can run together, at most eight, and each other one alone. In the order of the files. */
 export function groupFiles(files: readonly string[], closures: Closures): string[][] {
   const groups: string[][] = []
   const open = new Map<string, string[]>()
@@ -59,16 +61,15 @@ export async function runGroup(
   folderOf: () => string,
 ): Promise<FileRun[]> {
   if (files.length > 1) {
-    const { code, output, late, reports, leftovers } = await runProcess(files, running, {
-      ...options,
-      folder: folderOf(),
-    })
+    const ofGroup = { ...options, limitMs: LIMIT_TIMES * options.limitMs, folder: folderOf() }
+    const { code, output, late, reports, leftovers } = await runProcess(files, running, ofGroup)
     const isNamed = code === 0 || reports.some(({ failed }) => failed > 0)
     const isWhole = files.every((file) => reports.some((report) => report.file === file && hasTests(report)))
     if (isNamed && isWhole && !late && leftovers.length === 0) {
       return reports.map((report) => ({ ...report, output: report.failed > 0 ? output : '', late }))
     }
-    console.log(`${files.length} files do not run together and run alone: ${files.join(' ')}\n${output.trimEnd()}`)
+    const why = [output.trimEnd(), `ended with code ${code}${late ? ', at its limit' : ''}`, ...leftovers].join('\n')
+    console.log(`${files.length} files do not run together and run alone: ${files.join(' ')}\n${why}`)
   }
   const alone: FileRun[] = []
   for (const file of files) alone.push(await runFile(file, running, { ...options, folder: folderOf() }))
