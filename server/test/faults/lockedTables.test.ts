@@ -1,6 +1,6 @@
 /** Tables that somebody else has locked (E14): a read is answered after 5 s, and is served again once they are free. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '../../src/infra/clock.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
@@ -17,6 +17,8 @@ const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
 let gateway: AskedGateway
 /** A session of an operator. */
 let other: Database
+/** Looks on, whatever others wait for. */
+let watcher: Database
 let customer: TestKey
 let videoId: string
 beforeAll(async () => {
@@ -25,14 +27,16 @@ beforeAll(async () => {
     clock,
     openReads: (url) => openReads(url, clock),
   })
-  other = openClient(gateway.databaseUrl, { maxConnections: 1, clock: systemClock, applicationName: 'operator' })
+  const session = (applicationName: string) =>
+    openClient(gateway.databaseUrl, { maxConnections: 1, clock: systemClock, applicationName })
+  other = session('operator')
+  watcher = session('watcher')
   customer = await gateway.customer({ admin: true })
   expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })).status).toBe(200)
-  const made = await gateway.ask({ path: '/videos', key: customer, body: film() })
-  videoId = (made.json as { id: string }).id
 })
 afterAll(async () => {
   await other.close()
+  await watcher.close()
   await gateway.close()
 })
 
@@ -52,7 +56,7 @@ async function lock(tables: string): Promise<() => Promise<void>> {
 }
 
 async function waitingReads(): Promise<number> {
-  const rows = await gateway.database.query(
+  const rows = await watcher.query(
     `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
        and application_name = 'tollgate reads'`,
   )
@@ -76,61 +80,19 @@ async function afterFiveSeconds(question: Question): Promise<Answer> {
   return answer
 }
 
-const read = (tables: string, envelope: 'A' | 'B', path: string | (() => string)) => ({ tables, envelope, path })
-
-test.each([
-  read('accounts', 'A', '/billing/balance'),
-  read('accounts', 'A', '/billing/spending-limit'),
-  read('accounts', 'A', '/manage/v1/limits'),
-  read('usage_hours', 'A', '/usage'),
-  read('subscriptions', 'A', '/billing/subscription'),
-  read('charges', 'A', '/manage/v1/charges'),
-  read('ledger_entries', 'A', '/manage/v1/ledger'),
-  read('videos', 'B', '/videos'),
-  read('videos', 'B', () => `/videos/${videoId}`),
-  read('videos', 'B', () => `/videos/${videoId}/content`),
-  read('webhook_endpoints', 'A', '/webhook-endpoints'),
-  read('webhook_deliveries', 'A', '/manage/v1/deliveries'),
-])('GET $path while $tables is locked is 503 after 5 s, and is answered once it is free', async (row) => {
-  const path = typeof row.path === 'string' ? row.path : row.path()
-  const free = await lock(row.tables)
-  try {
-    const answer = await afterFiveSeconds({ path })
-    const code = row.envelope === 'A' ? 'internal_error' : 'upstream_unavailable'
-    expectRefusal(answer, row.envelope, { status: 503, code, retryAfter: 1 })
-  } finally {
-    await free()
-  }
-  expect((await gateway.ask({ path, key: customer })).status).toBeLessThan(500)
-})
-
-test('preflight while accounts are locked says after 5 s that it can not tell, and tells once they are free', async () => {
-  const path = '/inference/preflight?model=svc/demo'
-  const free = await lock('accounts')
-  try {
-    const { json, status } = await afterFiveSeconds({ path })
-    expect(status).toBe(200)
-    expect(json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable' })
-  } finally {
-    await free()
-  }
-  expect((await gateway.ask({ path, key: customer })).json).not.toMatchObject({ reason: 'preflight_unavailable' })
-})
-
+// Before there is a video: at its end its events are written, and its account stays locked until they are.
 test('reads that wait for one table take no connection from reads of others, nor from calls', async () => {
-  // A video of the other customer may end meanwhile: its account stays locked until its events are written.
-  const caller = await gateway.customer({ admin: true })
   const free = await lock('webhook_endpoints')
   let isAnswered = false
   try {
-    const hanging = Array.from({ length: 20 }, () => gateway.ask({ path: '/webhook-endpoints', key: caller }))
+    const hanging = Array.from({ length: 20 }, () => gateway.ask({ path: '/webhook-endpoints', key: customer }))
     void Promise.race(hanging).then(() => {
       isAnswered = true
     })
     while ((await waitingReads()) < 4);
-    expect((await gateway.ask({ path: '/chat/completions', key: caller, body: chat() })).status).toBe(200)
+    expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })).status).toBe(200)
     const keyed = { 'Idempotency-Key': crypto.randomUUID() }
-    expect((await gateway.ask({ path: '/chat/completions', key: caller, body: chat(), headers: keyed })).status).toBe(
+    expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat(), headers: keyed })).status).toBe(
       200,
     )
     expect(isAnswered).toBe(false)
@@ -139,4 +101,52 @@ test('reads that wait for one table take no connection from reads of others, nor
   } finally {
     await free()
   }
+})
+
+const read = (tables: string, envelope: 'A' | 'B', path: string | (() => string)) => ({ tables, envelope, path })
+
+describe('once there is a video', () => {
+  beforeAll(async () => {
+    const made = await gateway.ask({ path: '/videos', key: customer, body: film() })
+    videoId = (made.json as { id: string }).id
+  })
+
+  test.each([
+    read('accounts', 'A', '/billing/balance'),
+    read('accounts', 'A', '/billing/spending-limit'),
+    read('accounts', 'A', '/manage/v1/limits'),
+    read('usage_hours', 'A', '/usage'),
+    read('subscriptions', 'A', '/billing/subscription'),
+    read('charges', 'A', '/manage/v1/charges'),
+    read('ledger_entries', 'A', '/manage/v1/ledger'),
+    read('videos', 'B', '/videos'),
+    read('videos', 'B', () => `/videos/${videoId}`),
+    read('videos', 'B', () => `/videos/${videoId}/content`),
+    read('webhook_endpoints', 'A', '/webhook-endpoints'),
+    read('webhook_deliveries', 'A', '/manage/v1/deliveries'),
+  ])('GET $path while $tables is locked is 503 after 5 s, and is answered once it is free', async (row) => {
+    const path = typeof row.path === 'string' ? row.path : row.path()
+    const free = await lock(row.tables)
+    try {
+      const answer = await afterFiveSeconds({ path })
+      const code = row.envelope === 'A' ? 'internal_error' : 'upstream_unavailable'
+      expectRefusal(answer, row.envelope, { status: 503, code, retryAfter: 1 })
+    } finally {
+      await free()
+    }
+    expect((await gateway.ask({ path, key: customer })).status).toBeLessThan(500)
+  })
+
+  test('preflight while accounts are locked says after 5 s that it can not tell, and tells once they are free', async () => {
+    const path = '/inference/preflight?model=svc/demo'
+    const free = await lock('accounts')
+    try {
+      const { json, status } = await afterFiveSeconds({ path })
+      expect(status).toBe(200)
+      expect(json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable' })
+    } finally {
+      await free()
+    }
+    expect((await gateway.ask({ path, key: customer })).json).not.toMatchObject({ reason: 'preflight_unavailable' })
+  })
 })
