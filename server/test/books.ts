@@ -1,12 +1,12 @@
 /** The books of a database with priced charges in them, posted as processes do. For tests of what reads the books. */
 
 import type { Charge } from '../src/billing/charges/charge.ts'
+import { storePriceVersions } from '../src/billing/charges/prices/store.ts'
 import { priceTokens } from '../src/billing/charges/pricing.ts'
-import { storePriceVersion } from '../src/billing/charges/store.ts'
 import { verifyAll } from '../src/billing/ledger/verifyAll.ts'
 import { planCheck } from '../src/billing/plans/verify.ts'
 import { statementCheck } from '../src/billing/statements/closing/verify.ts'
-import { priceHash, priceToJson } from '../src/catalog/price.ts'
+import { priceHash } from '../src/catalog/price.ts'
 import type { Disagreement } from '../src/lib/disagreement.ts'
 import type { Clock } from '../src/lib/time.ts'
 import type { TurnedClock } from './clock.ts'
@@ -29,7 +29,7 @@ export interface Books extends House {
 export async function openBooks(clock: TurnedClock): Promise<Books> {
   const house = await openHouse(clock)
   const hash = priceHash(PRICE)
-  await storePriceVersion(house.database, hash, priceToJson(PRICE), clock.now())
+  await storePriceVersions(house.database, [{ price: PRICE, priceHash: hash }], clock.now())
   const tills = [openTill(house.database, 0, impatient(clock)), openTill(house.database, 1, impatient(clock))]
   let posted = 0
   return {

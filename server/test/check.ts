@@ -46,7 +46,7 @@ await import('./install.ts')
 const passed = await Promise.all([
   tool('types', 'tsc', '-p', '.'),
   tool('types of the package of the command line', 'tsc', '-p', 'cli/src'),
-  tool('lint', 'biome', 'ci', '--error-on-warnings', '.'),
+  tool('lint', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
   isQuick
     ? tests('tests', chooseQuick(await findTests(CHECKOUT, { long: false }), readClosures(CHECKOUT)))
     : tests('rules of the house', RULES_OF_THE_HOUSE),

@@ -3,11 +3,10 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { storePriceVersion } from '../src/billing/charges/store.ts'
+import { storePriceVersions } from '../src/billing/charges/prices/store.ts'
 import { verifyAll } from '../src/billing/ledger/verifyAll.ts'
 import { planCheck } from '../src/billing/plans/verify.ts'
 import type { ResolvedModel } from '../src/catalog/model.ts'
-import { priceToJson } from '../src/catalog/price.ts'
 import type { Artifacts } from '../src/infra/artifacts.ts'
 import type { Clock } from '../src/lib/time.ts'
 import { createVideo, newVideo } from '../src/videos/create.ts'
@@ -17,7 +16,7 @@ import { findVideo } from '../src/videos/store.ts'
 import { type House, openHouse, type Till } from './moneyHouse.ts'
 import { type ScriptedVideos, scriptVideos } from './scriptedVideos.ts'
 import { openTestArtifacts } from './testArtifacts.ts'
-import { VIDEO_PRICE, type VideoModelOptions, videoModel, videoProcess } from './videoProcess.ts'
+import { type VideoModelOptions, videoModel, videoProcess } from './videoProcess.ts'
 
 const KEY = '00000000-0000-4000-8000-000000000001'
 
@@ -52,7 +51,7 @@ export async function openVideoHouse(clock: Clock, options: VideoHouseOptions = 
   const provider = scriptVideos(options)
   const model = videoModel(options)
   const resolved = { model, tier: model.serverless }
-  await storePriceVersion(database, resolved.tier.priceHash, priceToJson(VIDEO_PRICE), clock.now())
+  await storePriceVersions(database, [resolved.tier], clock.now())
   let slots = 0
   const processOf: VideoHouse['process'] = (more = {}) => {
     slots += 1

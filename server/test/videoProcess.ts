@@ -14,7 +14,7 @@ import { measureTestVideo } from './scriptedVideos.ts'
 import { SILENCE } from './silence.ts'
 
 /** 7 cents and a bit a second, so that rounding shows. */
-export const VIDEO_PRICE = { kind: 'video_second', perSecondMicrocents: 7_300_000n, perVideoMicrocents: null } as const
+const VIDEO_PRICE = { kind: 'video_second', perSecondMicrocents: 7_300_000n, perVideoMicrocents: null } as const
 
 export interface VideoModelOptions {
   readonly concurrency?: number

@@ -2,7 +2,7 @@
 
 import { openAccount } from '../billing/admission/balance/balance.ts'
 import { foldSlot } from '../billing/admission/renewal/renew.ts'
-import { storePrices } from '../billing/charges/storePrices.ts'
+import { storePrices } from '../billing/charges/prices/storePrices.ts'
 import { openBilling } from '../billing/open.ts'
 import { readChargedSince } from '../billing/usage/store.ts'
 import type { Discovered } from '../catalog/discovered.ts'

@@ -19,7 +19,7 @@ import type { OnDayMended } from './admission/renewal/renew.ts'
 import { moneyGauges } from './charges/gauges.ts'
 import { createLostCharges } from './charges/lostCharges.ts'
 import { preparePartitions } from './charges/partitions.ts'
-import { storePrices } from './charges/storePrices.ts'
+import { storePrices } from './charges/prices/storePrices.ts'
 import { Writer } from './charges/writer.ts'
 import { dropOldDays } from './ledger/dropDays.ts'
 import type { ReadAutoPay, ReadBurn } from './ledger/getBalance.ts'
@@ -111,7 +111,10 @@ export async function openBilling(options: BillingOptions) {
     warnings: lost.warnings,
     readiness: () => (writer.oldestAgeMs > STALLED_MS ? ['charges are not being committed'] : []),
     drain: () => writer.drain(),
-    close: () => noticeMailer.close(),
+    async close() {
+      writer.close()
+      await noticeMailer.close()
+    },
   }
 }
 

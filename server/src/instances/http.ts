@@ -24,7 +24,7 @@ import { type appPasswordSchema, instanceCreateRequest, instancesQuery, type off
 import { findInstance, listInstances } from './store.ts'
 import { deleteInstance } from './transitions.ts'
 
-/** What the endpoints need: the domain, the runner that is to be woken, the audit log, and a way to read whose clients wait. */
+/** The domain, a way to wake the runner, the audit log, and the pool for reads whose clients wait. */
 export interface InstanceEndpoints extends InstanceDependencies {
   readonly wake: () => void
   readonly noter: Noter

@@ -192,7 +192,7 @@ test('a process whose slot another has taken has another slot, and takes its sha
       [organization],
     )
   expect(new Set((await slots()).map((row) => row.slot))).toEqual(new Set([before, slot.number]))
-  // Whoever takes the former slot, or finds it without an owner, folds what was granted there and spent.
+  // The process that takes the former slot, or finds it without an owner, folds what was granted there and spent.
   await slot.foldAbandoned()
   expect((await slots()).map((row) => row.slot)).toEqual([slot.number])
   expect(await readBalance(house.database, organization)).toBe(955n)

@@ -78,7 +78,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     takenAtMs = taken.takenAtMs
     if (own !== before)
       log.warn({ before, now: own }, 'another process has taken the slot of this one; it has another slot now')
-    // Who had it in between was granted what nobody would give back.
+    // A process that had it in between may have been granted money that nobody would give back.
     if (wasAnothers) await foldOwn(own)
     wasAnothers = false
     options.onRegained()

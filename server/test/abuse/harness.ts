@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makeCustomer, makeKey, type TestKey } from '../customer.ts'
 import { EVENT_LOOP_FILE, type Held } from '../eventLoop.ts'
 import { freshDatabase } from '../postgres.ts'
+import { preload } from '../preload.ts'
 import { startServer } from '../server.ts'
 import type { Attack, Target } from './attack.ts'
 import { loadAttack } from './loadAttacks.ts'
@@ -71,7 +72,8 @@ interface HarnessOptions {
 export async function openHarness({ isWatched = false }: HarnessOptions = {}): Promise<Harness> {
   const { database, url: databaseUrl, drop } = await freshDatabase()
   const heldFile = join(tmpdir(), `tollgate-held-${process.pid}`)
-  const watched = { BUN_OPTIONS: `--preload ${WATCH}`, [EVENT_LOOP_FILE]: heldFile }
+  const watch = await preload(WATCH)
+  const watched = { ...watch.environment, [EVENT_LOOP_FILE]: heldFile }
   // An attacker's own server for webhooks is on this machine.
   const opened = { TOLLGATE_WEBHOOK_ALLOW: '127.0.0.0/8', DATABASE_URL: databaseUrl }
   const server = await startServer({
@@ -124,6 +126,7 @@ export async function openHarness({ isWatched = false }: HarnessOptions = {}): P
     async close() {
       discard.stop()
       await server.remove()
+      await watch.remove()
       rmSync(heldFile, { force: true })
       await drop()
     },

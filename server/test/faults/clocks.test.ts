@@ -7,6 +7,8 @@ import { type AskedGateway, openAskedGateway } from '../acceptance/ask.ts'
 import { CLOCK_JUMPS_MS, type ClocksApart, openClocksApart } from '../clocksApart.ts'
 import type { TestKey } from '../customer.ts'
 import { type ScriptedVideos, scriptVideos } from '../scriptedVideos.ts'
+import { until } from '../until.ts'
+import { CHAT } from './sandboxChat.ts'
 
 /** Four seconds before the end of the hour in which calls are dear. */
 const START_MS = Date.UTC(2030, 0, 15, 12, 59, 56)
@@ -38,7 +40,6 @@ models:
     parameters: [{ name: seconds, type: int, min: 1, max: 10, default: 4 }]
     targets: [{ provider: sandbox, model: film }]
 `
-const CHAT = { model: 'svc/chat', messages: [{ role: 'user', content: 'Hello.' }], max_tokens: 8 }
 const FILM = { model: 'svc/film', prompt: 'a cat' }
 
 let clocks: ClocksApart
@@ -124,14 +125,14 @@ async function metric(name: string): Promise<string | undefined> {
 }
 
 /** Asks after a video until it has come to one of these states; time goes on a little meanwhile. */
-async function until(id: unknown, isSo: (status: unknown) => boolean): Promise<unknown> {
-  const deadlineMs = Date.now() + 30_000
-  while (Date.now() < deadlineMs) {
-    const { status } = (await ok({ path: `/videos/${id}`, key: free })).json as Record<string, unknown>
-    if (isSo(status)) return status
+async function statusOnce(id: unknown, isSo: (status: unknown) => boolean): Promise<unknown> {
+  let status: unknown
+  await until(async () => {
     await clocks.pass(10)
-  }
-  throw new Error('it stays as it is')
+    status = ((await ok({ path: `/videos/${id}`, key: free })).json as Record<string, unknown>)['status']
+    return isSo(status)
+  })
+  return status
 }
 
 describe('the wall clock of a gateway’s machine', () => {
@@ -163,7 +164,7 @@ describe('the wall clock of a gateway’s machine', () => {
     expect(await account(limited)).toMatchObject({ day: '2030-01-15' })
     // The video has not expired: it is made as soon as somebody takes it.
     provider.taking = () => 'taken'
-    expect(await until(id, (status) => status !== 'queued' && status !== 'in_progress')).toBe('completed')
+    expect(await statusOnce(id, (status) => status !== 'queued' && status !== 'in_progress')).toBe('completed')
     expect(await readiness()).toEqual({ status: 200, reasons: [] })
     expect(clocks.logs).toEqual([])
   })

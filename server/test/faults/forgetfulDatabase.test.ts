@@ -6,18 +6,7 @@ import { openClient } from '../../src/infra/postgres/client.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
 import { until } from '../until.ts'
-
-const SETTINGS = `
-providers:
-  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
-models:
-  - id: svc/chat
-    context_length: 4096
-    max_output_tokens: 64
-    pricing: { input_per_1m_tokens_cents: 100000, output_per_1m_tokens_cents: 100000 }
-    targets: [{ provider: sandbox, model: sandbox }]
-`
-const CHAT = { model: 'svc/chat', messages: [{ role: 'user', content: 'Hello.' }], max_tokens: 8 }
+import { CHAT, SETTINGS } from './sandboxChat.ts'
 
 let gateway: Gateway
 /** Of the server's first database, which outlives those that are put in each other's place. */

@@ -12,6 +12,7 @@ import type { Answer } from '../acceptance/description.ts'
 import { expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
+import { until } from '../until.ts'
 
 const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
 let gateway: AskedGateway
@@ -70,7 +71,7 @@ async function afterFiveSeconds(question: Question): Promise<Answer> {
   const asking = gateway.ask({ key: customer, ...question }).then((given) => {
     answer = given
   })
-  while ((await waitingReads()) === before && answer === null);
+  await until(async () => (await waitingReads()) > before || answer !== null)
   clock.turn(5 * SECOND_MS - 1)
   await gateway.database.query('select 1')
   expect(answer).toBeNull()
@@ -89,7 +90,7 @@ test('reads that wait for one table take no connection from reads of others, nor
     void Promise.race(hanging).then(() => {
       isAnswered = true
     })
-    while ((await waitingReads()) < 4);
+    await until(async () => (await waitingReads()) === 4)
     expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat() })).status).toBe(200)
     const keyed = { 'Idempotency-Key': crypto.randomUUID() }
     expect((await gateway.ask({ path: '/chat/completions', key: customer, body: chat(), headers: keyed })).status).toBe(

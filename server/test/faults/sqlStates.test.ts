@@ -1,4 +1,4 @@
-/** What clients are told of errors of the database, by SQLSTATE and by route (E14, P2, P3). The server raises each of them. */
+/** Clients are told of errors of the database by SQLSTATE and by route (E14, P2, P3). The server raises each of them. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
@@ -194,7 +194,7 @@ describe('raised by a trigger where a charge is posted', () => {
     // Until the writer waits for its next try, for 0.4 s then.
     const tries = () => gateway.logs.filter((line) => line.includes('charges not posted yet')).length
     const before = tries()
-    while (tries() < before + 5) await gateway.database.query('select 1')
+    await until(() => tries() >= before + 5)
     clock.turn(CHARGE_DEADLINE_MS)
     for (const answer of await Promise.all(asking)) {
       expectRefusal(answer, 'B', { status: 503, code: 'upstream_unavailable', retryAfter: 1 })
@@ -206,9 +206,8 @@ describe('raised by a trigger where a charge is posted', () => {
       expect([again.status, again.headers.get('Idempotency-Replayed')]).toEqual([200, null])
     }
     const wanted = end === 'withdrawn' ? { charges: 2n, refunds: 0n } : { charges: 2n, refunds: 1n }
-    let found = await entries(fresh.organizationId)
-    while (found[0]?.refunds !== wanted.refunds) found = await entries(fresh.organizationId)
-    expect(found).toEqual([wanted])
+    await until(async () => (await entries(fresh.organizationId))[0]?.refunds === wanted.refunds)
+    expect(await entries(fresh.organizationId)).toEqual([wanted])
   })
 
   test('22003: the charge is kept for the operator, and the call is answered', async () => {

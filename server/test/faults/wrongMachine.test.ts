@@ -1,42 +1,31 @@
 /** A real gateway, with its database, on a machine whose wall clock is set wrong and right again: calls, dates and commands stay as they are (E20). */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { copyFile, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CLOCK_JUMPS_MS } from '../clocksApart.ts'
+import { preload } from '../preload.ts'
 import { startServer, type TestServer } from '../server.ts'
+import { until } from '../until.ts'
+import { CHAT, SETTINGS } from './sandboxChat.ts'
 
-const SETTINGS = `
-log_level: debug
-providers:
-  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
-models:
-  - id: svc/chat
-    context_length: 4096
-    max_output_tokens: 64
-    pricing: { input_per_1m_tokens_cents: 1000, output_per_1m_tokens_cents: 1000 }
-    targets: [{ provider: sandbox, model: sandbox }]
-`
-const CHAT = { model: 'svc/chat', messages: [{ role: 'user', content: 'Hello.' }], max_tokens: 8 }
-/** Has a copy of `wrongDate.ts`: a path in BUN_OPTIONS has no blank, and that of the checkout may have one. */
-let folder: string
+let clockSetter: Awaited<ReturnType<typeof preload>>
 const wrongDate = (jumpsMs: readonly number[]) => ({
-  BUN_OPTIONS: `--preload ${join(folder, 'wrongDate.ts')}`,
+  ...clockSetter.environment,
   TEST_CLOCK_JUMPS_MS: jumpsMs.join(','),
 })
-
 let server: TestServer
 let startedMs: number
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
-  await copyFile(join(import.meta.dirname, '../wrongDate.ts'), join(folder, 'wrongDate.ts'))
+  clockSetter = await preload(join(import.meta.dirname, '../wrongDate.ts'))
   startedMs = Date.now()
-  server = await startServer({ settings: SETTINGS, environment: wrongDate(CLOCK_JUMPS_MS) })
+  server = await startServer({
+    settings: `log_level: debug${SETTINGS}`,
+    environment: wrongDate(CLOCK_JUMPS_MS),
+  })
 }, 60_000)
 afterAll(async () => {
   await server.remove()
-  await rm(folder, { recursive: true })
+  await clockSetter.remove()
 })
 
 function send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
@@ -55,13 +44,12 @@ const chat = async (headers?: Record<string, string>) => {
 /** Turns the machine's clock on to the next jump or back, and waits until the log is dated by it. */
 async function turnTo(jumpMs: number): Promise<void> {
   server.process.kill('SIGUSR2')
-  for (const deadlineMs = Date.now() + 30_000; Date.now() < deadlineMs; ) {
+  await until(async () => {
     await send('GET', '/models')
     const line = server.errors().trimEnd().split('\n').at(-1) ?? '{}'
     const aheadMs = Date.parse(JSON.parse(line).time) - Date.now()
-    if (Math.abs(aheadMs - jumpMs) < 2_500) return
-  }
-  throw new Error('the log is not dated by the clock that was set')
+    return Math.abs(aheadMs - jumpMs) < 2_500
+  })
 }
 
 test('no call is refused, no kept answer forgotten and nothing dated by the wrong clock', async () => {

@@ -108,7 +108,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       await Promise.all([...idle.filter(({ hasAsked }) => hasAsked), ...passing].map(giveBack))
       for (const share of idle) {
         const isUntouched = share.isIdle && share.usedAtMs <= unusedSinceMs
-        // What a giving back under way has taken out of the share is granted still, should it fail.
+        // Money that is being given back is still granted if that fails.
         const isEmpty = share.spendableMicrocents <= 0n && share.openAsks === 0
         if (isUntouched && isEmpty && shares.get(share.organizationId) === share) shares.delete(share.organizationId)
       }

@@ -58,7 +58,7 @@ export interface HeldCharge extends Charge {
   readonly heldMicrocents: bigint
 }
 
-/** What the database says when it has posted a batch of charges. */
+/** The database's answer to a batch of charges that it has posted. */
 export interface SlotCharges {
   /** The charges that were ever posted under the slot, those of the batch too. */
   readonly charges: bigint

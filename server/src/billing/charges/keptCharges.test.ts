@@ -30,7 +30,7 @@ test.each([
 ])('a batch is posted to a database with %s', (_, counted, found) => {
   const kept = confirmed()
   expect(kept.take(3, counted, next)).toEqual(found)
-  // What was told once is not told again.
+  // A loss is told once.
   expect(kept.take(3, { charges: counted.charges + 1n, inserted: 1n }, next)).toBeNull()
 })
 

@@ -31,7 +31,7 @@ interface Confirmed {
   readonly newest: NewestCharge
 }
 
-/** What the database has confirmed last to this process. Call its methods only while no batch is under way. */
+/** The charges that the database has confirmed to this process. Call its methods only while no batch is under way. */
 export class KeptCharges {
   private readonly clock: Clock
   private confirmed: Confirmed | null = null

@@ -15,7 +15,7 @@ export function createLostCharges({ log, onLost, forgetShares }: LostChargesOpti
   return {
     note(lost: Lost): void {
       charges += lost.charges
-      // What was granted, and what accounts have spent, may be lost with them.
+      // The database may have forgotten with them what it granted, and what accounts have spent.
       forgetShares()
       onLost(lost.charges)
       log.error(
@@ -26,6 +26,8 @@ export function createLostCharges({ log, onLost, forgetShares }: LostChargesOpti
     warnings: (): string[] =>
       charges === 0
         ? []
-        : [`the database has lost ${charges} charges that it had confirmed to this process: see docs/operating.md`],
+        : [
+            `the database has lost ${charges} ${charges === 1 ? 'charge' : 'charges'} that it had confirmed to this process: see docs/operating.md`,
+          ],
   }
 }

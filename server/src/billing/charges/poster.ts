@@ -39,6 +39,8 @@ export class Poster {
   /** Another database may answer than the one that has stored the prices. */
   private mayLackPrices = false
   private isToCompare = false
+  private cancelAgain = () => {}
+  private isClosed = false
   private wake = () => {}
 
   constructor(dependencies: PosterDependencies) {
@@ -56,8 +58,16 @@ export class Poster {
   /** Another database may answer from now on: has it asked soon whether it has what was confirmed. */
   checkKept(): void {
     this.forget()
+    if (this.isClosed) return
     this.isToCompare = true
     this.wake()
+  }
+
+  /** The database is asked no more what it has. Charges are posted as before. */
+  close(): void {
+    this.isClosed = true
+    this.isToCompare = false
+    this.cancelAgain()
   }
 
   attach(wake: () => void): void {
@@ -73,9 +83,11 @@ export class Poster {
     try {
       this.hear(await this.kept.compare(this.dependencies.database))
     } catch (error) {
+      if (this.isClosed) return
       const { log, clock } = this.dependencies
       log.warn({ err: error }, 'nobody knows yet whether the database has kept all charges; it is asked again')
-      clock.after(AGAIN_MS, () => this.checkKept())
+      this.cancelAgain()
+      this.cancelAgain = clock.after(AGAIN_MS, () => this.checkKept())
     }
   }
 
@@ -83,9 +95,8 @@ export class Poster {
 
   /** Posts a batch. Rejects where that can't be known; try again then. */
   async post(queued: readonly QueuedCharge[]): Promise<void> {
-    const { database, slot, clock, storePrices } = this.dependencies
-    if (this.mayLackPrices) await storePrices?.()
-    this.mayLackPrices = false
+    const { database, slot, clock } = this.dependencies
+    if (this.mayLackPrices) await this.storePrices()
     await this.ensurePartitions(chargesOf(queued))
     await this.servedModels.ensure(database, chargesOf(queued))
     // Nearly every batch has no participants, and is one statement; a transaction would cost two round trips more.
@@ -127,6 +138,17 @@ export class Poster {
       each.markSuperseded()
     }
     if (counted !== null) this.take(number, counted, batch)
+  }
+
+  private async storePrices(): Promise<void> {
+    // Not after them: yet another database may answer meanwhile.
+    this.mayLackPrices = false
+    try {
+      await this.dependencies.storePrices?.()
+    } catch (error) {
+      this.mayLackPrices = true
+      throw error
+    }
   }
 
   private take(slot: number, counted: SlotCharges, batch: readonly QueuedCharge[]): void {

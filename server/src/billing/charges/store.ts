@@ -1,4 +1,4 @@
-/** Every query on charges, rollups and price versions. Grants: `billing/admission/renewal/store.ts`. */
+/** Every query on charges and rollups. Grants: `billing/admission/renewal/store.ts`. */
 
 import { arrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import { toHex } from '../../lib/ids.ts'
@@ -300,15 +300,6 @@ export async function ensureChargePartition(db: Queryable, epochMs: number): Pro
          for values from ('${day}T00:00:00Z') to ('${next}T00:00:00Z');
      exception when duplicate_table or unique_violation then null;
      end $$`,
-  )
-}
-
-/** Stores a price version, so that every charge that cites it can be recomputed. */
-export async function storePriceVersion(db: Queryable, hash: Uint8Array, json: string, atMs: number): Promise<void> {
-  await db.query(
-    `insert into price_versions (hash, price, first_seen_at) values (decode($1, 'hex'), $2::text::jsonb, $3::timestamptz)
-     on conflict (hash) do nothing`,
-    [toHex(hash), json, toTimestamp(atMs)],
   )
 }
 

@@ -158,6 +158,11 @@ export class Writer implements ShareRenewer {
     this.poster.checkKept()
   }
 
+  /** Ends what the process does by itself. Charges are posted as before. */
+  close(): void {
+    this.poster.close()
+  }
+
   /** Resolves when nothing is left to post. */
   async drain(): Promise<void> {
     while (this.running) await this.running

@@ -241,7 +241,7 @@ test.each([
   const kept = await healthy.keep(answer('of the healthy one'))
   for (const keep of kept) expect(await fresh.database.transaction(keep)).toBe(true)
   expect(await replayed(openProcess(17), `healthy ${where}`)).toEqual(answer('of the healthy one'))
-  // What nobody worked on is free again.
+  // A key is free again where nobody worked on its attempt.
   expect((await openProcess(17).begin(KEY, `abandoned ${where}`, request)).kind).toBe('begun')
 })
 

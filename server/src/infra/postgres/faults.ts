@@ -1,4 +1,4 @@
-/** What an error of the database means: each is looked up in the one table of SQLSTATEs (`sqlStates.ts`). */
+/** Finds out what an error of the database means, by the one table of SQLSTATEs (`sqlStates.ts`). */
 
 import { type DatabaseFault, faultOfState, LOST, NOT_NOW } from './sqlStates.ts'
 

@@ -50,7 +50,7 @@ export async function resolveCluster(
 /** Whether a cluster was made for this folder, here or where `location` says. */
 async function hasCluster(folder: string): Promise<boolean> {
   const home = await readFile(join(folder, 'location'), 'utf8').catch(() => folder)
-  // What is in the cluster is for its own user alone to see.
+  // Only the cluster's own user may look into it.
   return existsSync(join(home.trim(), 'cluster'))
 }
 

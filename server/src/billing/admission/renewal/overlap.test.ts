@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { FastClock, type House, openHouse } from '../../../../test/moneyHouse.ts'
+import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { openSession } from '../../../infra/postgres/session.ts'
 import type { Want } from '../share.ts'
@@ -38,7 +39,7 @@ async function beside(organizationId: string, next: () => Promise<unknown>): Pro
   await house.database.transaction(async (tx) => {
     const waiting = async (statements: number) => {
       const words = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-      while ((await tx.query(words)).length < statements);
+      await until(async () => (await tx.query(words)).length >= statements)
     }
     await tx.query('select 1 from accounts where organization_id = $1::uuid for update', [organizationId])
     const first = renewShares(session, SLOT, new Map([[organizationId, WANT]]), clock.now())
@@ -51,7 +52,7 @@ async function beside(organizationId: string, next: () => Promise<unknown>): Pro
   })
   await second
   const ended = "select 1 from pg_stat_activity where application_name = 'tollgate broken'"
-  while ((await house.database.query(ended)).length > 0);
+  await until(async () => (await house.database.query(ended)).length === 0)
 }
 
 test('a first renewal that is asked for again while the server still works on it leaves account and share in agreement', async () => {
