@@ -9,8 +9,15 @@ export async function findTests(checkout: string, { long }: { readonly long: boo
   for await (const file of new Bun.Glob('{server,cli}/**/*.test.ts').scan(checkout)) {
     if (!file.includes('node_modules') && file.endsWith('.long.test.ts') === long) files.push(file)
   }
-  // The slowest, whole gateways and kills, are in server/test: first.
-  return files.sort().reverse()
+  // The slowest, whole gateways and kills, are in the folders of tests: first.
+  const isSlow = (file: string) => file.includes('/test/')
+  return [
+    ...files.filter(isSlow).sort().reverse(),
+    ...files
+      .filter((file) => !isSlow(file))
+      .sort()
+      .reverse(),
+  ]
 }
 
 /** Imports of values, once those of types are taken out. */

@@ -16,9 +16,11 @@ const said = spyOn(console, 'log').mockImplementation(() => {})
 afterEach(() => void said.mockClear())
 afterAll(() => void said.mockRestore())
 
-test('files of one room run together, eight at most; those that start something, print seeds or are elsewhere run alone', () => {
+test('files of one room run together, and quick ones of all folders, eight at most; those that start something, print seeds or are elsewhere run alone', () => {
   const many = Array.from({ length: 10 }, (_, index) => `server/src/billing/${index + 10}.test.ts`)
+  const elsewhere = 'server/test/faults/a.test.ts'
   const texts: Record<string, string> = {
+    ...Object.fromEntries([elsewhere, ...many].map((file) => [file, 'new Bun.SQL()'])),
     'server/src/billing/spawns.test.ts': 'Bun.spawn([])',
     'server/src/billing/server.test.ts': "import '../../test/server.ts'",
     'server/test/server.ts': "import { spawn } from 'node:child_process'",
@@ -35,14 +37,15 @@ test('files of one room run together, eight at most; those that start something,
     textOf: (path) => texts[path] ?? '',
   }
   const alone = ['spawns', 'server', 'seeds'].map((name) => `server/src/billing/${name}.test.ts`)
-  const elsewhere = 'server/test/faults/a.test.ts'
-  const files = [elsewhere, many[0] ?? '', ...alone, 'server/src/http/body.test.ts', ...many.slice(1)]
+  const quick = ['cli/src/quick.test.ts', 'server/src/lib/quick.test.ts']
+  const files = [elsewhere, many[0] ?? '', ...alone, 'server/src/http/body.test.ts', ...many.slice(1), ...quick]
   expect(groupFiles(files, closures)).toEqual([
     [elsewhere],
     many.slice(0, 8),
     ...alone.map((file) => [file]),
     ['server/src/http/body.test.ts'],
     many.slice(8),
+    quick,
   ])
 })
 

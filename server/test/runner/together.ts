@@ -4,11 +4,12 @@
  */
 
 import type { Closures } from './closure.ts'
+import { chooseQuick } from './quick.ts'
 import { type FileOptions, type FileRun, type Running, runFile, runProcess } from './runFile.ts'
 
 /** Folders whose tests start processes and threads by their helpers only. */
 const ROOMS =
-  /^server\/(src\/(?:app|billing|catalog|http|identity|inference|instances|jobs|operations|payments|processes|routing|videos|webhooks)|test\/acceptance)\//
+  /^server\/(src\/(?:app|billing|catalog|commands|http|identity|inference|instances|jobs|operations|payments|processes|routing|videos|webhooks)|test\/acceptance)\//
 
 /** Code of tests that starts a process or a thread. */
 const STARTS = /from '(node:child_process|node:worker_threads)'|\bBun\.(spawn|spawnSync|\$)|new Worker\(/
@@ -23,12 +24,16 @@ const FILES_MOST = 8
 /** A group may take so many times as long as a file. */
 const LIMIT_TIMES = 2
 
-/** Groups files: those of one room that can run together, at most eight, and each other one alone. In the order of the files. */
+/**
+ * Groups files: those of one room that can run together, and quick ones wherever they are; at most eight. Each other one is alone. In the
+ * order of the files.
+ */
 export function groupFiles(files: readonly string[], closures: Closures): string[][] {
+  const quick = new Set(chooseQuick(files, closures))
   const groups: string[][] = []
   const open = new Map<string, string[]>()
   for (const file of files) {
-    const room = ROOMS.exec(file)?.[1]
+    const room = quick.has(file) ? 'quick' : ROOMS.exec(file)?.[1]
     if (room === undefined || !mayShare(file, closures)) {
       groups.push([file])
       continue

@@ -5,9 +5,11 @@ import { TurnedClock } from '../../../test/clock.ts'
 import { makeCustomer } from '../../../test/customer.ts'
 import { type MailServer, type MailServerOptions, openMailServer } from '../../../test/mailServer.ts'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
+import { until } from '../../../test/until.ts'
 import { listOrganizations } from '../../identity/organizations/find.ts'
 import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 import { createLog } from '../../infra/log.ts'
+import type { Database } from '../../infra/postgres/database.ts'
 import { systemRandom } from '../../infra/random.ts'
 import { createMailTransport } from '../../infra/smtp.ts'
 import { mailHandler } from '../../jobs/mail.ts'
@@ -43,8 +45,26 @@ afterEach(async () => {
     await clock.turn(MINUTE_MS)
     await closing
   }
+  // A runner waits by the clock, which is turned; a busy database may be later, and claim what the next test has made.
+  await until(() => statements === 0)
   for (const server of servers) await server.close()
 })
+
+/** Statements and transactions of processes that have not ended. */
+let statements = 0
+function counting(database: Database): Database {
+  const counted = async <T>(work: Promise<T>): Promise<T> => {
+    statements += 1
+    return work.finally(() => {
+      statements -= 1
+    })
+  }
+  return {
+    ...database,
+    query: (...statement) => counted(database.query(...statement)),
+    transaction: (...work) => counted(database.transaction(...work)),
+  }
+}
 
 async function mailServer(options: MailServerOptions = {}): Promise<MailServer> {
   const server = await openMailServer(options)
@@ -64,8 +84,9 @@ function noticeMailer(port: number, more: Partial<SmtpServer> = {}): Pick<Notice
   }
   const log = createLog('debug', { write: (line) => void logs.push(line) })
   const jobHandlers = [mailHandler(createMailTransport(server, clock), clock)]
-  const jobs = createJobs({ database: fresh.database, clock, random: systemRandom(), log, jobHandlers })
-  const made = createNoticeMailer({ database: fresh.database, clock, log, sendsMail: true, onEnqueued: jobs.wake })
+  const database = counting(fresh.database)
+  const jobs = createJobs({ database, clock, random: systemRandom(), log, jobHandlers })
+  const made = createNoticeMailer({ database, clock, log, sendsMail: true, onEnqueued: jobs.wake })
   noticeMailers.push(made)
   runners.push(jobs)
   jobs.start()
@@ -95,11 +116,6 @@ async function noted(addresses: readonly string[], days = 1): Promise<string> {
 const underWay = async () => (await fresh.database.query('select id from jobs where ended_at is null')).length
 const inWork = async () => (await fresh.database.query("select id from jobs where state = 'running'")).length
 const logged = (words: string) => logs.filter((line) => line.includes(words)).length
-
-/** Until something outside the turned clock has happened. */
-async function until(happened: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await happened())) await fresh.database.query('select 1')
-}
 
 test('a notice is logged once and mailed once to each address, and nothing of it is left under way', async () => {
   const server = await mailServer()
