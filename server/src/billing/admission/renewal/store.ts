@@ -78,7 +78,7 @@ const UNFOLDED = `unfolded as (
   )`
 
 /**
- * The accounts, locked by id, with what is wanted and granted; `is_first` is true where MINE has found no share. It reads nothing but
+ * The accounts, locked by id, with what is wanted and granted. After UNFOLDED. `is_first` is true where MINE has found no share. It reads nothing but
  * the account's row and what was locked before: when it has had to wait, PostgreSQL looks at that row again, and at nothing else.
  * Figures are made of it afterwards.
  */
@@ -88,6 +88,7 @@ const LOCKED = `locked as (
     from accounts a
     join wanted w using (organization_id)
     left join mine m using (organization_id)
+    where (select count(*) from unfolded) >= 0
     order by a.organization_id
     for update of a
   )`
