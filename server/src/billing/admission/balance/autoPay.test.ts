@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { makeCustomer } from '../../../../test/customer.ts'
 import { type FreshDatabase, freshDatabase } from '../../../../test/postgres.ts'
+import { until } from '../../../../test/until.ts'
 import { systemRandom } from '../../../infra/random.ts'
 import { uuidV7 } from '../../../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../../../lib/money.ts'
@@ -125,9 +126,9 @@ test('a renewal that waited for the end of a payment makes the next job', async 
     await lockAccountAutoPay(tx, id)
     waits()
     // The statement has begun, and sees the job that is ended here.
-    const blocked = () =>
-      tx.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`)
-    while ((await blocked()).length === 0);
+    const words = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+    // Not in the transaction: there a backend that is new would not be seen.
+    await until(async () => (await fresh.database.query(words)).length > 0)
     await setAccountAutoPay(tx, id, { thresholdMicrocents: cents(500), dueAtMs: null })
   })
   await renewed

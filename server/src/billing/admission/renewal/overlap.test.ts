@@ -37,9 +37,10 @@ async function beside(organizationId: string, next: () => Promise<unknown>): Pro
   const session = await openSession(house.url, systemClock, { kind: 'broken', token: null })
   let second: Promise<unknown> = Promise.resolve()
   await house.database.transaction(async (tx) => {
+    // Not in the transaction: there a backend that is new would not be seen.
     const waiting = async (statements: number) => {
       const words = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-      await until(async () => (await tx.query(words)).length >= statements)
+      await until(async () => (await house.database.query(words)).length >= statements)
     }
     await tx.query('select 1 from accounts where organization_id = $1::uuid for update', [organizationId])
     const first = renewShares(session, SLOT, new Map([[organizationId, WANT]]), clock.now())
