@@ -12,6 +12,7 @@ import { listDataKeys } from '../http/dataKeys/store.ts'
 import { sealedAnswers } from '../http/idempotency/reseal.ts'
 import { isAnswerSealedWith } from '../http/idempotency/store.ts'
 import { SECOND_MS, sleep } from '../lib/time.ts'
+import { OwnersTime } from '../processes/ownersTime.ts'
 import { isSlotAbandoned } from '../processes/slot.ts'
 import { sealedSecrets } from '../webhooks/endpoints/reseal.ts'
 import { isSecretSealedWith } from '../webhooks/endpoints/store.ts'
@@ -37,11 +38,13 @@ export const rotateDataKeyCommand: Command = {
     const { randomBytes: random } = context
     return withDatabase(invocation, context, async (database, clock) => {
       const ring = ringSource({ dataDirectory, given: dataKey, random })
+      const ownersTime = new OwnersTime(clock)
+      await ownersTime.isOver(database)
       const rotation: RotationDependencies = {
         database,
         clock,
         ring,
-        isAbandoned: (tx, slot) => isSlotAbandoned(tx, slot, clock),
+        isAbandoned: (tx, slot) => isSlotAbandoned(tx, slot, ownersTime),
         isSealedWith: [isAnswerSealedWith, isSecretSealedWith],
       }
       const { number, fingerprint } = await offerKey(rotation)

@@ -20,7 +20,6 @@ export type TransitionMeans = Pick<
   InstanceDependencies,
   | 'database'
   | 'clock'
-  | 'random'
   | 'publish'
   | 'lowBalanceMicrocents'
   | 'onDayMended'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
-import { instantOfUuid, isUuid, toHex, uuidV7 } from './ids.ts'
+import { instantOfUuid, isUuid, toHex, uuidV5, uuidV7 } from './ids.ts'
 
 const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const instant = fc.nat({ max: 253_402_300_799_999 })
@@ -27,6 +27,13 @@ test('all 74 random bits of a UUIDv7 are used, and nothing else is', () => {
     if (id !== zero) seen.add(id)
   }
   expect(seen.size).toBe(74)
+})
+
+test('a UUIDv5 is the one of RFC 9562 for its example, and another for each name and namespace', () => {
+  const domains = '6ba7b810-9dad-11d1-80b4-00c04fd430c8'
+  expect(uuidV5(domains, 'www.example.com')).toBe('2ed6657d-e927-568b-95e1-2665a8aea6a2')
+  expect(uuidV5(domains, 'example.com')).not.toBe(uuidV5(domains, 'www.example.com'))
+  expect(uuidV5(uuidV5(domains, 'x'), 'x')).not.toBe(uuidV5(domains, 'x'))
 })
 
 test('later ids sort later', () => {

@@ -1,5 +1,7 @@
 /** Identifiers. Randomness and time are arguments. */
 
+import { createHash } from 'node:crypto'
+
 /** Returns `length` random bytes; the caller may change them. */
 export type RandomBytes = (length: number) => Uint8Array
 
@@ -33,6 +35,17 @@ export function uuidV7(epochMs: number, random: RandomBytes): string {
   tail[2] = 0x80 | ((tail[2] ?? 0) & 0x3f)
   const hex = Math.floor(epochMs).toString(16).padStart(12, '0') + toHex(tail)
   return uuidOfHex(hex)
+}
+
+/**
+ * A version 5 UUID (RFC 9562, section 5.5): always the same one for a name within a namespace, which is a UUID itself. No secret: whoever knows
+ * both can compute it.
+ */
+export function uuidV5(namespace: string, name: string): string {
+  const hash = createHash('sha1').update(Buffer.from(namespace.replaceAll('-', ''), 'hex')).update(name).digest()
+  hash[6] = 0x50 | ((hash[6] ?? 0) & 0x0f)
+  hash[8] = 0x80 | ((hash[8] ?? 0) & 0x3f)
+  return uuidOfHex(hash.toString('hex', 0, 16))
 }
 
 /** Puts the dashes of a UUID into its 32 digits. Any other text gives no UUID. */

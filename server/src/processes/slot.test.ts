@@ -3,13 +3,14 @@ import { TurnedClock, turnUntil } from '../../test/clock.ts'
 import { FastClock, type House, openHouse, openTill } from '../../test/moneyHouse.ts'
 import { SILENCE } from '../../test/silence.ts'
 import { startSilentProxy, throughProxy } from '../../test/silentProxy.ts'
+import { turnedDatabase } from '../../test/turnedDatabase.ts'
 import { readBalance } from '../billing/admission/balance/balance.ts'
 import { foldSlot, renewShares } from '../billing/admission/renewal/renew.ts'
 import { systemClock } from '../infra/clock.ts'
-import type { Transaction } from '../infra/postgres/database.ts'
+import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
 import { newToken } from '../infra/postgres/processToken.ts'
 import { openSession } from '../infra/postgres/session.ts'
-import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { claimSlot, type Slot, type SlotOptions } from './slot.ts'
 import { readServerStart, takeSlot } from './store.ts'
 
@@ -290,6 +291,48 @@ test('a server that was restarted just before the lock of a slot was asked for h
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
   await Promise.all([slot.release(), watched.release()])
 })
+
+test('a promoted server, which may have been started long ago, has its minute from when its timeline is first seen', async () => {
+  let nowMs = (await readServerStart(house.database)) + HOUR_MS
+  const clock = { ...systemClock, now: () => nowMs }
+  const slot = await claim({ alone: false, clock, database: turnedDatabase(house.database, clock) })
+  const dead = await leaveBehind(9n)
+  await house.database.query("update timelines set name = 'of the server before'")
+  await slot.foldAbandoned()
+  nowMs += 59 * SECOND_MS
+  await slot.foldAbandoned()
+  expect(await granted(dead.organization)).toEqual({ granted: 600n, shares: 1n })
+  nowMs += 2 * SECOND_MS
+  await slot.foldAbandoned()
+  expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
+  await slot.release()
+})
+
+test('of a server that shows nobody its timeline the start counts', async () => {
+  const startedMs = await readServerStart(house.database)
+  let nowMs = startedMs + HOUR_MS
+  const clock = { ...systemClock, now: () => nowMs }
+  const database: Database = {
+    ...house.database,
+    query: hidingTimeline(house.database),
+    transaction: (work) => house.database.transaction((tx) => work({ ...tx, query: hidingTimeline(tx) })),
+  }
+  const slot = await claim({ alone: false, clock, database })
+  const dead = await leaveBehind(9n)
+  nowMs = startedMs + 59 * SECOND_MS
+  await slot.foldAbandoned()
+  expect((await granted(dead.organization)).shares).toBe(1n)
+  nowMs = startedMs + MINUTE_MS + 1
+  await slot.foldAbandoned()
+  expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
+  await slot.release()
+})
+
+/** Queries of a server on which functions of its log may not be called. */
+const hidingTimeline =
+  (db: Queryable): Queryable['query'] =>
+  (text, parameters) =>
+    db.query(text.replace('pg_current_wal_lsn()', 'pg_current_wal_lsn_hidden()'), parameters)
 
 test('in the minute after a start of an external database nobody takes over what is free', async () => {
   const dead = await leaveBehind(9n)

@@ -9,14 +9,12 @@ import { keepSession } from '../infra/postgres/keptSession.ts'
 import { LOCK_CLASS } from '../infra/postgres/locks.ts'
 import type { Session } from '../infra/postgres/session.ts'
 import type { Log } from '../lib/log.ts'
-import { type Clock, MINUTE_MS, SECOND_MS, sleep } from '../lib/time.ts'
-import { listSlots, lockForTransaction, readServerStart, takeSlot } from './store.ts'
+import { type Clock, SECOND_MS, sleep } from '../lib/time.ts'
+import { OwnersTime } from './ownersTime.ts'
+import { listSlots, lockForTransaction, takeSlot } from './store.ts'
 
 /** More processes than anyone runs on one database; only bounds the search for a free slot. */
 const SLOT_LIMIT = 1_024
-
-/** After a restart of the database owners have this long to take their locks again before anyone takes them over. */
-const OWNERS_FIRST_MS = MINUTE_MS
 
 const FOLDING_PATIENCE_MS = 2 * SECOND_MS
 const FOLDING_POLL_MS = 20
@@ -66,11 +64,14 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   let number: number | null = null
   let takenAtMs = 0
   let wasAnothers = false
+  const ownersTime = new OwnersTime(clock)
+  /** Whether a lock that is free means that its owner is dead. */
+  const mayTakeOver = async (db: Queryable) => options.alone || (await ownersTime.isOver(db))
 
   const foldOwn = (slot: number) => foldWhole(() => database.transaction((tx) => options.fold(tx, slot, takenAtMs)))
   const regain = async (session: Session, before: number): Promise<void> => {
     const hasIt = await takeAgain(session, before, clock)
-    const own = hasIt ? before : await findFree(session, database, await mayTakeOver(options, database))
+    const own = hasIt ? before : await findFree(session, database, await mayTakeOver(database))
     const taken = await takeSlot(session, own, clock.now())
     wasAnothers ||= own !== before || taken.beforeMs !== takenAtMs
     // Together: whoever cites the one cites the other.
@@ -87,7 +88,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     const session = await options.connect()
     try {
       if (number === null) {
-        const free = await findFree(session, database, await mayTakeOver(options, database))
+        const free = await findFree(session, database, await mayTakeOver(database))
         takenAtMs = (await takeSlot(session, free, clock.now())).takenAtMs
         number = free
       } else await regain(session, number)
@@ -113,14 +114,14 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     isOwned: () => !held.session().lost,
     takenAtMs: () => takenAtMs,
     async foldAbandoned() {
-      if (!(await mayTakeOver(options, database))) return
+      if (!(await mayTakeOver(database))) return
       for (const slot of await listSlots(database)) {
-        if (slot !== current()) await foldAbandonedSlot(options, slot)
+        if (slot !== current()) await foldAbandonedSlot(options, slot, mayTakeOver)
       }
     },
     async isAbandoned(tx, slot) {
       if (slot === current() || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
-      return mayTakeOver(options, tx)
+      return mayTakeOver(tx)
     },
     async release() {
       held.letGo()
@@ -146,13 +147,17 @@ async function takeAgain(session: Session, slot: number, clock: Clock): Promise<
 }
 
 /**
- * The lock ends with the transaction, so that the owner can't come back between the two. The server's start is asked for
+ * The lock ends with the transaction, so that the owner can't come back between the two. Whether its owner is dead is asked
  * behind the lock: the server may have been restarted just before it, and then a free lock says nothing.
  */
-async function foldAbandonedSlot(options: SlotOptions, slot: number): Promise<void> {
+async function foldAbandonedSlot(
+  options: SlotOptions,
+  slot: number,
+  mayTakeOver: (tx: Transaction) => Promise<boolean>,
+): Promise<void> {
   await foldWhole(() =>
     options.database.transaction(async (tx) => {
-      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(options, tx))) return false
+      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(tx))) return false
       return await options.fold(tx, slot, null)
     }),
   )
@@ -164,21 +169,8 @@ async function foldWhole(foldPart: () => Promise<boolean>): Promise<void> {
 }
 
 /** Whether nobody owns a slot; if so, nobody takes it before the transaction ends. For callers that own no slot. */
-export async function isSlotAbandoned(tx: Transaction, slot: number, clock: Clock): Promise<boolean> {
-  return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await hadOwnersTime(clock, tx))
-}
-
-/** Whether a lock that is free means that its owner is dead. */
-async function mayTakeOver({ clock, alone }: SlotOptions, db: Queryable): Promise<boolean> {
-  return alone || (await hadOwnersTime(clock, db))
-}
-
-/**
- * Whether owners had the time to come back since the database was started. A start in the future says that the database's clock was set
- * back since then, which is followed after a minute only (E20).
- */
-async function hadOwnersTime(clock: Clock, db: Queryable): Promise<boolean> {
-  return Math.abs(clock.now() - (await readServerStart(db))) > OWNERS_FIRST_MS
+export async function isSlotAbandoned(tx: Transaction, slot: number, ownersTime: OwnersTime): Promise<boolean> {
+  return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await ownersTime.isOver(tx))
 }
 
 async function findFree(session: Session, database: Database, usedToo: boolean): Promise<number> {

@@ -43,6 +43,27 @@ export async function takeSlot(session: Queryable, slot: number, atMs: number): 
 
 /** When the database server was started, by its own clock, in milliseconds since the epoch. */
 export async function readServerStart(db: Queryable): Promise<number> {
-  const rows = await db.query<{ started_at: Date }>('select pg_postmaster_start_time() as started_at')
-  return rows[0]?.started_at.getTime() ?? 0
+  const rows = await db.query<{ since: Date }>('select pg_postmaster_start_time() as since')
+  return rows[0]?.since.getTime() ?? 0
+}
+
+/**
+ * When the database server was started, or its present timeline was first seen, whichever is later; by its own clock, in milliseconds
+ * since the epoch. Notes a timeline that nobody has seen. The first one of all counts from the server's start.
+ */
+export async function readLifeStart(db: Queryable): Promise<number> {
+  const rows = await db.query<{ since: Date }>(
+    `with present as materialized (
+       select oid || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as name from pg_database
+       where datname = current_database()
+     ), noted as (
+       insert into timelines (name, seen_at)
+       select name, case when exists (select from timelines) then clock_timestamp() else pg_postmaster_start_time() end
+       from present where not exists (select from timelines known where known.name = present.name)
+       on conflict do nothing returning seen_at
+     )
+     select greatest(pg_postmaster_start_time(), coalesce(
+       (select seen_at from timelines join present using (name)), (select seen_at from noted), clock_timestamp())) as since`,
+  )
+  return rows[0]?.since.getTime() ?? 0
 }

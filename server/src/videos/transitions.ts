@@ -5,7 +5,7 @@ import { priceVideo } from '../billing/charges/pricing.ts'
 import { NO_TOKENS } from '../billing/charges/settle.ts'
 import { prepareSettling, settleVideo } from '../billing/charges/settleVideo.ts'
 import { boundUsage, usageBound } from '../billing/charges/usageBound.ts'
-import { uuidV7 } from '../lib/ids.ts'
+import { uuidV5 } from '../lib/ids.ts'
 import type { VideoDependencies, VideoMetrics } from './job/dependencies.ts'
 import {
   artifactName,
@@ -19,7 +19,7 @@ import {
 import { videoToWire } from './job/wire.ts'
 import { moveVideo } from './store.ts'
 
-type Means = Pick<VideoDependencies, 'database' | 'clock' | 'random' | 'publish' | 'reached' | 'metrics'>
+type Means = Pick<VideoDependencies, 'database' | 'clock' | 'publish' | 'reached' | 'metrics'>
 
 /** Counts a job that is over, and that nobody else has ended. */
 function countEnd(
@@ -55,7 +55,7 @@ export async function fail(means: Means, video: Video, error: VideoError, isAtWo
     const moved = await moveVideo(tx, 'fail', video, { error, dueAtMs: isAtWork ? nowMs : null })
     if (moved === null) return null
     await release(tx, moved.id)
-    await means.publish(tx, eventOf(means, 'video.failed', moved, nowMs))
+    await means.publish(tx, eventOf('video.failed', moved, nowMs))
     await means.reached?.('failing')
     return moved
   })
@@ -130,7 +130,7 @@ export async function complete(
     const target = `${submission?.provider}/${submission?.model}`
     const charge = { ...admission, seconds, costMicrocents, target }
     const noticed = await settleVideo(tx, charge, nowMs, means.lowBalanceMicrocents, means.onDayMended)
-    await means.publish(tx, eventOf(means, 'video.completed', moved, nowMs))
+    await means.publish(tx, eventOf('video.completed', moved, nowMs))
     await means.reached?.('completing')
     return { moved, noticed }
   })
@@ -143,11 +143,12 @@ export async function complete(
   return done?.moved ?? null
 }
 
-function eventOf({ random }: Means, type: 'video.completed' | 'video.failed', video: Video, nowMs: number) {
+function eventOf(type: 'video.completed' | 'video.failed', video: Video, nowMs: number) {
   const { id, object, model, status, error } = videoToWire(video, nowMs)
   const told = type === 'video.failed' ? { id, object, model, status, error } : { id, object, model, status }
   return {
-    id: uuidV7(nowMs, random),
+    // The same for ever: a restored database may tell of it once more, and receivers know it by its id.
+    id: uuidV5(video.id, type),
     organizationId: video.organizationId,
     type,
     createdAtMs: nowMs,

@@ -34,7 +34,7 @@ export class Outage {
 
   /** Statements that are about the server and not about its data. */
   answer(text: string, parameters: readonly SqlParameter[]): unknown[] | null {
-    if (START.test(text)) return [{ started_at: new Date(this.startedAtMs) }]
+    if (START.test(text)) return [{ since: new Date(this.startedAtMs) }]
     if (CLOCK.test(text)) return [{ now: new Date(this.world.databaseMs) }]
     if (!NOTIFY.test(text)) return null
     const [channel, organizationId] = parameters.map(String)

@@ -284,7 +284,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'slots are taken over as soon as the database is up again',
-    file: 'processes/slot.ts',
+    file: 'processes/ownersTime.ts',
     search: 'const OWNERS_FIRST_MS = MINUTE_MS\n',
     replace: 'const OWNERS_FIRST_MS = 0 * MINUTE_MS\n',
     shownBy: 'model',
@@ -293,7 +293,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "the database's start is asked for without the lock only",
     file: 'processes/slot.ts',
-    search: ' || !(await mayTakeOver(options, tx))',
+    search: ' || !(await mayTakeOver(tx))',
     replace: '',
     shownBy: 'model',
     trouble: 'outages',
