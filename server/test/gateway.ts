@@ -90,7 +90,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     },
     database: (await options.dressDatabase?.(database, url)) ?? database,
     ...(reads === undefined ? {} : { reads }),
-    databaseUrl: url,
+    databaseAddress: url,
     token: null,
     alone: true,
     ...(options.videos === undefined

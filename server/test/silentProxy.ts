@@ -11,8 +11,6 @@ export interface SilentProxy {
    * a network is whole again.
    */
   recover(silenced?: 'lost' | 'delivered'): void
-  /** New connections lead to this database. Those that are open stay where they are. */
-  moveTo(databaseUrl: string): void
   /**
    * Resolves when the database has answered all that it was asked over connections that pass, so that a test can turn its clock and nothing
    * is late on a busy machine. An answer may itself wait for the clock: then after {@link LOOKS_MOST} times `look`.
@@ -39,12 +37,11 @@ interface Pair {
 /** Starts a proxy to the socket that a URL of PostgreSQL names. It is for small test traffic: it does not heed backpressure. */
 export async function startSilentProxy(databaseUrl: string): Promise<SilentProxy> {
   const wires = new Wires()
-  let target = socketOf(databaseUrl)
   const server = Bun.listen<Pair>({
     hostname: '127.0.0.1',
     port: 0,
     socket: {
-      open: (client) => wires.connect(client, target),
+      open: (client) => wires.connect(client, socketOf(databaseUrl)),
       data: (client, bytes) => wires.forward(client, bytes),
       close: (client) => wires.end(client),
     },
@@ -54,9 +51,6 @@ export async function startSilentProxy(databaseUrl: string): Promise<SilentProxy
     fallSilent: () => wires.silence(true),
     forget: () => wires.silence(false),
     recover: (silenced = 'lost') => wires.recover(silenced),
-    moveTo: (url) => {
-      target = socketOf(url)
-    },
     async answered(look) {
       await look()
       for (let looks = 1; looks < LOOKS_MOST && wires.isAsked; looks += 1) await look()

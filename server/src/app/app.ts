@@ -17,6 +17,7 @@ import { openInference } from '../inference/open.ts'
 import type { Peer } from '../infra/httpServer.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import { openOtlp } from '../infra/otlp.ts'
+import type { DatabaseAddress } from '../infra/postgres/address.ts'
 import type { Database, Queryable } from '../infra/postgres/database.ts'
 import { isDatabaseAway } from '../infra/postgres/faults.ts'
 import { readBurnCents } from '../instances/burn.ts'
@@ -56,7 +57,7 @@ export interface AppOptions {
   /** A pool of its own for reads whose clients wait. Left out: they use `database`. */
   readonly reads?: Queryable
   /** For sessions and listeners beside the pool. */
-  readonly databaseUrl: string
+  readonly databaseAddress: string | DatabaseAddress
   /** Names this process's connections (`infra/postgres/processToken.ts`); null: it has no name. */
   readonly token: string | null
   /** True when nobody else uses the database: the embedded one, owned by this process. */
@@ -136,13 +137,13 @@ export async function createApp(options: AppOptions): Promise<App> {
 
 /** Opens the rooms that know no money. */
 async function openBase(options: AppOptions, infrastructure: Infrastructure) {
-  const { config, database, databaseUrl, clock, videos: scripted = REAL_VIDEOS } = options
+  const { config, database, databaseAddress, clock, videos: scripted = REAL_VIDEOS } = options
   const { onDayMended } = infrastructure
   const { lowBalanceMicrocents, smtp } = config.settings.fixed
   const dataDirectory = config.member?.sharedDirectory ?? config.dataDirectory
   const processes = await openProcesses({
     ...infrastructure,
-    databaseUrl,
+    databaseAddress,
     token: options.token,
     alone: options.alone,
     fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs, onDayMended),
@@ -249,7 +250,7 @@ function openPeople(
   { mailTransport, wake: wakeJobs }: Pick<ReturnType<typeof openJobs>, 'mailTransport' | 'wake'>,
   dataDirectory: string,
 ) {
-  const { config, databaseUrl, database, clock, random, log, passwordHash } = options
+  const { config, databaseAddress, database, clock, random, log, passwordHash } = options
   const { accounts, publicUrl, trustedProxies, instances } = config.settings.fixed
   const { host, port } = config
   const [isStopping, offersInstances] = [() => !lifecycle.isAdmitting(), instances !== null]
@@ -258,7 +259,7 @@ function openPeople(
   return openIdentity({
     ...{ database, reads, clock, random, log, openCalls },
     clientAddress: createClientAddress(trustedProxies),
-    accounts: accounts && { ...accounts, ...links, ...given, databaseUrl, dataKeys, openAccount },
+    accounts: accounts && { ...accounts, ...links, ...given, databaseAddress, dataKeys, openAccount },
   })
 }
 

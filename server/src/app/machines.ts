@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts'
 import type { Noter } from '../identity/audit/note.ts'
+import { type DatabaseAddress, toAddress } from '../infra/postgres/address.ts'
 import type { Queryable } from '../infra/postgres/database.ts'
 import type { InstanceDependencies } from '../instances/job/dependencies.ts'
 import { reportForgotten } from '../instances/unpaid/forgotten.ts'
@@ -17,7 +18,7 @@ export interface MachineOptions extends Infrastructure {
   readonly reads: Queryable
   readonly forgetAnswer: InstanceDependencies['forgetAnswer']
   readonly dataDirectory: string
-  readonly databaseUrl: string
+  readonly databaseAddress: string | DatabaseAddress
 }
 
 /** The rooms of operations and instances. They are loaded where the settings offer any; where not, instances that still live are reported. */
@@ -59,7 +60,7 @@ export async function openMachines(
 }
 
 /** Folders that no app may look into: our data, and where the database takes connections. */
-function secretFolders({ dataDirectory, databaseUrl }: MachineOptions): string[] {
-  const socketFolder = new URL(databaseUrl).searchParams.get('host')
+function secretFolders({ dataDirectory, databaseAddress }: MachineOptions): string[] {
+  const socketFolder = new URL(toAddress(databaseAddress).url).searchParams.get('host')
   return [dataDirectory, ...(socketFolder?.startsWith('/') ? [socketFolder] : [])]
 }

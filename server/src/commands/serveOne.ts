@@ -30,7 +30,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
       config,
       database: opened.database,
       reads: opened.reads,
-      databaseUrl: opened.url,
+      databaseAddress: opened.address,
       token: opened.token,
       alone: opened.embedded && config.member === null,
       discovered,

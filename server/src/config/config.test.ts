@@ -127,12 +127,22 @@ const REFUSED: readonly (readonly [ConfigFlags, Environment, RegExp])[] = [
     'postgresql://u:canary@[2001:db8::1]/d',
     'postgres://u:canary@127.0.0.1/d?host=db.example',
     'postgres://u:canary@localhost.example/d',
-    'postgres://u:canary@127.0.0.1,db.example/d',
+    'postgres://u:canary@127.0.0.1,db.example:5433/d?target_session_attrs=read-write',
     'postgres://u:canary@db.example/d?SSLMODE=require',
   ].map((url): readonly [ConfigFlags, Environment, RegExp] => [
     {},
     { DATABASE_URL: url },
     /^DATABASE_URL: is on another host, .* append \?sslmode=verify-full .*sslmode=disable, if/,
+  ]),
+  ...[
+    'postgres://u:canary@h1:5432,h2:5433/d?sslmode=require',
+    'postgres://u:canary@h1,h2/d?sslmode=require&target_session_attrs=any',
+    'postgres://u:canary@h/d?sslmode=require&target_session_attrs=standby',
+    'postgres://u:canary@h1,h2/d?sslmode=require&target_session_attrs=read-write&target_session_attrs=any',
+  ].map((url): readonly [ConfigFlags, Environment, RegExp] => [
+    {},
+    { DATABASE_URL: url },
+    /^DATABASE_URL: of several hosts .* append \?target_session_attrs=read-write/,
   ]),
   [{}, { DATABASE_URL: 'postgres:///d', PGHOST: 'canary.example' }, /^DATABASE_URL: is on another host/],
   ...['', 'canary', 'disable&sslmode=require'].map((mode): readonly [ConfigFlags, Environment, RegExp] => [
@@ -163,6 +173,8 @@ test('a database on this machine needs no sslmode, one on another host any that 
     ...['postgres://u:p@localhost:5432/d', 'postgres://u:p@127.0.0.1/d', 'postgres://u:p@127.9.9.9/d'],
     ...['postgres://u:p@[::1]/d', 'postgres:///d', 'postgres://u@%2Ftmp/d', 'postgres:///d?host=/run/postgresql'],
     ...['disable', 'prefer', 'require', 'verify-ca', 'verify-full'].map((mode) => `postgres://u:p@h/d?sslmode=${mode}`),
+    'postgres://u:p@h1:5432,h2:5433/d?sslmode=verify-full&target_session_attrs=read-write',
+    'postgres://u:p@127.0.0.1:5432,[::1]:5433/d?target_session_attrs=read-write',
   ]) {
     expect((await configOf({}, { DATABASE_URL: url })).databaseUrl?.reveal()).toBe(url)
   }

@@ -1,6 +1,7 @@
 /** The values of flags and variables, each held against its rules. What is wrong is told to `reject`, a line for the operator. */
 
 import { isIP } from 'node:net'
+import { readHosts, TARGET } from '../infra/postgres/address.ts'
 import type { Environment } from '../lib/environment.ts'
 import { parseNetwork } from '../lib/networks.ts'
 import { Secret } from '../lib/secret.ts'
@@ -65,23 +66,32 @@ export function readDatabaseUrl(environment: Environment, reject: Reject): Secre
   const text = environment['DATABASE_URL']
   if (text === undefined || text === '') return null
   // It may hold a password, so it is never quoted.
-  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
+  const hosts = readHosts(text)
+  if (hosts === null) {
     reject(
       'DATABASE_URL: must be an address such as postgres://user:password@host:5432/database?sslmode=verify-full; ' +
         'unset it for the embedded server',
     )
     return null
   }
-  const url = new URL(text)
-  const modes = url.searchParams.getAll('sslmode')
+  const urls = hosts.urls.map((each) => new URL(each))
+  const isWritable = hosts.targets.length === 1 && hosts.targets[0] === TARGET
+  if (!isWritable && (urls.length > 1 || hosts.targets.length > 0)) reject(`DATABASE_URL: ${TARGET_MISSING}`)
+  const modes = urls[0]?.searchParams.getAll('sslmode') ?? []
   const isKnown = modes.length === 1 && SSL_MODES.some((mode) => mode === modes[0])
   if (modes.length > 0 && !isKnown)
     reject(`DATABASE_URL: sslmode must be given once, as one of ${SSL_MODES.join(', ')}`)
-  if (modes.length === 0 && !isOnThisMachine(url, environment)) reject(`DATABASE_URL: ${SSL_MODE_MISSING}`)
+  if (modes.length === 0 && !urls.every((url) => isOnThisMachine(url, environment)))
+    reject(`DATABASE_URL: ${SSL_MODE_MISSING}`)
   return new Secret(text)
 }
 
 const SSL_MODES = ['verify-full', 'verify-ca', 'require', 'prefer', 'allow', 'disable'] as const
+
+/** Standbys answer reads; Tollgate writes. */
+const TARGET_MISSING =
+  `of several hosts Tollgate uses the one that takes writes: append ?target_session_attrs=${TARGET} (&target_session_attrs=… after ` +
+  'other parameters), once, and no other value'
 
 /** Without a mode nothing is encrypted, and a password on its way is one for whoever listens. */
 const SSL_MODE_MISSING =

@@ -18,14 +18,7 @@ import { findInstance, isToBeRemoved, lockInstance, moveInstance, setMissing, wr
 
 export type TransitionMeans = Pick<
   InstanceDependencies,
-  | 'database'
-  | 'clock'
-  | 'publish'
-  | 'lowBalanceMicrocents'
-  | 'onDayMended'
-  | 'forgetAnswer'
-  | 'onNoticed'
-  | 'reached'
+  'database' | 'clock' | 'publish' | 'lowBalanceMicrocents' | 'onDayMended' | 'forgetAnswer' | 'onNoticed' | 'reached'
 >
 
 /** The driver says that its app answers. */

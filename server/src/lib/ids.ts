@@ -42,7 +42,10 @@ export function uuidV7(epochMs: number, random: RandomBytes): string {
  * both can compute it.
  */
 export function uuidV5(namespace: string, name: string): string {
-  const hash = createHash('sha1').update(Buffer.from(namespace.replaceAll('-', ''), 'hex')).update(name).digest()
+  const hash = createHash('sha1')
+    .update(Buffer.from(namespace.replaceAll('-', ''), 'hex'))
+    .update(name)
+    .digest()
   hash[6] = 0x50 | ((hash[6] ?? 0) & 0x0f)
   hash[8] = 0x80 | ((hash[8] ?? 0) & 0x3f)
   return uuidOfHex(hash.toString('hex', 0, 16))

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { type DatabaseAddress, toAddress } from '../infra/postgres/address.ts'
 import { CONNECT_TIMEOUT_SECONDS, connectionSettings } from '../infra/postgres/client.ts'
 import { doubledMs } from '../lib/backoff.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
@@ -34,7 +35,8 @@ export interface Listener {
  * open. A ping is a NOTIFY of our own that must come back over the listening connection, so a confirmed listener has
  * been given everything that was notified before its last ping.
  */
-export function openListener(url: string, options: ListenerOptions): Listener {
+export function openListener(at: string | DatabaseAddress, options: ListenerOptions): Listener {
+  const address = toAddress(at)
   const { clock } = options
   const pingChannel = `ping_${randomUUID().replaceAll('-', '')}`
   let confirmed = false
@@ -48,7 +50,7 @@ export function openListener(url: string, options: ListenerOptions): Listener {
     options.onConfirmed(value)
   }
   const connect = () => {
-    const connection = new ListeningConnection(url, options, pingChannel, {
+    const connection = new ListeningConnection(address.url, options, pingChannel, {
       onPong() {
         failures = 0
         setConfirmed(true)
@@ -66,12 +68,18 @@ export function openListener(url: string, options: ListenerOptions): Listener {
   }
 
   connect()
+  const forgetMoves = address.onMoved(() => {
+    setConfirmed(false)
+    void end()
+    connect()
+  })
   return {
     get confirmed() {
       return confirmed
     },
     async close() {
       closed = true
+      forgetMoves()
       await end()
     },
   }

@@ -1,3 +1,4 @@
+import type { DatabaseAddress } from '../infra/postgres/address.ts'
 import { openSession } from '../infra/postgres/session.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { type Listener, type ListenerOptions, openListener } from './listen.ts'
@@ -5,19 +6,19 @@ import { claimSlot, type SlotOptions } from './slot.ts'
 
 export interface ProcessesOptions extends Omit<SlotOptions, 'connect' | 'onRegained'> {
   /** For the session that holds the slot, and for the listener: neither is of the pool. */
-  readonly databaseUrl: string
+  readonly databaseAddress: string | DatabaseAddress
   /** Of this process; null: it has none, and can't end what it left behind. */
   readonly token: string | null
 }
 
 /** Opens the room of processes: takes a slot for this one, and folds what dead processes left behind. */
 export async function openProcesses(options: ProcessesOptions) {
-  const { databaseUrl, clock, token } = options
+  const { databaseAddress, clock, token } = options
   const whenRegained: (() => void)[] = []
   let listener: Listener | null = null
   const slot = await claimSlot({
     ...options,
-    connect: () => openSession(databaseUrl, clock, { kind: 'slot', token }),
+    connect: () => openSession(databaseAddress, clock, { kind: 'slot', token }),
     onRegained: () => {
       for (const callback of whenRegained) callback()
     },
@@ -31,7 +32,7 @@ export async function openProcesses(options: ProcessesOptions) {
     },
     /** Begins to listen. Once, when every room that has channels is open. */
     listen(heard: Omit<ListenerOptions, 'clock'>): void {
-      listener = openListener(databaseUrl, { clock, ...heard })
+      listener = openListener(databaseAddress, { clock, ...heard })
     },
     periodicTasks: [{ name: 'slots of dead processes', everyMs: MINUTE_MS, run: () => slot.foldAbandoned() }],
     readiness: () => (slot.isOwned() ? [] : ['the connection that holds this process’s slot is lost']),

@@ -45,9 +45,16 @@ export interface CutServers {
   close(): Promise<void>
 }
 
-export async function openCutServers(databaseUrl: string, count: number): Promise<CutServers> {
+/** With `standbyUrl` the servers are given both hosts, each behind a network of its own. */
+export async function openCutServers(databaseUrl: string, count: number, standbyUrl?: string): Promise<CutServers> {
   const proxy = await startSilentProxy(databaseUrl)
-  const environment = { DATABASE_URL: throughProxy(databaseUrl, proxy), TOLLGATE_DATA_KEY: DATA_KEY }
+  const other = standbyUrl === undefined ? null : await startSilentProxy(standbyUrl)
+  const one = throughProxy(databaseUrl, proxy)
+  const url =
+    other === null
+      ? one
+      : `${one.replace(`:${proxy.port}/`, `:${proxy.port},127.0.0.1:${other.port}/`)}?target_session_attrs=read-write`
+  const environment = { DATABASE_URL: url, TOLLGATE_DATA_KEY: DATA_KEY }
   const servers: TestServer[] = []
   const calls: CutCall[] = []
   const clients: Promise<void>[] = []
@@ -105,6 +112,7 @@ export async function openCutServers(databaseUrl: string, count: number): Promis
     async close() {
       for (const server of servers) await server.remove()
       proxy.stop()
+      other?.stop()
     },
   }
 }

@@ -63,7 +63,9 @@ export async function startStandbyPair(isSynchronous: boolean): Promise<StandbyP
       await until(async () => (await standby.query('select 1 from pg_stat_wal_receiver')).length === 0)
     },
     async killPrimary() {
-      const pid = Number((await readFile(join(folder, 'primary/postgres/cluster/postmaster.pid'), 'utf8')).split('\n')[0])
+      const pid = Number(
+        (await readFile(join(folder, 'primary/postgres/cluster/postmaster.pid'), 'utf8')).split('\n')[0],
+      )
       // It leads a group of its own.
       kill(-pid, 'SIGKILL')
     },
@@ -84,8 +86,12 @@ export async function startStandbyPair(isSynchronous: boolean): Promise<StandbyP
 async function attach({ superuserUrl }: EmbeddedServer, isSynchronous: boolean): Promise<void> {
   const database = openClient(superuserUrl, { maxConnections: 1, clock: systemClock })
   const isAttached = async (state: string) =>
-    (await database.query('select 1 from pg_stat_replication where state = $1 and sync_state = $2', ['streaming', state]))
-      .length > 0
+    (
+      await database.query('select 1 from pg_stat_replication where state = $1 and sync_state = $2', [
+        'streaming',
+        state,
+      ])
+    ).length > 0
   await until(() => isAttached('async'))
   if (isSynchronous) {
     await database.query(`alter system set synchronous_standby_names = '${STANDBY}'`)

@@ -1,5 +1,6 @@
 import type { Sessions } from '../../http/pipeline.ts'
 import type { Route } from '../../http/route.ts'
+import type { DatabaseAddress } from '../../infra/postgres/address.ts'
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import { openPgPool } from '../../infra/postgres/pgPool.ts'
 import { enqueueMail } from '../../jobs/mail.ts'
@@ -43,7 +44,7 @@ const SWEEP_MS = 15 * MINUTE_MS
 
 export interface AccountsOptions {
   readonly database: Database
-  readonly databaseUrl: string
+  readonly databaseAddress: string | DatabaseAddress
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
@@ -84,7 +85,7 @@ export async function openAccounts(options: AccountsOptions) {
   const { database, clock, random, log, mailTransport, dataDirectory, publicUrl, sessionDays, host } = options
   let base = publicUrl ?? `http://${host}:${options.port}`
   const origin = () => base
-  const pool = await openPgPool(options.databaseUrl, (error) =>
+  const pool = await openPgPool(options.databaseAddress, (error) =>
     log.warn({ err: error }, 'accounts: a connection to the database broke'),
   )
   const passwords = await openBetterAuth({ ...options, pool })

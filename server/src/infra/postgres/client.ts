@@ -1,5 +1,6 @@
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
+import { type DatabaseAddress, toAddress } from './address.ts'
 import type { Database, SqlParameter, Transaction } from './database.ts'
 import { faultOf } from './faults.ts'
 
@@ -46,15 +47,16 @@ export interface Client extends Database {
 }
 
 /**
- * Opens a pool on `url` (`postgres://…`). Opens no connection yet: the first query does. A query whose answer does not
+ * Opens a pool on a URL (`postgres://…`), or on an address whose host may change. Opens no connection yet: the first query does. A query whose answer does not
  * come in time fails as a connection failure (see `faults.ts`) and the whole pool is replaced, so a
  * server that hangs can't keep callers, or connections, for ever. The pool is replaced too when a server takes no writes:
  * it may be a standby now, and new connections reach its successor.
  */
-export function openClient(url: string, options: ClientOptions): Client {
+export function openClient(at: string | DatabaseAddress, options: ClientOptions): Client {
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS
   const answerTimeoutMs = statementTimeoutMs + ANSWER_GRACE_MS
-  const pool = openPool(url, options, statementTimeoutMs)
+  const address = toAddress(at)
+  const pool = openPool(address, options, statementTimeoutMs)
 
   /** Arms the deadline of one round trip; past it the pool is closed, which rejects all that it still owes. */
   function deadline(used: Bun.SQL): () => void {
@@ -63,7 +65,9 @@ export function openClient(url: string, options: ClientOptions): Client {
 
   /** Replaces the pool where an error says that its connections are to the wrong server; those in use end with their work. */
   function leaveWrongServer(used: Bun.SQL, error: unknown): void {
-    if (faultOf(error)?.connection === 'wrong' && pool.ageMs() >= LEAVE_EVERY_MS) pool.replace(used, answerTimeoutMs)
+    if (faultOf(error)?.connection !== 'wrong' || pool.ageMs() < LEAVE_EVERY_MS) return
+    pool.replace(used, answerTimeoutMs)
+    void address.choose().catch(() => {})
   }
 
   async function roundTrip<Row>(used: Bun.SQL, sql: Bun.SQL, text: string, parameters?: readonly SqlParameter[]) {
@@ -126,12 +130,12 @@ interface Pool {
   close(): Promise<void>
 }
 
-function openPool(url: string, options: ClientOptions, statementTimeoutMs: number): Pool {
+function openPool(address: DatabaseAddress, options: ClientOptions, statementTimeoutMs: number): Pool {
   const { clock } = options
   let applicationName = options.applicationName ?? 'tollgate'
   const open = () =>
     new Bun.SQL({
-      url,
+      url: address.url,
       adapter: 'postgres',
       bigint: true,
       max: options.maxConnections,
@@ -145,6 +149,15 @@ function openPool(url: string, options: ClientOptions, statementTimeoutMs: numbe
     current = open()
     openedAtMs = clock.monotonicMs()
   }
+  const renew = async (nextName: string) => {
+    if (closed) return
+    const used = current
+    applicationName = nextName
+    reopen()
+    await sleep(clock, RENEWAL_GRACE_MS)
+    await used.close({ timeout: 0 }).catch(() => {})
+  }
+  const forgetMoves = address.onMoved(() => void renew(applicationName))
   return {
     current: () => current,
     ageMs: () => clock.monotonicMs() - openedAtMs,
@@ -152,16 +165,10 @@ function openPool(url: string, options: ClientOptions, statementTimeoutMs: numbe
       if (current === used && !closed) reopen()
       void used.close({ timeout: graceMs / SECOND_MS }).catch(() => {})
     },
-    async renew(nextName) {
-      if (closed) return
-      const used = current
-      applicationName = nextName
-      reopen()
-      await sleep(clock, RENEWAL_GRACE_MS)
-      await used.close({ timeout: 0 }).catch(() => {})
-    },
+    renew,
     async close() {
       closed = true
+      forgetMoves()
       await current.close({ timeout: CLOSE_TIMEOUT_SECONDS })
     },
   }

@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Timers } from '../../lib/time.ts'
 import { MINUTE_MS, sleep } from '../../lib/time.ts'
+import { type DatabaseAddress, readHosts, toAddress } from './address.ts'
 import { endBackends } from './backends.ts'
 import { type Client, openClient } from './client.ts'
 import type { Database, Queryable } from './database.ts'
@@ -15,6 +16,7 @@ import { keepToken, newToken, readDeadToken } from './processToken.ts'
 import { openReads } from './reads.ts'
 import type { Session, SessionName } from './session.ts'
 import { applicationNameOf, openSession } from './session.ts'
+import { NoHostTakesWrites, severalHosts } from './severalHosts.ts'
 import { joinServer, leaveServer, rejoinServer } from './sharedServer.ts'
 
 const TRIM_LOG_INTERVAL_MS = 10 * MINUTE_MS
@@ -44,7 +46,9 @@ export interface OpenedDatabase {
   readonly database: Database
   /** A pool beside it for reads whose clients wait. */
   readonly reads: Queryable
-  /** A secret. For sessions and listeners; stays valid over restarts of the embedded server. */
+  /** For sessions and listeners; stays valid over restarts of the embedded server. */
+  readonly address: DatabaseAddress
+  /** A secret: the URL by which another process opens it. It may name several hosts. */
   readonly url: string
   readonly embedded: boolean
   /** Names this process's connections, so that it can end those that a failed network leaves behind. Null for a command. */
@@ -55,7 +59,7 @@ export interface OpenedDatabase {
 
 /** A way to a database, with the locks that go with its use. */
 interface Access {
-  readonly url: string
+  readonly address: DatabaseAddress
   release(): Promise<void>
 }
 
@@ -72,18 +76,19 @@ export async function openDatabase(given: OpenOptions): Promise<OpenedDatabase> 
   const pools = new OwnPools(role, token)
   const means = { ...options, token, onBack: (session: Session) => pools.renew(session) }
   const access = databaseUrl === null ? await accessEmbedded(means) : await accessExternal(databaseUrl, means)
-  const database = openClient(access.url, {
+  const database = openClient(access.address, {
     maxConnections: role === 'server' ? SERVER_CONNECTIONS : COMMAND_CONNECTIONS,
     clock,
     applicationName: pools.name,
     ...(options.statementTimeoutMs === undefined ? {} : { statementTimeoutMs: options.statementTimeoutMs }),
   })
-  const reads = openReads(access.url, clock, pools.readsName)
+  const reads = openReads(access.address, clock, pools.readsName)
   pools.clients = { database, reads }
   return {
     database,
     reads,
-    url: access.url,
+    address: access.address,
+    url: databaseUrl ?? access.address.url,
     embedded: databaseUrl === null,
     token,
     async release() {
@@ -150,7 +155,7 @@ async function accessEmbedded(options: AccessOptions): Promise<Access> {
   const holding = await keep(options, 0, connect, leave)
   const stopTrimming = every(clock, TRIM_LOG_INTERVAL_MS, () => server.trimLog())
   return {
-    url: server.url,
+    address: toAddress(server.url),
     async release() {
       stopTrimming()
       holding.letGo()
@@ -160,18 +165,23 @@ async function accessEmbedded(options: AccessOptions): Promise<Access> {
 }
 
 async function accessExternal(url: string, options: AccessOptions): Promise<Access> {
-  if (options.role === 'command') return { url, release: async () => {} }
   const { clock, token, dataDir } = options
+  const address = addressOf(url, clock)
+  if (options.role === 'command') {
+    await address.choose()
+    return { address, release: async () => {} }
+  }
   const lockId = await lockIdOf(dataDir)
   let isNoPooler = false
   const connect = async () => {
-    if (!isNoPooler) await refuseTransactionPooler(url, clock)
+    await address.choose()
+    if (!isNoPooler) await refuseTransactionPooler(address.url, clock)
     isNoPooler = true
-    return await openSession(url, clock, { kind: 'holder', token })
+    return await openSession(address, clock, { kind: 'holder', token })
   }
   const holding = await untilAnswered(options, () => keep(options, lockId, connect, (session) => session.close()))
   return {
-    url,
+    address,
     async release() {
       holding.letGo()
       await holding.session().close()
@@ -179,14 +189,21 @@ async function accessExternal(url: string, options: AccessOptions): Promise<Acce
   }
 }
 
-/** Repeats `work` while nothing comes back from the server, for two minutes at most. */
+/** Reads the URL of an external database. @throws where it names none; the settings have refused it before. */
+function addressOf(text: string, clock: Timers): DatabaseAddress {
+  const [first, ...others] = readHosts(text)?.urls ?? []
+  if (first === undefined) throw new Error('DATABASE_URL is no address of PostgreSQL')
+  return others.length === 0 ? toAddress(first) : severalHosts([first, ...others], clock)
+}
+
+/** Repeats `work` while nothing comes back from the server, or none of several takes writes, for two minutes at most. */
 async function untilAnswered<T>({ clock, log }: OpenOptions, work: () => Promise<T>): Promise<T> {
   const giveUpAtMs = clock.monotonicMs() + START_PATIENCE_MS
   for (let isFirst = true; ; isFirst = false) {
     try {
       return await work()
     } catch (error) {
-      if (!isUnanswered(error) || clock.monotonicMs() > giveUpAtMs) throw error
+      if (!(isUnanswered(error) || error instanceof NoHostTakesWrites) || clock.monotonicMs() > giveUpAtMs) throw error
       const patience = `waiting for it for up to ${START_PATIENCE_MS / MINUTE_MS} minutes`
       if (isFirst) log(`the database in DATABASE_URL does not answer; ${patience}: ${(error as Error).message}`)
       await sleep(clock, START_POLL_MS)

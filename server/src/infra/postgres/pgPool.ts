@@ -1,5 +1,6 @@
-import type { Pool } from 'pg'
+import type { ClientConfig, Pool } from 'pg'
 import { SECOND_MS } from '../../lib/time.ts'
+import { type DatabaseAddress, toAddress } from './address.ts'
 import { CONNECT_TIMEOUT_SECONDS, connectionSettings } from './client.ts'
 
 /** Few: only sign-ins use it, and these wait for the computing of a hash much longer than for the database. */
@@ -12,12 +13,17 @@ const ANSWER_GRACE_MS = 5 * SECOND_MS
  * Opens a small pool of the package `pg`, for packages that take no other client. It opens its first connection with its
  * first statement. `onError` is told of connections that break while nobody uses them.
  */
-export async function openPgPool(url: string, onError: (error: unknown) => void): Promise<Pool> {
+export async function openPgPool(at: string | DatabaseAddress, onError: (error: unknown) => void): Promise<Pool> {
+  const address = toAddress(at)
   // Loaded where people have accounts.
   const pg = await import('pg')
   const { application_name, statement_timeout } = connectionSettings('tollgate accounts', STATEMENT_TIMEOUT_MS)
   const pool = new pg.Pool({
-    connectionString: url,
+    Client: class extends pg.Client {
+      constructor(config?: ClientConfig) {
+        super({ ...config, connectionString: address.url })
+      }
+    },
     max: CONNECTIONS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_SECONDS * SECOND_MS,
     statement_timeout: Number(statement_timeout),

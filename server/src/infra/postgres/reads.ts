@@ -1,6 +1,7 @@
 /** Reads for answers to clients: none waits for the database for longer than a client is kept waiting. */
 
 import { SECOND_MS, type Timers, within } from '../../lib/time.ts'
+import type { DatabaseAddress } from './address.ts'
 import { type Client, openClient } from './client.ts'
 import type { Queryable } from './database.ts'
 import { ReadTimeout } from './faults.ts'
@@ -18,8 +19,8 @@ const READ_CONNECTIONS = 4
  * Opens a pool for reads beside the pool of everything else. The server ends their statements at the timeout, so that a locked table
  * keeps these connections for seconds only.
  */
-export function openReads(url: string, clock: Timers, applicationName = 'tollgate reads'): Client {
-  return openClient(url, {
+export function openReads(at: string | DatabaseAddress, clock: Timers, applicationName = 'tollgate reads'): Client {
+  return openClient(at, {
     maxConnections: READ_CONNECTIONS,
     clock,
     applicationName,

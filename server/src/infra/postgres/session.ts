@@ -1,5 +1,6 @@
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS } from '../../lib/time.ts'
+import { type DatabaseAddress, toAddress } from './address.ts'
 import { endBackend, findHolder } from './backends.ts'
 import { connectionSettings, runStatement } from './client.ts'
 import type { Queryable } from './database.ts'
@@ -65,19 +66,21 @@ export interface Session extends Queryable {
 }
 
 /**
- * Connects within 2.5 s. From then on the connection is asked for a sign of life every second, which others can see too; it counts
+ * Connects within 2.5 s, once the host is chosen where there are several. From then on the connection is asked for a sign of life every second, which others can see too; it counts
  * as lost when it closes, or within 3 s of the server falling silent.
  *
  * @throws a connection failure (see `client.ts`) when the server can't be reached.
  */
 export async function openSession(
-  url: string,
+  at: string | DatabaseAddress,
   clock: Timers,
   name: SessionName = { kind: 'holder', token: null },
 ): Promise<Session> {
   const applicationName = applicationNameOf(name)
+  const address = toAddress(at)
+  await address.choose()
   const pool = new Bun.SQL({
-    url,
+    url: address.url,
     adapter: 'postgres',
     bigint: true,
     max: 1,
@@ -85,7 +88,12 @@ export async function openSession(
     connection: connectionSettings(applicationName, STATEMENT_TIMEOUT_MS),
     onclose: () => pulse.lose(),
   })
-  const pulse = new Pulse(clock, () => pool.close({ timeout: 0 }))
+  // Another host comes into use: the locks are to be had there.
+  const forgetMoves = address.onMoved(() => pulse.lose())
+  const pulse = new Pulse(clock, () => {
+    forgetMoves()
+    return pool.close({ timeout: 0 })
+  })
   const connection = await connect(pool, pulse, clock)
   const query: Queryable['query'] = (text, parameters) => runStatement(connection, text, parameters)
   const lockCall = async (called: string, lockClass: number, id: number) => {

@@ -1,0 +1,48 @@
+/**
+ * Where the database is reached: one place, or the one of several hosts that takes writes. `DATABASE_URL` names several hosts as libpq does:
+ * `postgres://u:p@db1:5432,db2:5432/name?target_session_attrs=read-write`.
+ */
+
+export interface DatabaseAddress {
+  /** The URL of the host in use. A secret. */
+  readonly url: string
+  /** Looks for the host that takes writes, and uses it from then on. @throws the connection failure of the host in use where none does. */
+  choose(): Promise<void>
+  /** Calls back in the step in which another host comes into use; what it returns ends that. */
+  onMoved(callback: () => void): () => void
+}
+
+/** The one kind of host that Tollgate can use. */
+export const TARGET = 'read-write'
+const TARGET_PARAMETER = 'target_session_attrs'
+
+/** What an URL of PostgreSQL says of hosts: a URL for each of them, and which of them is asked for. */
+export interface Hosts {
+  /** Without the parameter `target_session_attrs`. At least one. */
+  readonly urls: readonly string[]
+  /** The values of `target_session_attrs`. */
+  readonly targets: readonly string[]
+}
+
+/** Reads the hosts of a URL; null where it is none of PostgreSQL. */
+export function readHosts(text: string): Hosts | null {
+  const parts = /^(postgres(?:ql)?:\/\/(?:[^/?#@]*@)?)([^/?#]*)(.*)$/.exec(text)
+  if (parts === null) return null
+  const [, before = '', hosts = '', after = ''] = parts
+  const urls = hosts.split(',').map((host) => `${before}${host}${after}`)
+  if (!urls.every((url) => URL.canParse(url))) return null
+  const targets = new URL(urls[0] ?? '').searchParams.getAll(TARGET_PARAMETER)
+  return { urls: targets.length === 0 ? urls : urls.map(withoutTarget), targets }
+}
+
+function withoutTarget(text: string): string {
+  const url = new URL(text)
+  url.searchParams.delete(TARGET_PARAMETER)
+  return url.toString()
+}
+
+/** A URL stays as it is. */
+export function toAddress(given: string | DatabaseAddress): DatabaseAddress {
+  if (typeof given !== 'string') return given
+  return { url: given, choose: async () => {}, onMoved: () => () => {} }
+}
