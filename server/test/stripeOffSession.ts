@@ -2,8 +2,11 @@
 
 import { answeredOk, type StripeAnswer, type StripeFields, type StripeObject, stripeSection } from './stripeObjects.ts'
 
-/** How a saved payment method answers when nobody is present. */
-export type SavedMethodBehaviour = 'succeeds' | 'declines' | 'authenticates' | 'delayed'
+/**
+ * How a saved payment method answers when nobody is present. `overtakes`: it declines, and its customer pays the invoice on Stripe's page just
+ * before it would be made void.
+ */
+export type SavedMethodBehaviour = 'succeeds' | 'declines' | 'authenticates' | 'delayed' | 'overtakes'
 
 /** The objects, as the server keeps them. */
 export interface StripeShelf {
@@ -90,19 +93,20 @@ function pay(shelf: StripeShelf, method: StripeObject, body: Record<string, unkn
   const created = Math.floor(shelf.nowMs() / 1_000)
   const intent = shelf.make('pi', 'payment_intent', { ...body, currency: 'usd', created, last_payment_error: null })
   const behaviour = method['behaviour'] as SavedMethodBehaviour
-  if (behaviour === 'succeeds') {
-    const charge = shelf.make('ch', 'charge', { receipt_url: `https://pay.stripe.test/receipts/${intent.id}` })
-    Object.assign(intent, { status: 'succeeded', latest_charge: charge.id })
-    return answeredOk(intentToWire(shelf, intent))
-  }
+  if (behaviour === 'succeeds') return answeredOk(intentToWire(shelf, succeed(shelf, intent)))
   Object.assign(intent, { status: 'processing', latest_charge: null })
   if (behaviour === 'delayed') return answeredOk(intentToWire(shelf, intent))
   const declined = { type: 'card_error', code: 'card_declined', decline_code: 'insufficient_funds' }
   const asked = { type: 'card_error', code: 'authentication_required', decline_code: 'authentication_required' }
-  const error = behaviour === 'declines' ? declined : asked
+  const error = behaviour === 'authenticates' ? asked : declined
   Object.assign(intent, { status: 'requires_payment_method', last_payment_error: error })
   const message = 'secret words of Stripe'
   return { status: 402, json: { error: { ...error, message, payment_intent: intentToWire(shelf, intent) } } }
+}
+
+function succeed(shelf: StripeShelf, intent: StripeObject): StripeObject {
+  const charge = shelf.make('ch', 'charge', { receipt_url: `https://pay.stripe.test/receipts/${intent.id}` })
+  return Object.assign(intent, { status: 'succeeded', latest_charge: charge.id, last_payment_error: null })
 }
 
 function listOf(shelf: StripeShelf, object: string, fields: StripeFields): StripeAnswer {
@@ -121,6 +125,7 @@ function createInvoice(shelf: StripeShelf, fields: StripeFields): StripeAnswer {
   if (fields.get('auto_advance') !== 'false') return invalid('Stripe would try payments by itself')
   const invoice = shelf.make('in', 'invoice', {
     customer: fields.get('customer'),
+    default_payment_method: fields.get('default_payment_method'),
     created: Math.floor(shelf.nowMs() / 1_000),
     status: 'draft',
     lines: { object: 'list', data: [] },
@@ -151,7 +156,14 @@ function changeInvoice(shelf: StripeShelf, id: string, verb: string, fields: Str
   if (invoice === undefined) return MISSING
   const status = invoice['status']
   if (verb === 'finalize' && status === 'draft') return answeredOk(Object.assign(invoice, { status: 'open' }))
-  if (verb === 'void' && status === 'open') return answeredOk(Object.assign(invoice, { status: 'void' }))
+  if (verb === 'void' && status === 'open') {
+    if (shelf.get(String(invoice['default_payment_method']))?.['behaviour'] !== 'overtakes')
+      return answeredOk(Object.assign(invoice, { status: 'void' }))
+    const intent = shelf.all('payment_intent').at(-1)
+    if (intent !== undefined) succeed(shelf, intent)
+    Object.assign(invoice, { status: 'paid', amount_paid: invoice['total'] })
+    return invalid('an invoice that is paid takes no void')
+  }
   if (verb !== 'pay' || status !== 'open') return invalid(`an invoice that is ${status} takes no ${verb}`)
   const method = shelf.get(fields.get('payment_method') ?? '')
   if (method === undefined) return invalid('method')

@@ -119,6 +119,16 @@ describe.each([false, true])('with tax: %p', (automaticTax) => {
     },
   )
 
+  test('an invoice that its customer pays after a decline is credited, once', async () => {
+    const id = await house.customer({ cents: 100, later: 'overtakes' })
+    await house.look()
+    await recover(house, 5 * MINUTE_MS)
+    expect(await house.credited(id)).toEqual(automaticTax ? [AMOUNT_CENTS] : [])
+    expect((await house.shown(id)).agreement?.declines).toBe(automaticTax ? 0 : 1)
+    await house.set(id, OFF)
+    expect(openInvoices()).toEqual([])
+  })
+
   test('an answer of Stripe that is lost on the way is found out, and no second payment is made', async () => {
     const id = await house.customer({ cents: 100 })
     const lossy: PaymentProvider = {

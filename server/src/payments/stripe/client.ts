@@ -63,6 +63,11 @@ export async function asking<T>(log: Log, doing: string, request: () => Promise<
     const isOurs = type === 'StripeAuthenticationError' || type === 'StripePermissionError'
     const advice = isOurs ? 'check the secret key in the settings under "payments"' : 'it is tried again'
     log[isOurs ? 'error' : 'warn']({ type, code, status, stripeRequest: requestId, doing }, `Stripe refused: ${advice}`)
-    return refuse('payment-source-unavailable', AWAY, { retryAfterSeconds: 5 })
+    return refuseForNow()
   }
+}
+
+/** Throws the refusal of what Stripe can't say now. It is tried again. */
+export function refuseForNow(): never {
+  return refuse('payment-source-unavailable', AWAY, { retryAfterSeconds: 5 })
 }

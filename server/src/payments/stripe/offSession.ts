@@ -4,7 +4,7 @@ import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import { HOUR_MS } from '../../lib/time.ts'
 import type { AutoPaymentFacts, ListedPayment, NewAutoPayment, OffSessionProvider } from '../provider/autoPayment.ts'
-import { asking, eachOf } from './client.ts'
+import { asking, eachOf, refuseForNow } from './client.ts'
 import { declinedFor, intentFactsFromWire } from './declines.ts'
 import { CURRENCY } from './facts.ts'
 
@@ -143,7 +143,7 @@ async function payByInvoice(stripe: Stripe, wanted: NewAutoPayment): Promise<Aut
   const current = await stripe.invoices.retrieve(invoice.id)
   const facts = await invoiceFacts(stripe, current)
   if (facts.state !== 'begun') return facts
-  if (declined !== null && current.status === 'open') await stripe.invoices.voidInvoice(invoice.id)
+  if (declined !== null && current.status === 'open') await makeVoid(stripe, invoice.id)
   return declined ?? { state: 'processing' }
 }
 
@@ -170,8 +170,16 @@ async function invoiceFacts(stripe: Stripe, invoice: Stripe.Invoice): Promise<Li
   if (intent?.status === 'processing') return { state: 'processing' }
   const failure = intent?.last_payment_error ?? null
   if (status === 'open' && failure === null) return { state: 'begun' }
-  if (status === 'open') await stripe.invoices.voidInvoice(id)
+  if (status === 'open') await makeVoid(stripe, id)
   return declinedFor({ code: failure?.code, decline_code: failure?.decline_code })
+}
+
+/** Makes an open invoice void. Where Stripe refuses, it may have been paid meanwhile: then nothing is certain, and it is looked at again. */
+async function makeVoid(stripe: Stripe, id: string): Promise<void> {
+  await stripe.invoices.voidInvoice(id).catch((error: unknown) => {
+    if (!isCertain(error)) throw error
+    return refuseForNow()
+  })
 }
 
 /** Of one customer, or of all. All are gone through page by page. */
