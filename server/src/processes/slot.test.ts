@@ -306,6 +306,7 @@ test('a promoted server, which may have been started long ago, has its minute fr
   await slot.foldAbandoned()
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
   await slot.release()
+  await house.database.query('delete from timelines')
 })
 
 test('of a server that shows nobody its timeline the start counts', async () => {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '../../src/infra/clock.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
+import { SERVER_CONNECTIONS } from '../../src/infra/postgres/open.ts'
 import { openReads } from '../../src/infra/postgres/reads.ts'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { type AskedGateway, openAskedGateway, type Question } from '../acceptance/ask.ts'
@@ -16,6 +17,8 @@ import { until } from '../until.ts'
 
 const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
 let gateway: AskedGateway
+/** As large as a server's: what waits in the background for a locked table must not take all of it. */
+let pool: Database
 /** A session of an operator. */
 let other: Database
 /** Looks on, whatever others wait for. */
@@ -26,6 +29,10 @@ beforeAll(async () => {
   gateway = await openAskedGateway({
     settings: SETTINGS.replace('open_requests_per_key: 2', ''),
     clock,
+    dressDatabase(_direct, url) {
+      pool = openClient(url, { maxConnections: SERVER_CONNECTIONS, clock })
+      return pool
+    },
     openReads: (url) => openReads(url, clock),
   })
   const session = (applicationName: string) =>
@@ -39,6 +46,7 @@ afterAll(async () => {
   await other.close()
   await watcher.close()
   await gateway.close()
+  await pool.close()
 })
 
 /** Locks tables until the result is called. */

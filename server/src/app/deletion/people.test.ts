@@ -49,11 +49,10 @@ test('an export tells of the membership, and no name of the organization', async
   const member = await stage.house.join(stage.operator, 'two@example.com')
   const userId = await idOf(member)
   // Listed by id: this one last.
-  await rows("insert into members (id, organization_id, user_id, role, created_at) values ($3, $1, $2, 'member', now())", [
-    own.id,
-    userId,
-    'ffffffff-ffff-4fff-bfff-ffffffffffff',
-  ])
+  await rows(
+    "insert into members (id, organization_id, user_id, role, created_at) values ($3, $1, $2, 'member', now())",
+    [own.id, userId, 'ffffffff-ffff-4fff-bfff-ffffffffffff'],
+  )
   expect(await stage.remove(own)).toBe(204)
   await stage.erased(own.id)
   const file = await json(member.call('GET', '/manage/v1/account/export'))

@@ -21,7 +21,7 @@ import { joinServer, leaveServer, rejoinServer } from './sharedServer.ts'
 
 const TRIM_LOG_INTERVAL_MS = 10 * MINUTE_MS
 /** Group commit, reads beside it, and work in the background; PostgreSQL takes 200 here, 100 by default elsewhere. */
-const SERVER_CONNECTIONS = 12
+export const SERVER_CONNECTIONS = 12
 /** A server that starts while the network is cut waits so long for it. */
 const START_PATIENCE_MS = 2 * MINUTE_MS
 const START_POLL_MS = 500

@@ -2,8 +2,10 @@ import { SECOND_MS, type Timers, within } from '../../lib/time.ts'
 import type { DatabaseAddress } from './address.ts'
 import { openClient } from './client.ts'
 
-/** A host that is gone does not answer; the others are asked meanwhile. */
+/** Nobody waits longer for a host that does not answer. */
 const ANSWER_MS = 2.5 * SECOND_MS
+/** For so long the host in use goes before another that takes writes. It answers within milliseconds if it is there. */
+const PATIENCE_MS = 300
 
 /** Every host answers, and none takes writes: nobody was promoted yet. */
 export class NoHostTakesWrites extends Error {
@@ -20,12 +22,9 @@ export function severalHosts(urls: readonly [string, ...string[]], clock: Timers
   let choosing: Promise<void> | null = null
 
   const chooseOnce = async () => {
-    const found = await Promise.all(urls.map(async (url) => ({ url, says: await ask(url, clock) })))
-    const writable = found.filter(({ says }) => says === 'read-write').map(({ url }) => url)
-    const [first] = writable
-    if (first === undefined) throw failureOf(found, used)
-    if (writable.includes(used)) return
-    used = first
+    const chosen = await firstThatWrites(urls, used, clock)
+    if (chosen === used) return
+    used = chosen
     for (const callback of [...callbacks]) callback()
   }
   return {
@@ -64,9 +63,32 @@ async function ask(url: string, clock: Timers): Promise<Said> {
   }
 }
 
+/** Asks all at once. Resolves to the host in use where it takes writes, else to the first other that says so: nobody waits for a silent one. */
+async function firstThatWrites(urls: readonly string[], used: string, clock: Timers): Promise<string> {
+  const answers = new Map<string, Said>()
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  let isPatient = true
+  const judge = () => {
+    const other = urls.find((url) => url !== used && answers.get(url) === 'read-write')
+    if (answers.get(used) === 'read-write') resolve(used)
+    else if (other !== undefined && (answers.has(used) || !isPatient)) resolve(other)
+    else if (answers.size === urls.length) reject(failureOf(answers, used))
+  }
+  for (const url of urls) {
+    void ask(url, clock).then((says) => {
+      answers.set(url, says)
+      judge()
+    })
+  }
+  const cancel = clock.after(PATIENCE_MS, () => {
+    isPatient = false
+    judge()
+  })
+  return promise.finally(cancel)
+}
+
 /** The failure of the host in use, or of another; where all answer, that none takes writes. */
-function failureOf(found: readonly { url: string; says: Said }[], used: string): Error {
-  const failures = found.flatMap(({ url, says }) => (says instanceof Error ? [{ url, says }] : []))
-  const failure = failures.find(({ url }) => url === used) ?? failures[0]
-  return failure?.says ?? new NoHostTakesWrites('no host in DATABASE_URL takes writes: each is a standby')
+function failureOf(answers: ReadonlyMap<string, Said>, used: string): Error {
+  const failures = [answers.get(used), ...answers.values()].filter((says) => says instanceof Error)
+  return failures[0] ?? new NoHostTakesWrites('no host in DATABASE_URL takes writes: each is a standby')
 }
