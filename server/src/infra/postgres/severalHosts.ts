@@ -1,4 +1,4 @@
-import { SECOND_MS, type Timers, within } from '../../lib/time.ts'
+import { SECOND_MS, sleep, type Timers, within } from '../../lib/time.ts'
 import type { DatabaseAddress } from './address.ts'
 import { openClient } from './client.ts'
 
@@ -6,6 +6,8 @@ import { openClient } from './client.ts'
 const ANSWER_MS = 2.5 * SECOND_MS
 /** For so long the host in use goes before another that takes writes. It answers within milliseconds if it is there. */
 const PATIENCE_MS = 300
+/** Between two questions to one host. */
+const AGAIN_MS = 250
 
 /** Every host answers, and none takes writes: nobody was promoted yet. */
 export class NoHostTakesWrites extends Error {
@@ -63,7 +65,7 @@ async function ask(url: string, clock: Timers): Promise<Said> {
   }
 }
 
-/** Asks all at once. Resolves to the host in use where it takes writes, else to the first other that says so: nobody waits for a silent one. */
+/** Asks all at once, and again while one is silent. Resolves to the host in use where it takes writes, else to the first other that says so: nobody waits for a silent one. */
 async function firstThatWrites(urls: readonly string[], used: string, clock: Timers): Promise<string> {
   const answers = new Map<string, Said>()
   const { promise, resolve, reject } = Promise.withResolvers<string>()
@@ -74,17 +76,24 @@ async function firstThatWrites(urls: readonly string[], used: string, clock: Tim
     else if (other !== undefined && (answers.has(used) || !isPatient)) resolve(other)
     else if (answers.size === urls.length) reject(failureOf(answers, used))
   }
-  for (const url of urls) {
-    void ask(url, clock).then((says) => {
-      answers.set(url, says)
+  let isOver = false
+  const watch = async (url: string) => {
+    while (!isOver) {
+      answers.set(url, await ask(url, clock))
       judge()
-    })
+      // While another is silent, this one may be promoted.
+      await sleep(clock, AGAIN_MS)
+    }
   }
+  for (const url of urls) void watch(url)
   const cancel = clock.after(PATIENCE_MS, () => {
     isPatient = false
     judge()
   })
-  return promise.finally(cancel)
+  return promise.finally(() => {
+    isOver = true
+    cancel()
+  })
 }
 
 /** The failure of the host in use, or of another; where all answer, that none takes writes. */
