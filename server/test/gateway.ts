@@ -8,6 +8,7 @@ import { loadSettings } from '../src/catalog/load.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../src/catalog/settings.ts'
 import { systemClock } from '../src/infra/clock.ts'
 import { createLog } from '../src/infra/log.ts'
+import { toAddress } from '../src/infra/postgres/address.ts'
 import { openClient } from '../src/infra/postgres/client.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { systemRandom } from '../src/infra/random.ts'
@@ -90,7 +91,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
     },
     database: (await options.dressDatabase?.(database, url)) ?? database,
     ...(reads === undefined ? {} : { reads }),
-    databaseAddress: url,
+    databaseAddress: toAddress(url),
     token: null,
     alone: true,
     ...(options.videos === undefined

@@ -57,7 +57,7 @@ export interface AppOptions {
   /** A pool of its own for reads whose clients wait. Left out: they use `database`. */
   readonly reads?: Queryable
   /** For sessions and listeners beside the pool. */
-  readonly databaseAddress: string | DatabaseAddress
+  readonly databaseAddress: DatabaseAddress
   /** Names this process's connections (`infra/postgres/processToken.ts`); null: it has no name. */
   readonly token: string | null
   /** True when nobody else uses the database: the embedded one, owned by this process. */

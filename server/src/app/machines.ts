@@ -18,7 +18,7 @@ export interface MachineOptions extends Infrastructure {
   readonly reads: Queryable
   readonly forgetAnswer: InstanceDependencies['forgetAnswer']
   readonly dataDirectory: string
-  readonly databaseAddress: string | DatabaseAddress
+  readonly databaseAddress: DatabaseAddress
 }
 
 /** The rooms of operations and instances. They are loaded where the settings offer any; where not, instances that still live are reported. */

@@ -4,6 +4,7 @@ import type { FreshDatabase } from '../../test/postgres.ts'
 import { freshDatabase } from '../../test/postgres.ts'
 import { startSilentProxy, throughProxy } from '../../test/silentProxy.ts'
 import { systemClock } from '../infra/clock.ts'
+import { toAddress } from '../infra/postgres/address.ts'
 import { openListener } from './listen.ts'
 
 let fresh: FreshDatabase
@@ -31,7 +32,7 @@ function mailbox() {
 
 test('a listener is confirmed, hears its channels, and says when a cut may have cost it something', async () => {
   const box = mailbox()
-  const listener = openListener(fresh.url, {
+  const listener = openListener(toAddress(fresh.url), {
     clock: systemClock,
     channels: { first: (payload) => box.put(`first ${payload}`), second: (payload) => box.put(`second ${payload}`) },
     onConfirmed: (confirmed) => box.put(String(confirmed)),
@@ -54,7 +55,7 @@ test('a listener is confirmed, hears its channels, and says when a cut may have 
 
 test('a listener that finds no server is not confirmed, and can be closed', async () => {
   const told: boolean[] = []
-  const listener = openListener('postgres://a:b@127.0.0.1:1/c', {
+  const listener = openListener(toAddress('postgres://a:b@127.0.0.1:1/c'), {
     clock: systemClock,
     channels: {},
     onConfirmed: (confirmed) => told.push(confirmed),
@@ -68,7 +69,7 @@ test('a listener whose connection falls silent stops being confirmed within 2.5 
   const proxy = await startSilentProxy(fresh.url)
   const clock = new TurnedClock()
   const box = mailbox()
-  const listener = openListener(throughProxy(fresh.url, proxy), {
+  const listener = openListener(toAddress(throughProxy(fresh.url, proxy)), {
     clock,
     channels: { first: (payload) => box.put(payload) },
     onConfirmed: (confirmed) => box.put(String(confirmed)),

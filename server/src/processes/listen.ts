@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type DatabaseAddress, toAddress } from '../infra/postgres/address.ts'
+import type { DatabaseAddress } from '../infra/postgres/address.ts'
 import { CONNECT_TIMEOUT_SECONDS, connectionSettings } from '../infra/postgres/client.ts'
 import { doubledMs } from '../lib/backoff.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
@@ -35,8 +35,7 @@ export interface Listener {
  * open. A ping is a NOTIFY of our own that must come back over the listening connection, so a confirmed listener has
  * been given everything that was notified before its last ping.
  */
-export function openListener(at: string | DatabaseAddress, options: ListenerOptions): Listener {
-  const address = toAddress(at)
+export function openListener(address: DatabaseAddress, options: ListenerOptions): Listener {
   const { clock } = options
   const pingChannel = `ping_${randomUUID().replaceAll('-', '')}`
   let confirmed = false

@@ -6,7 +6,7 @@ import { claimSlot, type SlotOptions } from './slot.ts'
 
 export interface ProcessesOptions extends Omit<SlotOptions, 'connect' | 'onRegained'> {
   /** For the session that holds the slot, and for the listener: neither is of the pool. */
-  readonly databaseAddress: string | DatabaseAddress
+  readonly databaseAddress: DatabaseAddress
   /** Of this process; null: it has none, and can't end what it left behind. */
   readonly token: string | null
 }

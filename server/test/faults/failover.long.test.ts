@@ -14,6 +14,7 @@ import { type StandbyPair, startStandbyPair } from './standbyPair.ts'
 const LIMIT_MS = 240_000
 const SERVERS = 2
 const CLIENTS = 24
+const LOADED_MS = 2_000
 const ANSWERED_WITHIN_MS = 2_000
 const SAID_WITHIN_MS = 60_000
 const pause = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds))
@@ -35,11 +36,17 @@ async function close(): Promise<void> {
   await pair?.stop()
 }
 
-/** Kills the primary and promotes the standby; returns when that takes writes. */
-async function failOver(): Promise<number> {
+/** Under load kills the primary and promotes the standby, and ends the load 5 s later; resolves to the instant of the promotion. */
+async function failOver(before: () => Promise<void>): Promise<number> {
+  house.load(customer, CLIENTS)
+  await pause(LOADED_MS)
+  await before()
   await pair.killPrimary()
   await pair.promote()
-  return performance.now()
+  const promotedMs = performance.now()
+  await pause(5_000)
+  await house.hush()
+  return promotedMs
 }
 
 /** When the first call of each server was answered whole after an instant, milliseconds. */
@@ -76,11 +83,7 @@ describe('a synchronous standby', () => {
   test(
     'is promoted: each whole answer is charged once, and calls are answered within two seconds',
     async () => {
-      house.load(customer, CLIENTS)
-      await pause(3_000)
-      const promotedMs = await failOver()
-      await pause(5_000)
-      await house.hush()
+      const promotedMs = await failOver(async () => {})
       const firsts = firstAnswers(house.calls, promotedMs)
       console.log(`${answered()} whole answers; the first after the promotion: ${firsts.map(Math.round).join(', ')} ms`)
       expect(Math.max(...firsts)).toBeLessThan(ANSWERED_WITHIN_MS)
@@ -98,13 +101,10 @@ describe('an asynchronous standby', () => {
   test(
     'that was behind is promoted: the charges that are missing are logged, counted and shown within a minute',
     async () => {
-      house.load(customer, CLIENTS)
-      await pause(2_000)
-      await pair.partStandby()
-      await pause(2_000)
-      const promotedMs = await failOver()
-      await pause(5_000)
-      await house.hush()
+      const promotedMs = await failOver(async () => {
+        await pair.partStandby()
+        await pause(LOADED_MS)
+      })
       const missing = answered() - (await charged())
       expect(missing).toBeGreaterThan(0)
       const found = async () => {

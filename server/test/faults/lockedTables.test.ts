@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '../../src/infra/clock.ts'
+import { toAddress } from '../../src/infra/postgres/address.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { SERVER_CONNECTIONS } from '../../src/infra/postgres/open.ts'
@@ -33,7 +34,7 @@ beforeAll(async () => {
       pool = openClient(url, { maxConnections: SERVER_CONNECTIONS, clock })
       return pool
     },
-    openReads: (url) => openReads(url, clock),
+    openReads: (url) => openReads(toAddress(url), clock),
   })
   const session = (applicationName: string) =>
     openClient(gateway.databaseUrl, { maxConnections: 1, clock: systemClock, applicationName })

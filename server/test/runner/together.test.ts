@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(checkout, { recursive: true, force: true }))
 
-/** What the runner says of groups that it took apart. */
+/** The lines that the runner prints about groups that it took apart. */
 const said = spyOn(console, 'log').mockImplementation(() => {})
 afterEach(() => void said.mockClear())
 afterAll(() => void said.mockRestore())

@@ -44,7 +44,7 @@ const SWEEP_MS = 15 * MINUTE_MS
 
 export interface AccountsOptions {
   readonly database: Database
-  readonly databaseAddress: string | DatabaseAddress
+  readonly databaseAddress: DatabaseAddress
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log

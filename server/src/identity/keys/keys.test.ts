@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
 import { systemClock } from '../../infra/clock.ts'
+import { toAddress } from '../../infra/postgres/address.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import type { Clock } from '../../lib/time.ts'
 import { openListener } from '../../processes/listen.ts'
@@ -151,7 +152,7 @@ async function listeningProcess() {
   })
   const confirmed = Promise.withResolvers<void>()
   const awaited = new Map<string, () => void>()
-  const listener = openListener(fresh.url, {
+  const listener = openListener(toAddress(fresh.url), {
     clock: systemClock,
     channels: {
       [KEYS_CHANNEL]: (payload) => {

@@ -1,12 +1,18 @@
 /**
- * Where the database is reached: one place, or the one of several hosts that takes writes. `DATABASE_URL` names several hosts as libpq does:
+ * Where the database is reached: one place, or the one of several hosts that takes writes. `DATABASE_URL` names several
+ * hosts as libpq does:
  * `postgres://u:p@db1:5432,db2:5432/name?target_session_attrs=read-write`.
  */
 
 export interface DatabaseAddress {
   /** The URL of the host in use. A secret. */
   readonly url: string
-  /** Looks for the host that takes writes, and uses it from then on. @throws the connection failure of the host in use where none does. */
+  /**
+   * Looks for the host that takes writes, and uses it from then on.
+   *
+   * @throws where there are several and none does: the connection failure of the host in use, or of another; else
+   * NoHostTakesWrites.
+   */
   choose(): Promise<void>
   /** Calls back in the step in which another host comes into use; what it returns ends that. */
   onMoved(callback: () => void): () => void
@@ -16,7 +22,7 @@ export interface DatabaseAddress {
 export const TARGET = 'read-write'
 const TARGET_PARAMETER = 'target_session_attrs'
 
-/** What an URL of PostgreSQL says of hosts: a URL for each of them, and which of them is asked for. */
+/** The hosts that a URL of PostgreSQL names, a URL for each, and the kinds of host that it asks for. */
 export interface Hosts {
   /** Without the parameter `target_session_attrs`. At least one. */
   readonly urls: readonly string[]

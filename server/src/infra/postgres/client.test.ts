@@ -4,6 +4,7 @@ import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
 import { systemClock } from '../clock.ts'
+import { toAddress } from './address.ts'
 import { openClient } from './client.ts'
 import { arrayLiteral } from './database.ts'
 import { faultOf, isConnectionFailure, sqlStateOf } from './faults.ts'
@@ -194,7 +195,7 @@ test('when a server takes no writes, the next statements go to new connections',
 })
 
 test('errors of the package pg are told by the same table', async () => {
-  const pg = await openPgPool(fresh.url, () => {})
+  const pg = await openPgPool(toAddress(fresh.url), () => {})
   expect(faultOf(await failureOf(pg.query('select 1 / 0')))).toEqual(faultOfState('22012'))
   expect(faultOf(await failureOf(pg.query('set statement_timeout = 10; select pg_sleep(60)')))).toEqual(
     faultOfState('57014'),

@@ -47,10 +47,10 @@ export interface Client extends Database {
 }
 
 /**
- * Opens a pool on a URL (`postgres://…`), or on an address whose host may change. Opens no connection yet: the first query does. A query whose answer does not
- * come in time fails as a connection failure (see `faults.ts`) and the whole pool is replaced, so a
- * server that hangs can't keep callers, or connections, for ever. The pool is replaced too when a server takes no writes:
- * it may be a standby now, and new connections reach its successor.
+ * Opens a pool on a URL (`postgres://…`), or on an address whose host may change. Opens no connection yet: the first query
+ * does. A query whose answer does not come in time fails as a connection failure (see `faults.ts`) and the whole pool is
+ * replaced, so a server that hangs can't keep callers, or connections, for ever. The pool is replaced too when a server
+ * takes no writes: it may be a standby now, and new connections reach its successor.
  */
 export function openClient(at: string | DatabaseAddress, options: ClientOptions): Client {
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS

@@ -1,6 +1,6 @@
 import type { ClientConfig, Pool } from 'pg'
 import { SECOND_MS } from '../../lib/time.ts'
-import { type DatabaseAddress, toAddress } from './address.ts'
+import type { DatabaseAddress } from './address.ts'
 import { CONNECT_TIMEOUT_SECONDS, connectionSettings } from './client.ts'
 
 /** Few: only sign-ins use it, and these wait for the computing of a hash much longer than for the database. */
@@ -13,8 +13,7 @@ const ANSWER_GRACE_MS = 5 * SECOND_MS
  * Opens a small pool of the package `pg`, for packages that take no other client. It opens its first connection with its
  * first statement. `onError` is told of connections that break while nobody uses them.
  */
-export async function openPgPool(at: string | DatabaseAddress, onError: (error: unknown) => void): Promise<Pool> {
-  const address = toAddress(at)
+export async function openPgPool(address: DatabaseAddress, onError: (error: unknown) => void): Promise<Pool> {
   // Loaded where people have accounts.
   const pg = await import('pg')
   const { application_name, statement_timeout } = connectionSettings('tollgate accounts', STATEMENT_TIMEOUT_MS)

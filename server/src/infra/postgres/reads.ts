@@ -19,8 +19,8 @@ const READ_CONNECTIONS = 4
  * Opens a pool for reads beside the pool of everything else. The server ends their statements at the timeout, so that a locked table
  * keeps these connections for seconds only.
  */
-export function openReads(at: string | DatabaseAddress, clock: Timers, applicationName = 'tollgate reads'): Client {
-  return openClient(at, {
+export function openReads(address: DatabaseAddress, clock: Timers, applicationName = 'tollgate reads'): Client {
+  return openClient(address, {
     maxConnections: READ_CONNECTIONS,
     clock,
     applicationName,

@@ -66,8 +66,9 @@ export interface Session extends Queryable {
 }
 
 /**
- * Connects within 2.5 s, once the host is chosen where there are several. From then on the connection is asked for a sign of life every second, which others can see too; it counts
- * as lost when it closes, or within 3 s of the server falling silent.
+ * Connects within 2.5 s, once the host is chosen where there are several. From then on the connection is asked for a sign
+ * of life every second, which others can see too. It counts as lost when it closes, or within 3 s of the server falling
+ * silent.
  *
  * @throws a connection failure (see `client.ts`) when the server can't be reached.
  */

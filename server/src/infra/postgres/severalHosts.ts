@@ -9,14 +9,14 @@ const PATIENCE_MS = 300
 /** Between two questions to one host. */
 const AGAIN_MS = 250
 
-/** Every host answers, and none takes writes: nobody was promoted yet. */
+/** No host takes writes now: each is a standby that nobody has promoted yet, or does not answer. */
 export class NoHostTakesWrites extends Error {
   override readonly name = 'NoHostTakesWrites'
 }
 
 /**
- * Of several hosts, the one that takes writes: the one in use while it does, else the first that does. All connections of a process use
- * it; when another comes into use, those to the former host are given up, and with them every lock.
+ * Of several hosts, the one that takes writes: the one in use while it does, else the first that does. All connections of
+ * a process use it. When another comes into use, those to the former host are given up, and with them every lock.
  */
 export function severalHosts(urls: readonly [string, ...string[]], clock: Timers): DatabaseAddress {
   const callbacks = new Set<() => void>()
@@ -65,7 +65,10 @@ async function ask(url: string, clock: Timers): Promise<Said> {
   }
 }
 
-/** Asks all at once, and again while one is silent. Resolves to the host in use where it takes writes, else to the first other that says so: nobody waits for a silent one. */
+/**
+ * Asks all at once, and again while one is silent. Resolves to the host in use if it takes writes, else to the first other
+ * that says that it does: nobody waits for a silent one.
+ */
 async function firstThatWrites(urls: readonly string[], used: string, clock: Timers): Promise<string> {
   const answers = new Map<string, Said>()
   const { promise, resolve, reject } = Promise.withResolvers<string>()

@@ -1,0 +1,68 @@
+/** What is wrong with a command is said on stderr in one line, or with --json in one object; the exit code tells whose mistake it is. */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Ended } from '../../server/test/acceptance/terminal.ts'
+import { startServer, type TestServer } from '../../server/test/server.ts'
+import { typeCli } from './typeCli.ts'
+
+setDefaultTimeout(60_000)
+
+let server: TestServer
+let folder: string
+beforeAll(async () => {
+  server = await startServer()
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+})
+afterAll(async () => {
+  await server?.remove()
+  if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+})
+
+function type(words: readonly string[]): Promise<Ended> {
+  const environment = { TOLLGATE_API_KEY: server.firstKey, TOLLGATE_URL: server.url }
+  return typeCli(words, { folder, environment, input: '' }).ended
+}
+
+test.each<[string[], number, RegExp]>([
+  [['nonsense'], 2, /unknown command 'nonsense'/],
+  [['balanc'], 2, /Did you mean balance\?/],
+  [['balance', '--jsonn'], 2, /unknown option '--jsonn' \(Did you mean --json\?\)/],
+  [['balance', 'more'], 2, /too many arguments/],
+  [['video'], 2, /"video" needs a command/],
+  [['preflight'], 2, /missing required argument 'MODEL' \(see "tollgate preflight --help"\)/],
+  [['keys', 'create'], 2, /missing required argument 'NAME' \(see "tollgate keys create --help"\)/],
+  [['keys', 'create', 'x'], 2, /required option '--scope <SCOPE>' not specified \(see "tollgate keys create --help"\)/],
+  [['keys', 'create', ' ', '--scope', 'read_only'], 2, /NAME: must be text of 1 to 100 characters/],
+  [['usage', '--group-by', 'model', '--bucket', 'day'], 2, /--group-by: takes the place of --bucket/],
+  [['usage', '--group-by', 'colour'], 1, /--group-by: must be one or two of model, key/],
+  [['chat', '--model', 'svc/sandbox', '--no-input'], 2, /the prompt is empty/],
+  [['chat', 'Hi'], 2, /name one with --model or TOLLGATE_MODEL/],
+  [['chat', 'Hi', '--model', 'svc/none'], 1, /'svc\/none' does not exist/],
+  [['chat', 'Hi', '--model', 'svc/sandbox', '--max-tokens', 'many'], 2, /--max-tokens: must be a whole number/],
+  [['image', 'x', '--model', 'svc/sandbox-image'], 2, /--output: name the file/],
+  [['image', 'x', '--model', 'svc/sandbox-image', '--output', 'nowhere/x.png'], 2, /there is no such folder/],
+  [['usage', '--bucket', 'year'], 2, /Allowed choices are hour, day, week, month/],
+  [['usage', '--start', 'yesterday'], 2, /--start: must be a time ago such as 7d/],
+  [['limits', 'set', '--monthly', '0.5'], 2, /at least 1 dollar/],
+  [['topup', '1'], 1, /AMOUNT: must be at least \$\d+\.\d\d/],
+  [['topup', 'much'], 2, /AMOUNT: must be an amount of dollars/],
+  [['video', 'get', 'nonsense'], 1, /There is no video with this id/],
+  [['completion', 'tcsh'], 2, /there is no script for "tcsh"/],
+  [['login'], 1, /offers no login by browser: get an API key/],
+  [['login', '--with-token'], 4, /standard input: holds no API key/],
+  [['balance', '--server', 'http://127.0.0.1:1'], 1, /can't be reached/],
+  [['balance', '--server', 'ftp://example.com'], 2, /must be a server's address/],
+])('%j ends with %d', async (words, code, says) => {
+  const [text, asJson] = await Promise.all([type(words), type([...words, '--json'])])
+  expect({ code: text.code, stdout: text.stdout }).toEqual({ code, stdout: '' })
+  expect(text.stderr).toMatch(/^tollgate: [^\n]+\n$/)
+  expect(text.stderr).toMatch(says)
+  if (asJson.code === 0) return
+  expect(asJson.stdout).toBe('')
+  expect(JSON.parse(asJson.stderr)).toMatchObject({
+    error: { code: expect.any(String), problems: [expect.any(String)] },
+  })
+})
