@@ -1,5 +1,7 @@
 /** The HTTP servers over `Bun.serve`. Handlers stay web-standard: Request in, Response out. */
 
+import { boundSendQueues } from './sendQueue.ts'
+
 /** What is known of a request beyond itself. */
 export interface Peer {
   readonly address: string
@@ -51,8 +53,10 @@ export function listen(options: ListenOptions): HttpServer {
       }),
     error: options.onError,
   })
+  const port = server.port ?? options.port
+  boundSendQueues(port)
   return {
-    port: server.port ?? options.port,
+    port,
     host: options.host,
     stop: () => server.stop(false),
     kill: () => server.stop(true),

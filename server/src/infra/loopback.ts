@@ -1,4 +1,5 @@
-import { dlopen, FFIType } from 'bun:ffi'
+import { FFIType } from 'bun:ffi'
+import { openCLibrary } from './cLibrary.ts'
 
 const AF_INET = 2
 const SOCK_DGRAM = 2
@@ -8,12 +9,13 @@ const IFF_UP = 1
 const REQUEST_BYTES = 40
 const FLAGS_AT = 16
 
-/** Of glibc, and of musl. */
-const LIBRARIES = ['libc.so.6', 'libc.so'] as const
-
 /** Sets the loopback interface of this process's network namespace up: in a new one it is down. Throws where that is refused. */
 export function raiseLoopback(): void {
-  const { socket, ioctl, close } = openLibrary().symbols
+  const { socket, ioctl, close } = openCLibrary({
+    socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
+    close: { args: [FFIType.i32], returns: FFIType.i32 },
+  }).symbols
   const handle = socket(AF_INET, SOCK_DGRAM, 0)
   const request = new Uint8Array(REQUEST_BYTES)
   request.set(Buffer.from('lo'))
@@ -21,18 +23,4 @@ export function raiseLoopback(): void {
   const failed = handle < 0 || ioctl(handle, SIOCSIFFLAGS, request) !== 0
   if (handle >= 0) close(handle)
   if (failed) throw new Error('the loopback interface of a new network namespace could not be set up')
-}
-
-function openLibrary() {
-  const symbols = {
-    socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
-    ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
-    close: { args: [FFIType.i32], returns: FFIType.i32 },
-  } as const
-  const [glibc, musl] = LIBRARIES
-  try {
-    return dlopen(glibc, symbols)
-  } catch {
-    return dlopen(musl, symbols)
-  }
 }

@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { kill } from 'node:process'
 import { systemClock } from '../../src/infra/clock.ts'
-import { locateBinaries, programOf } from '../../src/infra/postgres/binaries.ts'
+import { programOf } from '../../src/infra/postgres/binaries.ts'
 import { type Client, openClient } from '../../src/infra/postgres/client.ts'
-import { identity } from '../../src/infra/postgres/cluster.ts'
+import { type Cluster, identity } from '../../src/infra/postgres/cluster.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/infra/postgres/embedded.ts'
-import { databaseUser, type OsUser } from '../../src/infra/postgres/osUser.ts'
+import { ROOT_HOME, resolveCluster } from '../../src/infra/postgres/home.ts'
 import { until } from '../until.ts'
 
 /** As the primary knows it. */
@@ -37,21 +37,26 @@ export async function startStandbyPair(isSynchronous: boolean): Promise<StandbyP
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
   // As root, the database runs as a user who must be able to pass.
   await chmod(folder, 0o711)
-  const user = await databaseUser()
-  const start = () =>
-    startEmbedded({ dataDir: join(folder, 'primary'), clock: systemClock, log: (message) => console.error(message) })
+  const dataDir = join(folder, 'primary')
+  const log = (message: string) => console.error(message)
+  const start = () => startEmbedded({ dataDir, clock: systemClock, log })
   await (await start()).stop()
   const cluster = join(folder, 'standby')
-  await Bun.$`cp -a ${join(folder, 'primary/postgres/cluster')} ${cluster}`.quiet()
+  const original = await resolveCluster(dataDir, ROOT_HOME, log)
+  await Bun.$`cp -a ${original.folder} ${cluster}`.quiet()
   const primary = await start()
   const sockets = join(folder, 'sockets')
   await mkdir(sockets)
   await writeFile(join(cluster, 'standby.signal'), '')
   await appendFile(join(cluster, 'postgresql.auto.conf'), `primary_conninfo = '${conninfoOf(primary)}'\n`)
+  const { user } = original
   if (user !== null) await Bun.$`chown -R ${user.uid}:${user.gid} ${cluster} ${sockets}`.quiet()
-  const server = await startStandby(cluster, sockets, user)
+  const server = startStandby(original, cluster, sockets)
   const standby = openClient(atStandby(primary.superuserUrl, sockets), { maxConnections: 1, clock: systemClock })
-  await until(async () => (await standby.query('select 1').catch(() => [])).length > 0)
+  await until(async () => {
+    if (server.exitCode !== null) throw new Error(`the standby did not start: it ended with ${server.exitCode}`)
+    return (await standby.query('select 1').catch(() => [])).length > 0
+  })
   await attach(primary, isSynchronous)
   return {
     primaryUrl: primary.url,
@@ -63,9 +68,7 @@ export async function startStandbyPair(isSynchronous: boolean): Promise<StandbyP
       await until(async () => (await standby.query('select 1 from pg_stat_wal_receiver')).length === 0)
     },
     async killPrimary() {
-      const pid = Number(
-        (await readFile(join(folder, 'primary/postgres/cluster/postmaster.pid'), 'utf8')).split('\n')[0],
-      )
+      const pid = Number((await readFile(join(original.folder, 'postmaster.pid'), 'utf8')).split('\n')[0])
       // It leads a group of its own.
       kill(-pid, 'SIGKILL')
     },
@@ -101,10 +104,11 @@ async function attach({ superuserUrl }: EmbeddedServer, isSynchronous: boolean):
   await database.close()
 }
 
-async function startStandby(cluster: string, sockets: string, user: OsUser | null): Promise<ChildProcess> {
+/** Starts a copy of a cluster, by the binaries and the user of the original. */
+function startStandby({ binaries, user }: Cluster, cluster: string, sockets: string): ChildProcess {
   const { cwd, env, ...rights } = identity(user)
   const words = ['-D', cluster, '-p', `${STANDBY_PORT}`, '-k', sockets]
-  return spawn(programOf(await locateBinaries(), 'postgres'), words, { cwd, env, ...rights, stdio: 'ignore' })
+  return spawn(programOf(binaries, 'postgres'), words, { cwd, env, ...rights, stdio: 'ignore' })
 }
 
 /** By its socket, as the superuser. */

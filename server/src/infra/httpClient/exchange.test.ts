@@ -21,6 +21,18 @@ test('a large body whose end comes in the read that fills the room for it leaves
   expect(told).toEqual(['paused', 'read', 'free'])
 })
 
+test('many small pieces that nobody reads leave the socket unread, long before their bytes alone fill the room', () => {
+  const told: boolean[] = []
+  const line = { setPaused: (paused: boolean) => void told.push(paused), over: () => {}, expectEnd: () => {} }
+  const exchange = new Exchange(line, post)
+  exchange.take(Buffer.from('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'))
+  let pieces = 0
+  for (; told.length === 0; pieces += 1) exchange.take(Buffer.from('3\r\none\r\n'))
+  expect(pieces).toBeLessThan(200)
+  while (exchange.ready() !== undefined);
+  expect(told).toEqual([true, false])
+})
+
 test('who waits is called once by all that comes in one read, and by the end', () => {
   let called = 0
   const count = () => {

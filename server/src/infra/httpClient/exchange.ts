@@ -2,8 +2,10 @@ import type { CallSignal } from '../../lib/callSignal.ts'
 import { type HttpAnswer, HttpBodyTooLarge, HttpFailure, type HttpRequest } from '../httpClient.ts'
 import { MalformedResponse, type ResponseHead, type ResponseParts, ResponseReader } from './responseReader.ts'
 
-/** Bytes that wait for a slow reader; beyond them the socket is not read. */
-const MAX_WAITING_BYTES = 256 << 10
+/** Memory of what waits for a slow reader; beyond it the socket is not read. */
+const MAX_WAITING_BYTES = 64 << 10
+/** Memory that a piece takes beside its bytes. A stream of tokens comes in pieces of some hundred bytes. */
+const PIECE_BYTES = 512
 
 /** The connection beneath an exchange. */
 export interface Line {
@@ -66,7 +68,7 @@ export class Exchange implements HttpAnswer, ResponseParts {
   ready(): Uint8Array | undefined {
     const piece = this.pieces.shift()
     if (piece === undefined) return undefined
-    this.waitingBytes -= piece.byteLength
+    this.waitingBytes -= PIECE_BYTES + piece.byteLength
     if (this.isPaused && this.waitingBytes < MAX_WAITING_BYTES / 2) this.setPaused(false)
     return piece
   }
@@ -166,7 +168,7 @@ export class Exchange implements HttpAnswer, ResponseParts {
       this.reading = null
     } else {
       this.pieces.push(piece)
-      this.waitingBytes += piece.byteLength
+      this.waitingBytes += PIECE_BYTES + piece.byteLength
       if (!this.isPaused && this.waitingBytes > MAX_WAITING_BYTES) this.setPaused(true)
     }
   }
