@@ -31,7 +31,7 @@ export interface CliCommand {
   readonly options: readonly CliOption[]
   /** Command lines that can be copied. */
   readonly examples: readonly string[]
-  /** Whether it talks to a server: it then takes `--server`. True unless it says otherwise. */
+  /** True: the command talks to no server and takes no `--server`. Left out: it talks to one. */
   readonly isLocal?: true
   /** Left out of help and completion. */
   readonly isHidden?: true

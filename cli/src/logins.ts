@@ -18,7 +18,10 @@ export type KeySource = 'environment' | 'keychain' | 'file'
 export interface KeyWithSource {
   readonly key: Secret
   readonly source: KeySource
-  /** Whether a login by browser made the key for this machine: it is revoked by the logout. Others may be used elsewhere too. */
+  /**
+   * True when a login by browser made the key for this machine: it is revoked by the logout. Others may be used
+   * elsewhere too.
+   */
   readonly isOwn: boolean
 }
 

@@ -14,7 +14,7 @@ export interface Machine {
   /** How wide a line of stdout is before it is broken; infinite where it is no terminal. */
   readonly stdoutColumns: number
   readonly stderr: (text: string) => void
-  /** Whether stderr is a terminal: a progress bar is drawn only there. */
+  /** True when stderr is a terminal: a progress bar is drawn only there. */
   readonly stderrIsTerminal: boolean
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   /** Writes a file whole or not at all; the bytes written. */
@@ -32,7 +32,7 @@ export interface Machine {
 }
 
 export interface Input {
-  /** Whether a person types there. */
+  /** True when a person types there. */
   readonly isTerminal: boolean
   /** All of it, as UTF-8; throws when it is more than `bytesMax`. */
   readonly readAll: (bytesMax: number) => Promise<string>

@@ -1,4 +1,4 @@
-/** What is wrong with a command is said on stderr in one line, or with --json in one object; the exit code tells whose mistake it is. */
+/** A mistake is told on stderr in one line, or with --json in one object; the exit code tells whose mistake it is. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -157,7 +157,7 @@ test('a download that breaks off is begun again, and what came of the first is g
   expect((await readdir(folder)).filter((name) => name.endsWith('.unfinished'))).toEqual([])
 })
 
-test('what is wrong is one line that says what to do, and nothing is paid for', async () => {
+test('a mistake is one line that says what to do, and nothing is paid for', async () => {
   const { key: readingKey } = await server.command('keys', 'create', '--org', 'default', '--scope', 'billing:read')
   await server.command('orgs', 'create', 'poor')
   const { key: poorKey } = await server.command('keys', 'create', '--org', 'poor', '--scope', 'full_access')

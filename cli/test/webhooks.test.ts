@@ -150,7 +150,7 @@ test('events are forwarded by `tollgate listen`, to the receiver that the README
   expect(one?.body).toBe(other?.body ?? '')
   expect([one?.path, other?.path].sort()).toEqual(['/endpoint', '/listen'])
 
-  // What is not genuine, or more than 5 minutes from now, is refused by it.
+  // It refuses a request that is not genuine, or more than 5 minutes from now.
   const body = one?.body ?? ''
   const signed = (awaySeconds: number) => {
     const seconds = Math.floor(Date.now() / 1_000) + awaySeconds

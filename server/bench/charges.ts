@@ -176,7 +176,7 @@ function summarize({ batched, single }: Readonly<Record<Way, readonly Figures[]>
   console.log(`ratio: ${median(ratios).toFixed(1)} [${low.toFixed(1)}–${high.toFixed(1)}]`)
 }
 
-/** What makes a charge durable here; throws when something of it is off. */
+/** Returns the settings that make a charge durable here; throws when one of them is off. */
 async function durability(database: Database): Promise<string> {
   const [row] = await database.query<{ fsync: string; commit: string; pages: string }>(
     `select current_setting('fsync') as fsync, current_setting('synchronous_commit') as commit,

@@ -1,6 +1,6 @@
-/** What the processes of `charges.ts` are told and what they answer. */
+/** The plans of the processes of `charges.ts`, and their reports. */
 
-/** What a process is started with: its one argument, as JSON. */
+/** The plan of a process: its one argument, as JSON. */
 export interface ProcessPlan {
   readonly url: string
   readonly organizationId: string

@@ -11,7 +11,7 @@ import { openTill, type Till } from '../test/moneyHouse.ts'
 import { settleCall } from '../test/settleCall.ts'
 import { BUCKETS_PER_MS, type Order, type ProcessPlan, type Report } from './chargesPlan.ts'
 
-/** What took longer than this counts as this long. */
+/** The last bucket: a longer time counts as this long. */
 const HISTOGRAM_LONGEST_MS = 2_000
 
 /** Micro-cents for a million tokens: those of a common model. */

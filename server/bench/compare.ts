@@ -60,7 +60,7 @@ await runCommand(limitSeconds, flags['keep'] === true, async (session) => {
   const pairs: Record<Kind, Pair[]> = { whole: [], streamed: [] }
   for (let round = 0; round < rounds; round += 1) {
     for (const kind of KINDS) {
-      // Who begins changes from round to round: what the machine does meanwhile then hits both alike.
+      // The side that begins changes from round to round: the load of the machine meanwhile then hits both alike.
       const first = await measure(round % 2 === 0 ? own : other, kind, seconds)
       const second = await measure(round % 2 === 0 ? other : own, kind, seconds)
       const pair = round % 2 === 0 ? { own: first, other: second } : { own: second, other: first }

@@ -1,4 +1,7 @@
-/** What a call waits for the Redis that processes share, while it answers, is killed, or stands still. README.md explains it. */
+/**
+ * The time that a call waits for the Redis that processes share, while it answers, is killed, or stands still.
+ * README.md explains it.
+ */
 
 import { tmpdir } from 'node:os'
 import { systemClock } from '../src/infra/clock.ts'
@@ -27,7 +30,7 @@ const seconds = atLeastOne('seconds', text['seconds'])
 const rate = atLeastOne('rate', text['rate'])
 const keyCount = atLeastOne('keys', text['keys'])
 
-/** What the p99 of a measurement may be above that of the undisturbed one before it. */
+/** The most that the p99 of a measurement may be above that of the undisturbed one before it. */
 const ADDED_P99_MS = 5
 /** Into a measurement; what is left of it is without Redis. */
 const FAULT_AFTER_MS = 500

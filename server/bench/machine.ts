@@ -1,4 +1,4 @@
-/** What the figures of a run depend on beside the programs: the machine, how busy it was, and how fast its disk flushes. */
+/** The conditions of a run beside the programs: the machine, how busy it was, and how fast its disk flushes. */
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs'
 import { arch, cpus, loadavg, release, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,10 @@ export function describeMachine(): string {
   return `${cpus().length} × ${cpus()[0]?.model.trim()}, ${memory}, ${arch()}, Linux ${release()}, Bun ${Bun.version}`
 }
 
-/** How busy the machine is with others' work, and what a durable commit costs at least; `folder` is on the disk in question. */
+/**
+ * Returns how busy the machine is with others' work, and what a durable commit costs at least; `folder` is on the
+ * disk in question.
+ */
 export function describeConditions(folder: string): string {
   const load = loadavg()[0] ?? Number.NaN
   return `load average ${load.toFixed(1)}, flush of 8 KB to disk ${flushMilliseconds(folder).toFixed(2)} ms`

@@ -84,7 +84,7 @@ class MockConnection {
   readonly reader: MessageReader
   #path = ''
   #body = ''
-  /** What the kernel has not taken yet. Bounded by one answer: the next request waits for its client. */
+  /** The bytes that the kernel has not taken yet. Bounded by one answer: the next request waits for its client. */
   #unsent: Buffer | null = null
   #timer: ReturnType<typeof setTimeout> | undefined
 

@@ -1,4 +1,4 @@
-/** What the driver process is told (its one argument, as JSON) and what it answers (one line of JSON). */
+/** The plan of the driver process (its one argument, as JSON) and its report (one line of JSON). */
 import type { Percentiles } from './statistics.ts'
 
 /** Where and what to call. Call number i uses `authorizations[i % length]`. */

@@ -8,7 +8,7 @@ import type { Socket } from 'bun'
 import { createParser } from 'eventsource-parser'
 import { MessageReader } from './framing.ts'
 
-/** What Bun gives to the `pull` of a direct stream. */
+/** The sink that Bun gives to the `pull` of a direct stream. */
 interface Sink {
   write(text: string): number | Promise<number>
   flush(): number | Promise<number>

@@ -8,12 +8,12 @@ const STALL_MS = 2_000
 const RATE_PER_SECOND = 500
 const SECONDS = 5
 
-/** What the driver reported of a target that it knows to have stood still for two seconds. */
+/** The driver's report of a target that it knows to have stood still for two seconds. */
 export interface StallReport {
   readonly p999Ms: number
   /** True when the stall shows in p99.9 and in about as many calls as were due meanwhile, and none was lost. */
   readonly seen: boolean
-  /** What else was read, for when it was not. */
+  /** The other figures, for when the stall was not seen. */
   readonly detail: string
 }
 

@@ -1,7 +1,7 @@
 /** Something that answers chat completions and is measured. */
 import type { Processes } from './processes.ts'
 
-/** What every target is started with. */
+/** The context that every target is started in. */
 export interface BenchContext {
   readonly processes: Processes
   /** An existing folder of its own for files that the run makes. */
@@ -27,9 +27,9 @@ export interface Target {
   gatewayPids(): number[]
   /** The processes of its database; empty where it has none. */
   databasePids(): number[]
-  /** How many calls its books say were charged so far; absent where it keeps no books. */
+  /** Returns how many calls its books say were charged so far; absent where it keeps no books. */
   chargedCalls?(): Promise<number>
-  /** How many calls its log has, where it keeps one beside the books. */
+  /** Returns how many calls its log has, where it keeps one beside the books. */
   loggedCalls?(): Promise<number>
   /** How long after an answer its charge may come, where the target charges later by design; absent: before the answer. */
   readonly chargesWithinMs?: number

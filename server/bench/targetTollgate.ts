@@ -157,7 +157,7 @@ async function waitForPort(port: number, exited: Promise<number>, logFile: strin
   }
 }
 
-/** What was charged so far, in answers of one cent each. */
+/** Returns the number of calls charged so far: each costs one cent. */
 async function chargedCalls(port: number, authorization: string): Promise<number> {
   const headers = { Authorization: authorization }
   const answer = await fetch(`http://127.0.0.1:${port}/v1/billing/balance`, { headers })

@@ -1,6 +1,6 @@
 /**
- * What a claim costs with few and with very many jobs waiting, 99 of a hundred of them one organization's, and how soon
- * another organization's job is started behind them.
+ * Measures the cost of a claim with few and with very many jobs waiting, 99 of a hundred of them one organization's,
+ * and how soon another organization's job is started behind them.
  *
  *     bun server/bench/videoQueue.ts [--jobs 1000000]
  */

@@ -14,7 +14,7 @@ import { PullFailure } from './providers/gguf/hub.ts'
 import { installEngine, isEngineInstalled } from './providers/gguf/install.ts'
 import { pullModel } from './providers/gguf/pull.ts'
 
-/** What a shell gives for a program whose reader has left. */
+/** The exit code that a shell gives for a program whose reader has left. */
 const ENDED_BY_SIGPIPE = 141
 const FAILED = 1
 

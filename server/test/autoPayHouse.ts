@@ -146,7 +146,7 @@ function topUp(parts: Parts, organizationId: string, amountCents: number, isMend
   })
 }
 
-/** What customers do, and what is done to them. */
+/** The acts of customers: one is made, saves a payment method, sets auto-pay; `take` takes money off its balance. */
 function customersOf(
   parts: () => Parts,
   stripe: StripeServer,
@@ -179,7 +179,7 @@ function customersOf(
   }
 }
 
-/** What our books and Stripe's say. */
+/** The state of payments in our books and at Stripe. */
 function booksOf(
   parts: () => Parts,
   stripe: StripeServer,

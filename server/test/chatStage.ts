@@ -59,9 +59,9 @@ export interface ChatStage {
   readonly clock: TurnedClock
   readonly organization: string
   readonly client: AbortController
-  /** How many calls reached the provider. */
+  /** Returns how many calls reached the provider. */
   readonly asked: () => number
-  /** Whether the last call's provider was told to stop. */
+  /** Returns whether the last call's provider was told to stop. */
   readonly cancelled: () => boolean
   fault: Fault
   /** Asks for a whole answer, and commits nothing. */

@@ -29,7 +29,7 @@ export class TurnedClock implements Clock {
     return () => this.timers.delete(timer)
   }
 
-  /** How many timers are set: a test that ends with some has found a leak. */
+  /** Returns how many timers are set: a test that ends with some has found a leak. */
   get pending(): number {
     return this.timers.size
   }

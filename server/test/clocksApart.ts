@@ -11,7 +11,7 @@ export interface ClocksApart {
   readonly trouble: () => string | null
   /** The database's own. */
   readonly database: Pick<Clock, 'now'>
-  /** What the clock has logged. */
+  /** The lines that the clock has logged. */
   readonly logs: readonly string[]
   /** Sets the wall clock of the gateway's machine so far ahead of the true time. */
   turnWall(aheadMs: number): void

@@ -1,4 +1,6 @@
-/** What a test does to the embedded PostgreSQL of a data directory from outside, whoever runs the gateway. */
+/**
+ * The things that a test does to the embedded PostgreSQL of a data directory from outside, whoever runs the gateway.
+ */
 
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -46,7 +46,7 @@ export interface OwnedOrganization {
   readonly email: string
 }
 
-/** What an organization was given, by {@link DeletionHouse.furnish}. */
+/** The things that an organization was given by {@link DeletionHouse.furnish}. */
 export interface Furnished {
   readonly keys: readonly TestKey[]
   readonly videos: readonly string[]

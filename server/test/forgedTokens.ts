@@ -9,7 +9,7 @@ export interface ForgingProvider {
   readonly issuer: string
   /** Claims in place of good ones; null takes one away. A test changes them. */
   forged: Readonly<Record<string, unknown>>
-  /** Whether ID tokens are signed by a key that is not the provider's. */
+  /** True when ID tokens are signed by a key that is not the provider's. */
   isSignedByAnother: boolean
   /** Goes where a page leads the browser to; returns the path and the query by which the browser comes back. */
   visit(url: string): string

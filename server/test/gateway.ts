@@ -34,7 +34,7 @@ export interface GatewayOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Where it shares its limits with others. */
   readonly redisUrl?: string
-  /** What makes the videos of all providers, in place of their own ways. */
+  /** The provider that makes all videos, in place of the providers' own ways. */
   readonly videos?: VideoWork
   /** Stands between the gateway and its database, which is at `url`. */
   readonly dressDatabase?: (database: Database, url: string) => Database | Promise<Database>
@@ -49,7 +49,7 @@ export interface Gateway {
   readonly database: Database
   readonly databaseUrl: string
   readonly dataDirectory: string
-  /** What was logged, a JSON object a line. */
+  /** The lines that were logged, a JSON object each. */
   readonly logs: string[]
   /** Sends a request to a path beneath /v1, or to one of `/manage/`, `/payments/` or `/account`, as if from `address`. */
   send(path: string, init?: RequestInit & { address?: string }): Promise<Response>

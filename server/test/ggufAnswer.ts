@@ -73,7 +73,7 @@ export async function readAnswer(response: Response): Promise<{ chunks: Chunk[];
   return { chunks, text, isDone: answer.isDone }
 }
 
-/** What the engine says that it is doing. */
+/** Returns the engine's counts of its calls. */
 export async function statsOf({ baseUrl, bearer }: GgufAddress): Promise<EngineStats> {
   const url = new URL('/stats', baseUrl)
   return (await (await fetch(url, { headers: { authorization: `Bearer ${bearer}` } })).json()) as EngineStats

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 
 export interface HubFileServed {
   readonly bytes: Uint8Array
-  /** What the hub says that the file's SHA-256 is; left out, the true one. Null: it says nothing. */
+  /** The SHA-256 that the hub gives for the file; left out, the true one. Null: it gives none. */
   readonly linkedEtag?: string | null
 }
 

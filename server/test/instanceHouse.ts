@@ -25,7 +25,7 @@ import { type House, openHouse } from './moneyHouse.ts'
 
 export interface InstanceHouse extends House {
   readonly driver: ScriptedMachines
-  /** What one process works with. */
+  /** Returns the dependencies of one process. */
   process(more?: Partial<InstanceDependencies>): InstanceDependencies
   /** An instance that must be accepted. */
   create(organizationId: string, request?: Partial<InstanceRequest>): Promise<Instance>
@@ -38,7 +38,7 @@ export interface InstanceHouse extends House {
   operations(instance: Pick<Instance, 'id' | 'organizationId'>): Promise<Operation[]>
   /** The types of its events and the states that they tell. */
   events(instance: Pick<Instance, 'id'>): Promise<string[]>
-  /** What an instance was charged, and for how many seconds. */
+  /** Returns the sum of an instance's charges, their number, and the seconds that they are for. */
   charged(instance: Pick<Instance, 'id'>): Promise<{ microcents: bigint; seconds: number; charges: number }>
   /** All that does not agree: ledger, charges, holds, burn and sums of usage, computed anew from the rows. */
   disagreements(): Promise<unknown[]>

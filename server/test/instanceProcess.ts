@@ -1,4 +1,4 @@
-/** What one process of the domain of instances works with, where a test says what it stands on. */
+/** The dependencies of one process of the domain of instances, on a base that a test chooses. */
 
 import type { InstanceSettings } from '../src/catalog/offering.ts'
 import { forgetAnswer } from '../src/http/idempotency/store.ts'

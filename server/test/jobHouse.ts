@@ -34,7 +34,7 @@ interface JobRow {
   readonly due_at: Date
 }
 
-/** How jobs of the kind `test` are worked on: three attempts, four at once. */
+/** Returns the handler of jobs of the kind `test`: three attempts, four at once. */
 export const testHandler = (handle: Handle, more: Partial<TypedJobHandler<TestPayload>> = {}): JobHandler =>
   jobHandler(TEST_KIND, {
     atOnce: 4,
@@ -49,8 +49,8 @@ export interface JobHouse {
   readonly database: Database
   readonly databaseUrl: string
   clock: TurnedClock
-  /** What another process has; call its `run`, or start it. */
-  worker(handle: Handle, more?: Partial<TypedJobHandler<TestPayload>>): Runner
+  /** Returns the runner of another process for one handler; call its `run`, or start it. */
+  runnerOf(handle: Handle, more?: Partial<TypedJobHandler<TestPayload>>): Runner
   /** The same, with these jobHandlers and perhaps another clock. */
   runner(jobHandlers: readonly JobHandler[], clock?: Clock): Runner
   /** Enqueues a job that is due now; whether it is new. */
@@ -79,7 +79,7 @@ export async function openJobHouse(): Promise<JobHouse> {
     database,
     databaseUrl: url,
     clock: new TurnedClock(Date.UTC(2030, 0, 15, 12)),
-    worker: (handle, more = {}) => house.runner([testHandler(handle, more)]),
+    runnerOf: (handle, more = {}) => house.runner([testHandler(handle, more)]),
     runner(jobHandlers, clock = house.clock) {
       const runner = createJobs({ database, clock, random: systemRandom(), log, jobHandlers })
       runners.push(runner)

@@ -11,7 +11,7 @@ const VERSION = '2026.10.11549'
 export interface LlamaCpp {
   /** Ends in /v1. */
   readonly url: string
-  /** What it has counted since it was started. */
+  /** Returns the server's counts since it was started. */
   count(): Promise<LlamaCounts>
   /** SIGKILL: its connections break. */
   kill(): Promise<void>

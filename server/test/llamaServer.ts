@@ -14,12 +14,12 @@ export type Break = 'reset' | 'end'
 export interface LlamaOptions {
   /** By which idle connections are closed. */
   readonly clock: Clock
-  /** What `Keep-Alive` names: 5 s and 100 requests unless given. */
+  /** The seconds and requests that `Keep-Alive` names: 5 s and 100 requests unless given. */
   readonly timeoutSeconds?: number
   readonly requestsMost?: number
-  /** Whether `max` counts down from answer to answer, as Apache has it; else it is the same in each. */
+  /** True when `max` counts down from answer to answer, as Apache has it; else it is the same in each. */
   readonly countsDown?: boolean
-  /** Whether a connection is closed after a streamed answer, without a word of it in the head. */
+  /** True when a connection is closed after a streamed answer, without a word of it in the head. */
   readonly closesAfterStream?: boolean
   /** Asked at each request on a connection that has carried others: whether the connection breaks under it. */
   readonly breaks?: () => Break | null

@@ -27,7 +27,7 @@ export interface MailServerOptions {
   readonly onMail?: () => Promise<void>
   /** Mails are taken after STARTTLS, or, with `implicit`, on connections encrypted from the first byte. */
   readonly tls?: { readonly key: string; readonly cert: string; readonly implicit?: boolean }
-  /** Who may send; without it anybody. Asked for on encrypted connections only. */
+  /** The login of those who may send; without it anybody may. Asked for on encrypted connections only. */
   readonly login?: { readonly user: string; readonly password: string }
 }
 

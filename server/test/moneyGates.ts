@@ -81,7 +81,7 @@ export async function callOnce(
   return 'charged'
 }
 
-/** What was charged by UTC day of admission. */
+/** Returns the sum of the charges by UTC day of admission. */
 export async function spentByDay(house: House, organizationId: string): Promise<Map<string, bigint>> {
   const rows = await house.database.query<{ day: string; spent: bigint }>(
     `select to_char(admitted_at at time zone 'UTC', 'YYYY-MM-DD') as day, sum(cost_microcents)::bigint as spent

@@ -19,7 +19,7 @@ import { type FreshDatabase, freshDatabase } from './postgres.ts'
 import { SILENCE } from './silence.ts'
 import { turnedDatabase } from './turnedDatabase.ts'
 
-/** What goes wrong with one statement or transaction: nothing, it never arrives, or its answer is lost. */
+/** A fault of one statement or transaction: none, it never arrives, or its answer is lost. */
 export type Fault = 'none' | 'before' | 'after'
 
 export interface House extends FreshDatabase {
@@ -30,7 +30,7 @@ export interface House extends FreshDatabase {
   charge(organizationId: string, costMicrocents: bigint, more?: Partial<HeldCharge>): HeldCharge
   /** Nothing is lost or made: balance, ledger, charges and shares agree. */
   imbalances(): Promise<readonly unknown[]>
-  /** What an organization has spent, by its charges, and how many there are. */
+  /** Returns the sum of an organization's charges, and their number. */
   spent(organizationId: string): Promise<{ microcents: bigint; charges: number }>
 }
 
@@ -101,7 +101,7 @@ export interface Till extends OpenMoney {
   readonly dead: readonly Charge[]
   /** Calls whose plan's meter could not be read. */
   unreadablePlans: number
-  /** Whether it owns its slot. */
+  /** True when it owns its slot. */
   owns: boolean
 }
 

@@ -73,7 +73,7 @@ interface Endpoint {
   call(gateway: Pick<AskedGateway, 'post'>, key: TestKey, name: string): Promise<Response>
 }
 
-/** What is paid for. Each call's worst case fits an ample balance, and is more than a low one. */
+/** The paid endpoints. Each call's worst case fits an ample balance, and is more than a low one. */
 const ENDPOINTS: readonly Endpoint[] = [
   {
     name: 'chat',
@@ -146,7 +146,7 @@ interface Outcome {
   readonly costMicrocents: number | null
 }
 
-/** What a block must come to: status, code, and what the message names. */
+/** The refusal that a block must come to: status, code, and a word of the message. */
 const BLOCKED: Readonly<Record<string, readonly [number, string, RegExp]>> = {
   insufficient_balance: [402, 'insufficient_balance', /balance/],
   daily_limit_reached: [402, 'quota_exceeded', /daily/],
@@ -179,7 +179,7 @@ async function outcomeOf(response: Response): Promise<Outcome> {
   }
 }
 
-/** What of the two does not fit together; empty where all does. */
+/** Returns the points in which the two do not fit together; empty where all do. */
 function faultsOf(state: State, isWithin: boolean, isVideo: boolean, said: Said, real: Outcome): string[] {
   const faults: string[] = []
   const hasRoom = state.plan.startsWith('room')
@@ -199,7 +199,7 @@ function faultsOf(state: State, isWithin: boolean, isVideo: boolean, said: Said,
     const isShortFirst = state.balance === 'low' && status === 402 && real.code === 'insufficient_balance'
     if (!isAsSaid && !isShortFirst) faults.push('not refused as said')
   } else if (real.status === (isVideo ? 202 : 200)) {
-    // What a video costs is known when it is there.
+    // The cost of a video is known when it is there.
     if (!isVideo && isCovered !== (real.costMicrocents === 0)) faults.push('charged otherwise than said')
   } else {
     // Where the room does not cover the worst case a call may be refused that preflight lets pass.

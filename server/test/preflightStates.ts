@@ -14,8 +14,8 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, toTimestamp } from '../src/lib/time.ts'
 import type { TestKey } from './customer.ts'
 
 /**
- * What the organization is subscribed to; from `room` on they are entitled, and what is used up of the plan, if anything. A
- * period that is over has its grace left, and one that is `expired` nothing of it.
+ * The subscription of the organization: from `room` on it is entitled, and the name says which part of the plan is
+ * used up, if any. A period that is over has its grace left, and one that is `expired` nothing of it.
  */
 export const PLANS = [
   'none',
@@ -66,7 +66,7 @@ export function allStates(): State[] {
 
 const DOLLAR = 100_000_000n
 const BALANCE_OF = { none: 0n, low: 1n, ample: 25n * DOLLAR, held: 25n * DOLLAR }
-/** What was charged before, to the balance, on the day that the state is set up for. */
+/** The amount that was charged before, to the balance, on the day that the state is set up for. */
 const SPENT = DOLLAR
 const limitOf = (filling: Filling) => ({ none: null, below: 100n * DOLLAR, reached: SPENT })[filling]
 

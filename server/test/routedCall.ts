@@ -6,14 +6,17 @@ import { Health } from '../src/routing/health.ts'
 import { openChat } from '../src/routing/race.ts'
 import { TurnedClock } from './clock.ts'
 
-/** What a scripted provider does next: gives a text, sends its headers, fails, goes silent for good, waits (ms). */
+/**
+ * The next step of a scripted provider: it gives a text, sends its headers, fails, goes silent for good, or waits
+ * (ms).
+ */
 export type Step = string | Error | 'headers' | 'silence' | number
 
 export interface ScriptedProvider extends Provider {
   readonly calls: ChatCall[]
-  /** Whether the signal of its last call is aborted. */
+  /** Returns whether the signal of its last call is aborted. */
   cancelled(): boolean
-  /** What its last call was told a connection may take. */
+  /** Returns the time that its last call gave a connection. */
   connectMs(): number
 }
 

@@ -4,7 +4,7 @@ import type { ChatAnswer, ChatEvent } from '../src/providers/dialect/spec.ts'
 export interface ScriptedAnswer extends ChatAnswer {
   /** How many events were taken. */
   readonly taken: number
-  /** Whether the reader left before the end, which cancels the provider's work. */
+  /** True when the reader left before the end, which cancels the provider's work. */
   readonly cancelled: boolean
 }
 

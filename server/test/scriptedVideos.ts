@@ -9,7 +9,7 @@ export interface ScriptedJob {
   cancelled: boolean
 }
 
-/** What becomes of a request to take a job. */
+/** The outcome of a request to take a job. */
 export type Taking =
   | 'taken'
   /** It says that it can't now. */
@@ -20,12 +20,12 @@ export type Taking =
   | 'silent'
   | 'rejected'
 
-/** A provider that makes videos as a test tells it. What it sends is read by {@link measureTestVideo}. */
+/** A provider that makes videos as a test tells it. {@link measureTestVideo} reads its files. */
 export interface ScriptedVideos extends VideoWork {
   readonly jobs: Map<string, ScriptedJob>
   /** For each request that arrives; `taken` unless said. */
   taking: () => Taking
-  /** What a look says; null: it can't be asked. */
+  /** Returns the state of a job; null: the provider can't be asked. */
   looking: (job: ScriptedJob) => VideoState | null
   /** The bytes of a finished job; null: they break off. */
   sending: (job: ScriptedJob) => Uint8Array | null
@@ -92,7 +92,7 @@ async function* pieces(bytes: Uint8Array | null) {
   yield bytes.slice(4)
 }
 
-/** What stands for a file of so many seconds in tests that are not about files. */
+/** Returns bytes that stand for a file of so many seconds in tests that are not about files. */
 export function testVideo(seconds: number): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(`mp4 of ${seconds} seconds`)
 }

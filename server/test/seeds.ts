@@ -12,7 +12,7 @@ export interface FreshSeeds {
   readonly first: number
   /** For how many seconds the suite tries seeds. */
   readonly seconds: number
-  /** Whether there is time for one more. */
+  /** Returns whether there is time for one more. */
   goesOn(): boolean
 }
 

@@ -26,11 +26,11 @@ interface Pair {
   other: Bun.Socket<Pair> | null
   silenced: boolean
   readonly isClient: boolean
-  /** Whether this side has sent something, and nothing has come back since. */
+  /** True when this side has sent something, and nothing has come back since. */
   isAsking: boolean
-  /** Whether this side has closed while it was silenced. */
+  /** True when this side has closed while it was silenced. */
   hasEnded: boolean
-  /** What waits for the other side to be connected, or for the end of the silence. */
+  /** The bytes that wait for the other side to be connected, or for the end of the silence. */
   held: Uint8Array[]
 }
 
@@ -62,13 +62,13 @@ export async function startSilentProxy(databaseUrl: string): Promise<SilentProxy
   }
 }
 
-/** What passes between clients and the database, or does not. */
+/** The connections between clients and the database, which may fall silent. */
 class Wires {
   private isSilent = false
   private readonly pairs = new Set<Pair>()
   private readonly sockets = new Set<Bun.Socket<Pair>>()
 
-  /** Whether the database owes an answer over a connection that passes. */
+  /** Returns whether the database owes an answer over a connection that passes. */
   get isAsked(): boolean {
     return [...this.pairs].some(({ isClient, silenced, isAsking }) => isClient && isAsking && !silenced)
   }

@@ -17,8 +17,8 @@ export interface StalledDatabase {
   /** From now on nothing is answered. */
   stall(stall: Stall): void
   /**
-   * Ends the stall. What waits is answered, after it was carried out where it was not yet; or its connection is closed, and
-   * what was not carried out never is.
+   * Ends the stall. A waiting statement is answered, after it was carried out where it was not yet; or its connection
+   * is closed, and it is never carried out if it was not yet.
    */
   recover(waiting: 'answered' | 'lost'): void
 }
@@ -54,7 +54,7 @@ export function stallable(database: Database, concerns: (text: string) => boolea
             ...tx,
             query(text, parameters) {
               isConcerned ||= concerns(text)
-              // What is carried out is not yet committed.
+              // A statement that is carried out is not yet committed.
               return stalled === 'after' ? tx.query(text, parameters) : query(tx)(text, parameters)
             },
           }),

@@ -32,7 +32,7 @@ export interface StripeServer extends ReversalActs {
   readonly asked: readonly Asked[]
   /** In what the account settles. */
   currency: string
-  /** What Stripe takes for now, in milliseconds since the epoch. */
+  /** The instant that Stripe takes for now, in milliseconds since the epoch. */
   nowMs: () => number
   /** Makes a price of a subscription, by the month. */
   makePrice(amountCents: number): string
@@ -134,7 +134,7 @@ export async function openStripeServer(): Promise<StripeServer> {
     ...reversalActs(state),
     event(type, objectId, atMs, eventId = `evt_${randomBytes(8).toString('hex')}`) {
       const { id, object } = state.find(objectId)
-      // What stands in a callback besides may be old or wrong.
+      // The other fields of a callback may be old or wrong.
       const data = { object: { id, object, status: 'complete', payment_status: 'paid', amount_total: 99_999_999 } }
       const body = JSON.stringify({ id: eventId, object: 'event', type, data })
       return { body, headers: signStripe(body, atMs) }

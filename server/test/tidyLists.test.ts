@@ -5,6 +5,7 @@
  */
 
 import { describe, expect, test } from 'bun:test'
+import { bareComments } from './tidy/comments.ts'
 import { severalOwners } from './tidy/exports.ts'
 import { goneFiles, mutualFolders, untoldFolders } from './tidy/folders.ts'
 import { functionsOf, LINES_OF_FUNCTION, longFunctions, type Part, partOf } from './tidy/functions.ts'
@@ -96,7 +97,9 @@ describe('exported names', () => {
   const isKept = (name: string, paths: readonly string[]) =>
     KEPT_NAMES[name] !== undefined && paths.every((path) => path.startsWith('server/src/providers/'))
 
-  test('each has one owner in server/src, but for the listed ones', () => {
+  test('each has one owner in server/src and cli/src together, but for the listed ones', () => {
+    const folders = new Set(inSource.map(({ path }) => path.split('/', 2).join('/')))
+    expect([...folders].sort()).toEqual(['cli/src', 'server/src'])
     const found = [...owners].filter(([name, paths]) => !isKept(name, paths))
     expectNone(
       found.map(([name, paths]) => `${name}, in ${paths.join(', ')}`),
@@ -134,6 +137,36 @@ describe('exported names', () => {
       { path: other, text: `${forms.join('\n')}\n${unexported}` },
     ])
     expect([...found]).toEqual(['a', 'b', 'c', 'D', 'E', 'F', 'g', 'h', 'I'].map((name) => [name, [one, other]]))
+  })
+})
+
+describe('comments', () => {
+  test('no sentence of a comment opens with a bare "What …" or "Who …"', () => {
+    expectNone(
+      bareComments(typeScript),
+      'name the thing ("The most that a call may cost, in micro-cents."), or say what the function returns',
+    )
+  })
+
+  test('such a sentence is found in every form of comment, and a question or a word within a sentence is none', () => {
+    const text = [
+      '/** What a call may cost. */',
+      'const a = 1 // Who pays it.',
+      '/**',
+      ' * The cost. Whatever is left of it',
+      ' * is given back.',
+      ' */',
+      '// The text goes on below, where it says',
+      '// What is left.',
+      '// Whose is it?',
+      "const b = '// What no comment is.'",
+      '/** Returns what is left, and who has it. */',
+    ].join('\n')
+    expect(bareComments([{ path: 'a.ts', text }])).toEqual([
+      'a.ts:1 (What a call may cost.)',
+      'a.ts:2 (Who pays it.)',
+      'a.ts:3 (Whatever is left of it is give)',
+    ])
   })
 })
 

@@ -13,7 +13,7 @@ export interface TinyGgufOptions {
   readonly seed?: number
   /** The context that the model says it was trained for, in tokens. */
   readonly contextTokens?: number
-  /** Whether the model may end its answers: about one token in twenty is then the end. */
+  /** True when the model may end its answers: about one token in twenty is then the end. */
   readonly ends?: boolean
 }
 
@@ -141,7 +141,7 @@ function metadata(contextTokens: number): Record<string, MetadataValue> {
   }
 }
 
-/** How byte-level BPE vocabularies write a byte: printable Latin-1 as itself, the rest shifted to 256 and above. */
+/** Returns how byte-level BPE vocabularies write a byte: printable Latin-1 as itself, the rest shifted to 256 and above. */
 function byteSymbol(byte: number): string {
   const isPrintable = (code: number) => (code >= 33 && code <= 126) || (code >= 161 && code <= 172) || code >= 174
   if (isPrintable(byte)) return String.fromCodePoint(byte)

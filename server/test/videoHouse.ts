@@ -26,7 +26,7 @@ export interface VideoHouse extends House {
   readonly resolved: ResolvedModel
   /** Where its files are. */
   readonly folder: string
-  /** What one process works with. */
+  /** Returns the dependencies of one process. */
   process(more?: Partial<VideoDependencies>): VideoDependencies & { readonly money: Till }
   /** A job that must be accepted. */
   create(organizationId: string, seconds?: number, prompt?: string): Promise<Video>

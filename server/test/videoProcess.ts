@@ -1,4 +1,4 @@
-/** What one process of the video domain works with, where a test says what it stands on. */
+/** The dependencies of one process of the video domain, on a base that a test chooses. */
 
 import { CHAT_DEFAULTS, createCatalog, type Model, tierOf } from '../src/catalog/model.ts'
 import { DEFAULT_DEADLINES } from '../src/catalog/provider.ts'

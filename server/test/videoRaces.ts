@@ -161,7 +161,7 @@ export async function raceVideos(
   let isChaos = true
   const next = <T>(list: T[] | undefined) => (isChaos ? list?.shift() : undefined)
   const scriptFor = (job: ScriptedJob) => scripts.get(job.call.prompt)
-  // Whom it asks about is not known before it has taken something, so the takings are everybody's.
+  // The provider does not know which job it is asked about before it has taken one, so all jobs share the takings.
   const takings: Taking[] = []
   house.provider.taking = () => next(takings) ?? 'taken'
   house.provider.looking = (job) => {
@@ -241,7 +241,7 @@ async function workOn(
       const open = await countOpen(house)
       if (now.every(({ status }) => isTerminal(status)) && open === 0) break
       if (looks > 400) throw new Error(`not settled: ${now.map(({ status }) => status).join(', ')}; ${open} open`)
-      // What the dead had is another's when its lease is over.
+      // The jobs of a dead process are another's when its lease is over.
       if (looks % 10 === 9) clock.jump(MINUTE_MS)
       runner.wake()
       await new Promise((resolve) => setTimeout(resolve, 2))

@@ -1,4 +1,4 @@
-/** Endpoints, events and workers over a database of their own, with a clock that the test turns. */
+/** Endpoints, events and deliverers over a database of their own, with a clock that the test turns. */
 
 import { createHttp } from '../src/infra/httpClient/client.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
@@ -22,8 +22,8 @@ export interface WebhookHouse {
   readonly database: Database
   readonly databaseUrl: string
   readonly clock: TurnedClock
-  /** Another worker, as another process has it; call its `run`. */
-  worker(more?: Partial<DeliverDependencies>): Deliverer
+  /** Returns another deliverer, as another process has it; call its `run`. */
+  deliverer(more?: Partial<DeliverDependencies>): Deliverer
   organization(): Promise<string>
   endpoint(organizationId: string, url: string, types?: readonly EventType[]): Promise<{ id: string; secret: Secret }>
   /** `pendingMost`: deliveries that may be pending; 10,000 where it is left out. */
@@ -51,7 +51,7 @@ export async function openWebhookHouse(): Promise<WebhookHouse> {
     database,
     databaseUrl,
     clock,
-    worker: (more = {}) =>
+    deliverer: (more = {}) =>
       createDeliverer({
         database,
         clock,

@@ -18,10 +18,10 @@ import type { WebhookHouse } from './webhookHouse.ts'
 /** More rounds than any run needs: each takes at least two deliveries, and a failure is due a minute later. */
 const ROUNDS_MOST = 20
 
-/** Longer than a worker may hold a turn: who has one then is taken for dead, and goes on all the same. */
+/** Longer than a runner may hold a turn: who has one then is taken for dead, and goes on all the same. */
 const PAUSE_MS = 40 * SECOND_MS
 
-/** What came, as `event path`. */
+/** A receiver that keeps the requests that came, as `event path`. */
 class RacingReceiver {
   readonly received: string[] = []
   isWell = false
@@ -60,12 +60,12 @@ export async function raceWebhooks(house: WebhookHouse, seed: number): Promise<v
   const doomed = endpoints.slice(0, random.between(0, 2))
   const staying = endpoints.slice(doomed.length)
   const events: string[] = []
-  const worker = () => house.worker({ log, http: receiver.http, retryMs: Array(20).fill(MINUTE_MS) })
+  const deliverer = () => house.deliverer({ log, http: receiver.http, retryMs: Array(20).fill(MINUTE_MS) })
   const pauses = random.pick([0, 0, 1, 2])
   const steps = shuffled(random, [
     ...Array(pauses).fill(() => house.clock.turn(PAUSE_MS)),
     ...Array(random.between(1, 20)).fill(async () => void events.push(await house.publish(organizationId))),
-    ...Array(random.between(2, 10)).fill(() => worker().run()),
+    ...Array(random.between(2, 10)).fill(() => deliverer().run()),
     ...Array(random.between(0, 6)).fill(() => redeliverAny(house, organizationId, random, events)),
     ...doomed.map(
       ({ id }) =>
@@ -78,7 +78,7 @@ export async function raceWebhooks(house: WebhookHouse, seed: number): Promise<v
   receiver.isWell = true
   let left = await leftOf(house, organizationId)
   for (let round = 0; round < ROUNDS_MOST && left !== NOTHING_LEFT; round += 1) {
-    await worker().run()
+    await deliverer().run()
     await house.clock.turn(2 * MINUTE_MS)
     left = await leftOf(house, organizationId)
   }
@@ -116,8 +116,8 @@ async function leftOf({ database }: WebhookHouse, organizationId: string): Promi
 }
 
 /**
- * To an endpoint that was there all the time each event came, and as often as its attempts say. What was sent by a worker that
- * was taken for dead counts as no attempt: it may have come more often.
+ * To an endpoint that was there all the time each event came, and as often as its attempts say. A request of a runner
+ * that was taken for dead counts as no attempt: it may have come more often.
  */
 async function expectEachCame(
   { database }: WebhookHouse,

@@ -211,7 +211,7 @@ export const openInstanceCommand: CliCommand = {
   },
 }
 
-/** How a person reaches the app of an instance that runs. */
+/** Returns how a person reaches the app of an instance that runs. */
 function nextStep({ result }: ShownOperation, id: string): string {
   if (result?.app_basic_auth_user != null) return `"tollgate instances open ${id}" makes a password for it`
   const url = result?.app_url ?? null

@@ -9,7 +9,10 @@ let out: string
 let drawn: string
 let asked: string[]
 let saved: { path: string; text: string }[]
-/** What the server says of the job, one look after the other; the last one stays. Null: it can't be reached. */
+/**
+ * The server's answers about the job, one look after the other; the last one stays. Null: the server can't be
+ * reached.
+ */
 let looks: (object | null)[]
 /** How each download goes, one after the other; the last one stays. */
 let downloads: ('whole' | 'cut' | 'stuck')[]

@@ -1,4 +1,4 @@
-/** What `tollgate listen` does when the server refuses, is away, or forgets; listen.long.test.ts has it on real processes. */
+/** `tollgate listen` when the server refuses, is away, or forgets; listen.long.test.ts has it on real processes. */
 
 import { beforeEach, expect, test } from 'bun:test'
 import { testMachine } from '../../test/testMachine.ts'
@@ -9,7 +9,7 @@ const ENDING = () => refusal(401, 'The key is gone.')
 let elapsedMs: number
 let out: string
 let said: string
-/** What the server answers to each connection, one after the other; at last it refuses the key. */
+/** The server's answers to each connection, one after the other; at last it refuses the key. */
 let answers: (() => Response)[]
 /** The Last-Event-ID of each connection. */
 let asked: (string | null)[]

@@ -131,7 +131,7 @@ async function follow(listener: Listener, greet: () => void): Promise<boolean> {
   }
 }
 
-/** Whether it is worth waiting for. A server that was never there is more likely a wrong address than a pause. */
+/** Returns whether it is worth waiting for. A server that was never there is more likely a wrong address than a pause. */
 function isPause(error: CliFailure, { isGreeted }: Listener): boolean {
   return isPassing(error) && (isGreeted || !(error instanceof ServerUnreached))
 }

@@ -2,7 +2,7 @@ import type { FixedSettings } from '../catalog/settings.ts'
 import type { DepositsOptions } from '../payments/deposits/open.ts'
 import type { Room } from './room.ts'
 
-/** Stablecoin deposits. What they need is loaded where they are on. */
+/** Opens the part for stablecoin deposits, whose code is loaded only where deposits are on. */
 export async function openDepositsPart(
   infrastructure: Omit<DepositsOptions, 'settings'>,
   { deposits: settings }: Pick<FixedSettings, 'deposits'>,

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-/** How many organizations, keys and ledger entries there are. */
+/** Returns how many organizations, keys and ledger entries there are. */
 async function counts() {
   const [row] = await fresh.database.query(
     `select (select count(*) from organizations) as organizations, (select count(*) from api_keys) as keys,

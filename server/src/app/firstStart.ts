@@ -50,7 +50,7 @@ export async function makeFirstKey(
   })
 }
 
-/** Whether nothing was made yet, or a start of an earlier version was cut off before it made the key. */
+/** Returns whether nothing was made yet, or a start of an earlier version was cut off before it made the key. */
 async function isFirstStart(database: Queryable): Promise<boolean> {
   if (await hasDeletedOrganization(database)) return false
   const found = await findOrganizationByName(database, FIRST_ORGANIZATION)

@@ -18,7 +18,10 @@ const SANDBOX: SandboxProviderSettings = { name: 'sandbox', dialect: 'sandbox', 
 
 const AUTHOR = 'Simulated by Tollgate to try things out: no model answers'
 
-/** What answers where the settings name no models: simulated, needs nothing and no network. */
+/**
+ * Returns the models and the provider that are served where the settings name no models: simulated, without any
+ * network.
+ */
 export function sandboxOffer(ownedBy: string): Offer {
   const targets = [{ provider: SANDBOX.name, model: 'sandbox' }]
   const chat: Model = {

@@ -16,7 +16,7 @@ export type DepositChain = EvmChain | 'solana'
 
 export const DEPOSIT_CHAINS: readonly DepositChain[] = [...EVM_CHAINS, 'solana']
 
-/** Whether a chain runs the Ethereum Virtual Machine. */
+/** Returns whether a chain runs the Ethereum Virtual Machine. */
 export function isEvmChain(chain: DepositChain): chain is EvmChain {
   return chain !== 'solana'
 }

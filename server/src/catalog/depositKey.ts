@@ -23,7 +23,7 @@ export function faultOfXpub(text: string): string | null {
     : `is of depth ${depth}, not ${ACCOUNT_DEPTH}: give that of an account, m/44'/60'/0', whose addresses are m/44'/60'/0'/0/<index>`
 }
 
-/** Whether a text is an address of Solana. */
+/** Returns whether a text is an address of Solana. */
 export function isSolanaAddress(text: string): boolean {
   try {
     return base58.decode(text).length === MINT_BYTES

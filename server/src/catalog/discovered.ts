@@ -7,7 +7,7 @@ import type { Offer } from './settings.ts'
 /** Holds are computed from it where discovery can't tell a model's own; small, so that a local model is not overcommitted. */
 const DISCOVERED_CONTEXT_TOKENS = 8_192
 
-/** What `providers/discover.ts` found at start. */
+/** A model server or a GGUF file that `providers/discover.ts` found at start. */
 export type Discovered =
   | {
       readonly kind: 'http'
@@ -94,7 +94,7 @@ function discoveredModel(
 /** How many discovered models are served at most: a bound on what a stranger on a loopback port can make us list. */
 const DISCOVERED_MODELS_MAX = 200
 
-/** What was found at start as models at `price`, beside those that have `taken` names already. */
+/** Returns the models that were found at start, at `price`. None gets a name of `taken`. */
 export function discoveredOffer(
   found: readonly Discovered[],
   price: PriceTable,

@@ -14,7 +14,7 @@ export interface SettingsDocument {
   readonly report: Report
   /** The line of what stands at `path`, from 1. */
   lineOf(path: Path): number
-  /** What was reported so far, in the order of the file; the first 50. */
+  /** The problems that were reported so far, in the order of the file; the first 50. */
   problems(): readonly SettingsProblem[]
 }
 
@@ -32,7 +32,10 @@ function pathText(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
 }
 
-/** Reads YAML. `sections` are the keys of the file that hold sections. What is no YAML becomes problems; nothing throws. */
+/**
+ * Reads YAML. `sections` are the keys of the file that hold sections. A text that is not YAML becomes problems;
+ * nothing throws.
+ */
 export function readDocument(text: string, sections: ReadonlySet<string>): SettingsDocument {
   if (text.length > SETTINGS_TEXT_MAX_CHARACTERS) {
     return brokenDocument(`has over ${SETTINGS_TEXT_MAX_CHARACTERS} characters: is this the settings file?`)
@@ -63,7 +66,10 @@ function parseText(text: string, sections: ReadonlySet<string>): SettingsDocumen
   }
   for (const error of [...document.errors, ...document.warnings]) noteAt(error.pos[0], '', yamlReason(error.code))
   const reported: { readonly path: Path; readonly reason: string }[] = []
-  /** What is missing where there is another mistake, or a misspelt key beside it, is most likely that mistake. */
+  /**
+   * A key that is missing beside another mistake, or beside a misspelt key, is most likely missing because of that
+   * mistake.
+   */
   const follows = (path: Path, reason: string) =>
     /^(is missing|has no|needs|must have|must name)/.test(reason) &&
     reported.some(
@@ -84,7 +90,7 @@ function parseText(text: string, sections: ReadonlySet<string>): SettingsDocumen
   }
 }
 
-/** Whether `path` is `outer` or leads into it. */
+/** Returns whether `path` is `outer` or leads into it. */
 function isInside(path: Path, outer: Path): boolean {
   return outer.every((step, index) => path[index] === step)
 }

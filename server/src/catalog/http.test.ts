@@ -114,7 +114,7 @@ test("the economy suffix shows the model with that tier's pricing", () => {
   }
 })
 
-test('what is not there is 404 model_not_found, without a field to blame', () => {
+test('a model that is not there is 404 model_not_found, without a field to blame', () => {
   for (const id of ['svc/none', 'svc%2Ffull', 'svc/full/', '%', '%ff', 'svc/embedder:economy', '..']) {
     const refused = refusalOf(retrieve(id))
     expect(refused.code).toBe('model_not_found')

@@ -109,7 +109,7 @@ test('prices are read to the micro-cent, and the exact form goes before the roun
   })
 })
 
-test('what is left out of a model gets its default', () => {
+test('a field that is left out of a model gets its default', () => {
   const model = settingsOf(withModel()).models?.[0]
   expect(model).toMatchObject({
     modality: 'chat',

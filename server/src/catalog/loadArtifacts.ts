@@ -5,7 +5,7 @@ import type { Path, Report } from './document.ts'
 import { credentialOf, type SettingsContext, variableName } from './loadRemote.ts'
 import { closed, label } from './shape.ts'
 
-/** What stores that know no regions take; MinIO and its like expect it where nothing else is set. */
+/** The region of stores that know no regions; MinIO and its like expect it where nothing else is set. */
 const REGION = 'us-east-1'
 const PREFIX = 'tollgate/'
 

@@ -61,11 +61,11 @@ const ModelShape = closed(
 
 type ModelInput = z.infer<typeof ModelShape>
 
-/** What a model in the file is checked against. */
+/** The parts of the settings and of the machine that a model in the file is checked against. */
 export interface ModelContext {
   readonly ownedBy: string
   readonly providers: NamedProviders
-  /** Whether clips of other forms can be turned into mp4. */
+  /** True when clips of other forms can be turned into mp4. */
   readonly hasFfmpeg: boolean
 }
 
@@ -175,7 +175,7 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
   if (modality === 'video' && read.plan_covered) reject('plan_covered', 'no plan ever covers videos: remove it')
   const isSized = read.parameters.some(({ name }) => name === 'size')
   if (read.pricing.per_mpxl_microcents !== undefined && read.status === 'active' && !isSized) {
-    // What a request may cost at most follows from it.
+    // The most that a request may cost follows from it.
     reject('parameters', "must have 'size' with its 'enum' where the price is per megapixel")
   }
   if (modality === 'chat') return sound
@@ -187,7 +187,7 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
   const length = read.parameters.find(({ name }) => name === 'seconds')
   const isBounded = length?.default !== undefined && length.max !== undefined
   if (read.status === 'active' && modality === 'video' && !isBounded) {
-    // What a job may cost at most follows from it, also of one that names no length.
+    // The most that a job may cost follows from it, also of one that names no length.
     reject(
       'parameters',
       "must have 'seconds' with 'default' and 'max': '{ name: seconds, type: int, min: 1, max: 8, default: 4 }'",

@@ -25,7 +25,7 @@ interface Fault {
   readonly reason: string
 }
 
-/** What is wrong with a model's `parameters` and `supported_parameters`. */
+/** Returns the mistakes in a model's `parameters` and `supported_parameters`. */
 export function parameterFaults(
   modality: Modality,
   descriptors: readonly DescriptorInput[],
@@ -53,10 +53,10 @@ export function parameterFaults(
   return faults
 }
 
-/** What `POST /images/generations` takes beside the prompt, and as what. */
+/** The parameters of `POST /images/generations` beside the prompt, with their types. */
 const IMAGE_PARAMETERS: Readonly<Record<string, DescriptorInput['type']>> = { n: 'int', size: 'enum' }
 
-/** What `POST /videos` takes beside the prompt, and as what. */
+/** The parameters of `POST /videos` beside the prompt, with their types. */
 const VIDEO_PARAMETERS: Readonly<Record<string, DescriptorInput['type']>> = { seconds: 'int', size: 'enum' }
 
 const SIZE = /^[1-9]\d{0,4}x[1-9]\d{0,4}$/

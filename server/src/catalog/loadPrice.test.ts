@@ -69,7 +69,7 @@ test('the economy tier has rates and windows of its own', () => {
   expect(priceOf(text)).toMatchObject({ peakWindows: [{ startMinute: 480, endMinute: 1_200 }] })
 })
 
-test('what was discovered may be sold by time of day too', () => {
+test('a discovered model may be sold by time of day too', () => {
   const loaded = load(`discovered_price: ${timed(DAY)}`)
   expect(loaded.ok && loaded.settings.fixed.discoveredPrice.kind).toBe('tokens_by_time')
 })
@@ -92,7 +92,7 @@ test('images and videos are priced by their own units, and need no context lengt
 
 const MODALITY_OF = { image: 'image', megapixel: 'image', video_second: 'video', tokens: 'chat' } as const
 
-test('what the listing shows exactly is read back as the same price', () => {
+test('a price as the listing shows it is read back as the same price', () => {
   fc.assert(
     fc.property(anyPrice, (price) => {
       const modality = price.kind === 'tokens_by_time' ? 'chat' : MODALITY_OF[price.kind]

@@ -4,16 +4,16 @@ import type { Path, Report } from './document.ts'
 import type { RemoteDialect, RemoteProviderSettings } from './provider.ts'
 import { closed, readShape } from './shape.ts'
 
-/** What the file refers to and does not hold. */
+/** The things outside the file that it refers to: variables, files, programs. */
 export interface SettingsContext {
   /** Where credentials come from. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** What relative paths in the file start from: the file's own folder. */
+  /** The folder that relative paths in the file start from: the file's own. */
   readonly directory: string
   fileExists(path: string): boolean
   /** The text of a file of at most 1 MiB; null where there is none. Left out: there are none. */
   readText?(path: string): string | null
-  /** Whether a program of the machine is installed; left out: none is. */
+  /** Returns whether a program of the machine is installed; left out: none is. */
   programExists?(name: string): boolean
   /** Several processes serve: none may run a model itself. */
   readonly isShared?: boolean
@@ -49,10 +49,10 @@ const HEADER_FORM = "must be text, or '{ env: NAME }' with the name of an enviro
 interface Remote {
   /** Where the API is that the dialect is of; null where there are many. */
   readonly baseUrl: string | null
-  /** What is added to the base URL for each call, and must not stand in it already. */
+  /** The path that is added to the base URL for each call; the base URL must not end in it already. */
   readonly path: RegExp
   readonly pathShown: string
-  /** What carries the credential. */
+  /** The header that carries the credential. */
   readonly keyHeader: string
 }
 

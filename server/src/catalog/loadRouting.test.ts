@@ -20,7 +20,7 @@ models:
   return loaded.ok ? (loaded.settings.models?.[0] ?? 'no model') : loaded.problems.map(({ path }) => path).join()
 }
 
-test('what is left out is as it comes; the economy tier waits for servers that are being started', () => {
+test('fields that are left out have their defaults; the economy tier waits for servers that are being started', () => {
   expect(load('')).toMatchObject({
     serverless: { routing: DEFAULT_ROUTING.serverless, targets: [{ provider: 'box', model: 'box' }] },
     economy: { routing: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 60_000 } },

@@ -37,7 +37,7 @@ export const RoutingShape = closed({
   cold_start_seconds: seconds(0, COLD_START_MOST_SECONDS).optional(),
 }).optional()
 
-/** How a tier's targets are asked; what is left out is as it comes. */
+/** Returns how a tier's targets are asked; what is left out is as it comes. */
 export function loadRouting(tier: TierName, read: z.infer<typeof RoutingShape>): TierRouting {
   const preset = DEFAULT_ROUTING[tier]
   return {

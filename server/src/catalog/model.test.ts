@@ -90,7 +90,7 @@ test("a discovered name becomes an id of ours, the provider's name its alias (M1
   }
 })
 
-test('what was found is offered at its price, and takes no name that is taken', () => {
+test('a found model is offered at its price, and takes no name that is taken', () => {
   const price = DEFAULT_SETTINGS.fixed.discoveredPrice
   const offer = discoveredOffer(
     [

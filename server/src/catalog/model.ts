@@ -17,12 +17,15 @@ export const ECONOMY_SUFFIX = ':economy'
 
 const ALIAS_PATTERN = /^[\x21-\x7e]{1,128}$/
 
-/** Whether `alias` may stand for a model (M1): 1 to 128 printable ASCII characters, no space, not an economy name. */
+/** Returns whether `alias` may stand for a model (M1): 1 to 128 printable ASCII characters, no space, not an economy name. */
 export function isAlias(alias: string): boolean {
   return ALIAS_PATTERN.test(alias) && !alias.endsWith(ECONOMY_SUFFIX)
 }
 
-/** What the chat endpoint takes beside `model` and `messages`: the default of a chat model's `supported_parameters`. */
+/**
+ * The parameters of the chat endpoint beside `model` and `messages`: the default of a chat model's
+ * `supported_parameters`.
+ */
 export const CHAT_PARAMETERS = ['max_tokens', 'stream', 'stream_options', 'temperature'] as const
 
 /** Where a call can be served: a provider's name in the settings and the model's name there. */
@@ -130,7 +133,7 @@ export interface Model {
   readonly economy: Tier | null
 }
 
-/** What a chat model is where nothing is said of it. */
+/** The values of a chat model's fields that its entry leaves out. */
 export const CHAT_DEFAULTS = {
   modality: 'chat',
   status: 'active',
@@ -151,10 +154,12 @@ export interface ResolvedModel {
   readonly tier: Tier
 }
 
-/** What a name stands for; `no_tier`: the model is there and has no economy tier. */
+/** The result of looking a name up; `no_tier`: the model is there and has no economy tier. */
 type Found = ({ readonly kind: 'found' } & ResolvedModel) | { readonly kind: 'no_tier' } | { readonly kind: 'unknown' }
 
-/** What is offered, at one instant. Immutable: a change of the settings makes another one. */
+/**
+ * The offer at one instant: models, prices, targets and plans. Immutable: a change of the settings makes another one.
+ */
 export interface Catalog {
   /** In the order of the settings file. */
   readonly models: readonly Model[]
@@ -162,7 +167,7 @@ export interface Catalog {
   readonly deadlines: Deadlines
   /** In the order of the settings file. */
   readonly plans: readonly Plan[]
-  /** By canonical id or alias, with or without `:economy`. Whatever its status. */
+  /** Finds a model, of any status, by its canonical id or an alias, with or without `:economy`. */
   find(name: string): Found
 }
 

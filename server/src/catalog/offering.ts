@@ -30,7 +30,7 @@ export interface InstanceApp {
   readonly command: readonly string[] | null
   /** The port at which the app answers. */
   readonly port: number
-  /** Whether the driver is to give it a terminal. */
+  /** True when the driver is to give it a terminal. */
   readonly terminal: boolean
   /** Video memory of all GPUs together that it needs at least. */
   readonly vramGbMin: number
@@ -88,7 +88,7 @@ export interface KubernetesDriverSettings {
   readonly namespacePrefix: string
   /** Namespaces whose pods reach the apps. */
   readonly reachedFrom: readonly string[]
-  /** Whether apps reach public addresses. */
+  /** True when apps reach public addresses. */
   readonly internet: boolean
   /** An answer of the cluster that takes longer counts as none. */
   readonly timeoutMs: number
@@ -104,7 +104,7 @@ export type InstanceDriverSettings = CommandDriverSettings | ProcessDriverSettin
 export interface AccessSettings {
   /** Behind the id of an instance, as URLs have it: a name, and a port where that is not the usual one. In lower case. */
   readonly host: string
-  /** Whether callers reach it by TLS, which a proxy before this process has. */
+  /** True when callers reach it by TLS, which a proxy before this process has. */
   readonly isSecure: boolean
   /** Where this process listens. 0: any free port. */
   readonly port: number

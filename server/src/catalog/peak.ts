@@ -21,12 +21,12 @@ export function minuteOfDay(instantMs: number): number {
   return Math.floor(sinceMidnightMs / MINUTE_MS)
 }
 
-/** Whether a minute of the day is within one of the windows. */
+/** Returns whether a minute of the day is within one of the windows. */
 export function isPeak(windows: readonly PeakWindow[], minute: number): boolean {
   return windows.some((window) => spansOf(window).some(([from, to]) => from <= minute && minute < to))
 }
 
-/** Whether two windows share a minute. */
+/** Returns whether two windows share a minute. */
 export function doOverlap(one: PeakWindow, other: PeakWindow): boolean {
   return spansOf(one).some(([from, to]) =>
     spansOf(other).some(([otherFrom, otherTo]) => from < otherTo && otherFrom < to),

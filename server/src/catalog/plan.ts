@@ -22,7 +22,7 @@ export interface PlanPrice {
 
 /** A flat tier that organizations may be subscribed to. */
 export interface Plan {
-  /** What subscriptions name it by. */
+  /** The name by which subscriptions refer to the plan. */
   readonly key: string
   /** For people. */
   readonly name: string

@@ -102,7 +102,7 @@ test('a version covers all that a charge can depend on: changing any of it makes
   )
 })
 
-test('what is for display only is no part of the version', () => {
+test('a price for display only is no part of the version', () => {
   const video = { kind: 'video_second', perSecondMicrocents: 5_000_000n } as const
   const hashes = [null, 1n, 40_000_000n].map((perVideoMicrocents) => hex(priceHash({ ...video, perVideoMicrocents })))
   expect(new Set(hashes).size).toBe(1)
@@ -129,7 +129,7 @@ test('a stored price reads back as itself, whatever the spelling of its JSON', (
   )
 })
 
-test('what is no price version is refused', () => {
+test('a value that is no price version is refused', () => {
   for (const json of [
     '',
     'null',

@@ -15,7 +15,7 @@ export const PRICE_MAX_MICROCENTS = SETTING_MAX_MICROCENTS
  */
 export const UNIT_PRICE_MAX_MICROCENTS = 100_000_000_000n
 
-/** What tokens cost at one instant: micro-cents per million tokens of each class, never negative. */
+/** The prices of tokens at one instant: micro-cents per million tokens of each class, never negative. */
 export interface TokenRate {
   readonly inputMicrocents: bigint
   /** 0 for models that put out no tokens (embeddings). */
@@ -58,7 +58,10 @@ export type ImagePrice = PerImagePrice | PerMegapixelPrice
 export interface VideoPrice {
   readonly kind: 'video_second'
   readonly perSecondMicrocents: bigint
-  /** What a clip may come to, for display alone: no charge depends on it, so it is no part of the version. */
+  /**
+   * The price of a whole clip, for display alone: no charge depends on it, so it is no part of the version. Null:
+   * none shown.
+   */
   readonly perVideoMicrocents: bigint | null
 }
 
@@ -69,10 +72,10 @@ export interface InstancePrice {
   readonly perGpuHourMicrocents: bigint
 }
 
-/** What a call is charged by. Immutable once in force; all amounts are micro-cents and never negative. */
+/** The price of calls to a model. Immutable once in force; all amounts are micro-cents and never negative. */
 export type PriceTable = TokenPrice | ImagePrice | VideoPrice
 
-/** What any charge is computed by: that of a call, or of an instance. */
+/** The price that a charge is computed by: that of a call, or of an instance. */
 export type PriceVersion = PriceTable | InstancePrice
 
 /** Which side of a schedule an instant is on; null for a price that does not depend on the time of day. */

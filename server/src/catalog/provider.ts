@@ -73,7 +73,7 @@ export type ProviderSettings =
   | GgufProviderSettings
   | SandboxProviderSettings
 
-/** What each dialect can be asked for; whether a server of it does that is for the operator to know. */
+/** The modalities that each dialect can be asked for; the operator must know whether a server has them. */
 export const SERVED_MODALITIES: Readonly<Record<ProviderSettings['dialect'], readonly string[]>> = {
   openai: ['chat', 'embedding', 'image', 'video'],
   anthropic: ['chat'],
@@ -119,7 +119,7 @@ export const SANDBOX_DEFAULTS = {
   videoSecondsPerSecond: 2,
 } as const
 
-/** Whether two settings reach the same provider in the same way, so that what runs for one can go on for the other. */
+/** Returns whether two settings reach the same provider in the same way, so that what runs for one can go on for the other. */
 export function isSameProvider(one: ProviderSettings, other: ProviderSettings): boolean {
   return contentOf(one) === contentOf(other)
 }

@@ -32,13 +32,13 @@ export interface OtlpSettings {
   readonly traceRatio: number
 }
 
-/** What a key may send: a bucket of so many requests, refilled at so many a second. */
+/** The rate limit of a key: a bucket of `burst` requests, refilled at `perSecond`. */
 interface RateLimitSettings {
   readonly perSecond: number
   readonly burst: number
 }
 
-/** What an organization may keep of answers to requests with an Idempotency-Key (D6). */
+/** The bytes of kept answers that an organization may have, for requests with an Idempotency-Key (D6). */
 interface KeptAnswersSettings {
   readonly bytes: number
   /** In addition for each dollar charged in the last 24 hours. */
@@ -94,7 +94,7 @@ export interface DepositSettings {
   /** A transfer of less is neither screened nor credited before the deposit's sum makes it worth that. */
   readonly minTransferCents: number
   readonly expiresMs: number
-  /** Who is asked before tokens are credited; null: nobody. */
+  /** The server that screens transfers before they are credited; null: none are screened. */
   readonly screening: { readonly url: Secret; readonly bearer: Secret | null } | null
   readonly chains: readonly DepositChainSettings[]
 }
@@ -117,9 +117,9 @@ export interface IdentityProviderSettings {
 export interface AccountSettings {
   /** How long a session lasts from its sign-in on. */
   readonly sessionDays: number
-  /** Whether strangers may register. */
+  /** True when strangers may register. */
   readonly takesStrangers: boolean
-  /** Whether people may sign in with passkeys. */
+  /** True when people may sign in with passkeys. */
   readonly passkeys: boolean
   readonly identityProviders: readonly IdentityProviderSettings[]
 }
@@ -140,7 +140,7 @@ export const LOCAL_PLAN: Plan = {
   paymentPrice: 'local_2000_month',
 }
 
-/** What can only change with a restart: `watch.ts` says so when a changed file differs in one of these. */
+/** The settings that change only with a restart: `watch.ts` says so when a changed file differs in one of these. */
 export interface FixedSettings {
   readonly logLevel: LogLevel
   /** Look for local model servers and GGUF files at start. On without a settings file; with one, off unless it says so. */
@@ -186,7 +186,7 @@ export interface FixedSettings {
   readonly retentionDays: number | null
   /** Below this balance an organization is told so; 0: nobody is. */
   readonly lowBalanceMicrocents: bigint
-  /** What notices are mailed by; null: they are only logged. */
+  /** The mail server for notices; null: they are only logged. */
   readonly smtp: SmtpServer | null
   readonly compat: CompatSettings
   /** Where clips, and large answers that are kept, are. */
@@ -256,7 +256,10 @@ export interface Settings {
   readonly providers: readonly ProviderSettings[]
   /** Null where the file has no `models` section, or there is no file: the built-in models are served. */
   readonly models: readonly Model[] | null
-  /** What may be subscribed to, the first one shown to those who are not; empty: nothing. */
+  /**
+   * The plans that organizations may subscribe to; those without a subscription are shown the first. Empty: there are
+   * none.
+   */
   readonly plans: readonly Plan[]
 }
 

@@ -2,7 +2,10 @@ import { z } from 'zod'
 import { editDistance } from '../lib/editDistance.ts'
 import type { Path, Report } from './document.ts'
 
-/** What the settings' schemas share: closed objects with "did you mean", and problems in words that say what to do. */
+/**
+ * The helpers of the settings' schemas: closed objects with "did you mean", and problems in words that say what to
+ * do.
+ */
 
 /** An object that takes these keys and no other. `hints` say what to do about keys that people are likely to try. */
 export function closed<Shape extends z.ZodRawShape>(shape: Shape, hints: Readonly<Record<string, string>> = {}) {

@@ -18,9 +18,9 @@ export interface SettingsSource {
 export interface LiveCatalogOptions {
   readonly clock: Clock
   readonly log: Log
-  /** What was loaded at start. */
+  /** The settings that were loaded at start. */
   readonly settings: Settings
-  /** What was found at start; stays offered through every change of the file. */
+  /** The models that were found at start; they stay offered through every change of the file. */
   readonly discovered: readonly Discovered[]
   /** The file, which may not be there yet. Null: nothing changes. */
   readonly source: SettingsSource | null
@@ -35,7 +35,7 @@ export interface LiveCatalogOptions {
   afterActivate(catalog: Catalog): void
 }
 
-/** What is offered now. */
+/** The catalog in force, which follows the settings file. */
 export interface LiveCatalog {
   /** Never changes under its holder: a call keeps what it resolved. */
   current(): Catalog
@@ -65,11 +65,11 @@ class Watcher implements LiveCatalog {
   #catalog: Catalog
   /** The stamp of the file as last read, valid or not, so that a bad file is reported once. */
   #readStamp: string | null
-  /** Whether there ever was a file: a server may start without one. */
+  /** True when there ever was a file: a server may start without one. */
   #wasThere: boolean
   /** The file at the last poll. It is read when it stands still for one: an editor may be half done. */
   #seenStamp: string | null
-  /** What was told last about a change that is still waiting, so that it is not told each second. */
+  /** The last message that was logged of a change that is still waiting, so that it is not logged each second. */
   #trouble = ''
   #retry = false
   #cancelPoll: () => void = () => {}

@@ -1,7 +1,7 @@
 import type { Modality, Model, ModelStatus, ParameterDescriptor, Tier } from './model.ts'
 import { pricingToWire, type WirePricing } from './wirePricing.ts'
 
-/** A `Model` of the interface. What is not known is left out. */
+/** A `Model` of the interface. Fields that are not known are left out. */
 export interface WireModel {
   id: string
   object: 'model'

@@ -107,7 +107,7 @@ test('a price by time of day, on either side of its edges', () => {
   expect(pricingToWire(TIMED, 'chat', Date.UTC(2030, 0, 16))).toEqual(offPeak)
 })
 
-test('what puts out no tokens shows no price for them', () => {
+test('a model that puts out no tokens shows no price for them', () => {
   const shown = JSON.stringify(pricingToWire(TIMED, 'embedding', NOON_MS))
   expect(shown).toContain('input_per_1m_tokens_microcents')
   expect(shown).not.toContain('output_per_1m')

@@ -14,7 +14,7 @@ export interface BannerFacts {
   /** Until somebody has an account. */
   readonly setUpLink: SetUpLink | null
   readonly models: readonly Model[]
-  /** Whether local models are looked for at start, and whether any were found. */
+  /** True when local models are looked for at start; `foundModels`: some were found. */
   readonly discovery: boolean
   readonly foundModels: boolean
   /** Absolute. */
@@ -30,7 +30,7 @@ const WIDTH_MAX = 80
 /** More lines would push the key out of sight. */
 const MODELS_SHOWN_MAX = 20
 
-/** What a person, or with `--json` a program, is told once calls are served. */
+/** Returns the text for a person, or with `--json` for a program, once calls are served. */
 export function banner(facts: BannerFacts): string {
   const url = `${addressOf(facts.host, facts.port)}/v1`
   if (facts.json) {
@@ -98,11 +98,11 @@ interface Row {
 }
 
 function rowsOf({ id, modality, status, author, serverless, economy }: Model): Row[] {
-  // What an author says after a colon is for the catalog.
+  // The author's words behind a colon are for the catalog.
   const shared = [status === 'active' ? '' : status, author?.split(':')[0] ?? '']
   const row = (name: string, { price }: Tier, notes: readonly string[]): Row => {
     const { input, output } = priceCells(price, cents, (microcents) => `${cents(microcents)} cents`)
-    // What is not charged by tokens says so beside it: in the column it would push all others apart.
+    // A price that is not by tokens stands beside the row: in the column it would push all others apart.
     const isByToken = modality !== 'image' && modality !== 'video'
     const all = (isByToken ? notes : [output, ...notes]).filter((note) => note !== '')
     return { name, input, output: modality === 'chat' ? output : '-', notes: all }

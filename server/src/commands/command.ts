@@ -1,7 +1,7 @@
 import type { ShownResult } from '../lib/commandOutput.ts'
 import type { CommandContext } from './context.ts'
 
-/** What a command is, to the parser, to the help, and to whoever runs it. */
+/** The description of a command, for the parser, the help and the program that runs it. */
 
 export interface OptionSpec {
   /** Without its dashes. */
@@ -14,12 +14,12 @@ export interface OptionSpec {
   readonly mayBeNegative?: true
   /** May be given more than once. */
   readonly isRepeatable?: true
-  /** For the help. What applies it, after the environment, is config.ts. */
+  /** The default, for the help alone: config.ts applies it, after the environment. */
   readonly preset?: string
 }
 
 export interface Command {
-  /** What is typed, such as `['keys', 'create']`. */
+  /** The words that are typed, such as `['keys', 'create']`. */
   readonly words: readonly string[]
   readonly summary: string
   /** The one argument without a name; it is required unless it says otherwise. */

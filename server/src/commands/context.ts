@@ -13,10 +13,10 @@ export interface CommandContext {
   readonly stdout: (text: string) => void
   /** Writes a result; rejects with the system's error when it can't be written whole. */
   readonly print: (text: string) => Promise<void>
-  /** Whether a person reads stdout: a secret is shown by itself only there. */
+  /** True when a person reads stdout: a secret is shown by itself only there. */
   readonly stdoutIsTerminal: boolean
   readonly stderr: (text: string) => void
-  /** Whether stderr is a terminal: a progress bar is drawn only there. */
+  /** True when stderr is a terminal: a progress bar is drawn only there. */
   readonly stderrIsTerminal: boolean
   readonly openDatabase: (request: DatabaseRequest) => Promise<CommandDatabase>
   /** Reads flags, environment and settings file. */

@@ -6,7 +6,7 @@ import type { Clock } from '../lib/time.ts'
 import { CommandFailure, type Invocation, UsageFailure } from './command.ts'
 import type { CommandContext } from './context.ts'
 
-/** What commands share: the flags, the configuration and the database that a command line names. */
+/** The things that commands share: the flags, the configuration and the database that a command line names. */
 
 /** The flags that config.ts reads, as far as they were given. */
 export function flagsOf(invocation: Invocation): ConfigFlags {

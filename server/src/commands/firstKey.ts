@@ -30,7 +30,7 @@ export async function openSetUpLink(started: ServeContext, baseUrl: string): Pro
   return { file }
 }
 
-/** Whether a person reads what is printed. */
+/** Returns whether a person reads what is printed. */
 function isShownTo({ config: { member }, stdoutIsTerminal }: ServeContext): boolean {
   return member === null ? stdoutIsTerminal : member.stdoutIsTerminal
 }

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { COMMON_OPTIONS, type Command, type Invocation, type OptionSpec } from './command.ts'
 import { nearestWord } from './suggest.ts'
 
-/** What a command line turned out to ask for. The topic of a help is a command, the first word of several, or nothing. */
+/** The meaning of a command line. The topic of a help is a command, the first word of several, or nothing. */
 export type Parsed =
   | { readonly kind: 'run'; readonly command: Command; readonly invocation: Invocation }
   | { readonly kind: 'help'; readonly topic: readonly string[] }

@@ -1,10 +1,10 @@
 import type { PriceTable, TokenRate } from '../catalog/price.ts'
 
-/** What a model costs, in the words of a table's cells. */
+/** The price of a model, in the words of a table's cells. */
 export interface PriceCells {
   readonly input: string
   readonly cachedInput: string
-  /** For what is not charged by tokens, its price and what it is for: `$0.04 per image`. */
+  /** For a model that is not charged by tokens, its price with the unit: `$0.04 per image`. */
   readonly output: string
 }
 

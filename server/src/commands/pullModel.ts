@@ -56,7 +56,7 @@ function describe(lines: string | null): string {
   return `\nTo serve it, add these lines to the sections of the settings file, with your own prices:\n\n${lines}`
 }
 
-/** What to add to the settings file. JSON's strings are YAML's. */
+/** Returns the lines to add to the settings file. They are YAML, whose strings may be written as JSON's. */
 function settingsLines(name: string, file: PulledModel['file']): string {
   const id = discoveredId(name) ?? discoveredId('model')
   const provider = id?.slice(id.indexOf('/') + 1) ?? ''

@@ -62,7 +62,7 @@ function explain(error: unknown, command: Command): Explained {
     const problem = `the database can't be reached (${message}): check that it runs and that DATABASE_URL names it`
     return { code: 'database_unreachable', problems: [problem], exitCode: EXIT.failed }
   }
-  // Who may not log in, has no such database, or may not make tables in it.
+  // The user may not log in, has no such database, or may not make tables in it.
   if (faultOf(error)?.connection === 'refused' || sqlStateOf(error) === '42501') {
     const problem = `the database refuses: ${message}; check the user, the password and the database in DATABASE_URL`
     return { code: 'database_refused', problems: [problem], exitCode: EXIT.failed }

@@ -4,7 +4,10 @@ import { serveOne } from './serveOne.ts'
 import type { Signals } from './signals.ts'
 import { startUp } from './startUp.ts'
 
-/** What `tollgate serve` does: start in order, say what is served, run until a signal, stop cleanly; gives the exit code. */
+/**
+ * Runs `tollgate serve`: starts in order, prints what is served, runs until a signal, stops cleanly; gives the exit
+ * code.
+ */
 export function serve(
   options: ServeOptions,
   machine: Pick<CommandContext, 'clock' | 'randomBytes' | 'stdout' | 'stdoutIsTerminal' | 'stderr'>,

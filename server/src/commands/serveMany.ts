@@ -9,14 +9,16 @@ import type { Discovered } from '../catalog/discovered.ts'
 import { ENGINES_REFUSED } from '../catalog/provider.ts'
 import { type Config, MEMBER_VARIABLE, type Member } from '../config/config.ts'
 import { startOwnProcess } from '../infra/ownProcess.ts'
+import { doubledMs } from '../lib/backoff.ts'
 import type { Log } from '../lib/log.ts'
 import { type Clock, SECOND_MS, sleep } from '../lib/time.ts'
 import { CommandFailure } from './command.ts'
 import { openPort } from './openPort.ts'
 import type { ServeContext } from './startUp.ts'
 
-/** A process that dies is started again after this long, doubled for each start in a row that came to nothing. */
+/** The wait before a dead process is started again, doubled for each start in a row that came to nothing, and the longest. */
 const RESTART_FIRST_MS = SECOND_MS
+const RESTART_MOST_MS = 32 * SECOND_MS
 const RESTARTS_MAX = 6
 
 /** Runs N gateways until they are asked to stop, and lets them end what they have open. */
@@ -129,7 +131,9 @@ class Gateway {
         return
       }
       this.log.error({ process: this.index, code, signal }, 'a gateway process has ended; it is started again')
-      void sleep(this.clock, RESTART_FIRST_MS * 2 ** this.startsInVain).then(() => this.run(false))
+      void sleep(this.clock, doubledMs(RESTART_FIRST_MS, RESTART_MOST_MS, this.startsInVain)).then(() =>
+        this.run(false),
+      )
     })
     return new Promise((resolve) => {
       child.stdout?.on('data', (data) => {

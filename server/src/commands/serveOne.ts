@@ -12,8 +12,8 @@ import { openPort } from './openPort.ts'
 import type { ServeContext } from './startUp.ts'
 
 /**
- * The HTTP server's own limit is off: its 413 has no envelope and no request id, and ours comes before the body is read,
- * or while it is. What a client sends after that is read from its socket and dropped as it comes.
+ * The HTTP server's own limit is off: its 413 has no envelope and no request id, and ours comes before the body is
+ * read, or while it is. The rest of such a body is read from its socket and dropped as it comes.
  */
 const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
 

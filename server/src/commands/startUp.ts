@@ -1,4 +1,4 @@
-/** What serving begins and ends with, by one process or several: the log, the database, what is found on the machine. */
+/** The start and end of serving, by one process or several: the log, the database, the models found on the machine. */
 
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ import { MIGRATIONS_FOLDER } from './system.ts'
 const DONE = 0
 const FAILED = 1
 
-/** What one gateway and several start from. */
+/** The context in which one gateway or several start. */
 export interface ServeContext
   extends ServeOptions,
     Pick<CommandContext, 'randomBytes' | 'stdout' | 'stdoutIsTerminal'> {

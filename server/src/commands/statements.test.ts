@@ -1,4 +1,4 @@
-/** What an operator reads of an organization: its account, its charges, its usage, its credits, its keys. */
+/** An operator reads the records of an organization: its account, its charges, its usage, its credits, its keys. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Books, openBooks } from '../../test/books.ts'

@@ -25,7 +25,7 @@ async function configOf(flags: ConfigFlags, environment: Environment = {}, direc
   return loaded.config
 }
 
-/** What several processes cannot be started without. */
+/** The variables without which several processes cannot be started. */
 const SHARED = { REDIS_URL: 'redis://127.0.0.1:6379' }
 
 async function problemsOf(flags: ConfigFlags, environment: Environment = {}, directory = folder()) {
@@ -80,7 +80,7 @@ test('a flag wins over a variable, a variable over the file, the file over the d
   expect(traced.settings.fixed.otlp).toEqual({ endpoint: 'http://c:4318', traceRatio: 1 })
 })
 
-test('what the environment sets holds through a reload too', async () => {
+test('a value of the environment holds through a reload too', async () => {
   const directory = folder({ 'tollgate.yaml': 'log_level: debug' })
   const config = await configOf({}, { TOLLGATE_LOG_LEVEL: 'warn' }, directory)
   const loaded = await config.source?.load()

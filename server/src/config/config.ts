@@ -38,13 +38,18 @@ export interface ConfigFlags {
   readonly processes?: string | undefined
 }
 
-/** What a process of several is told by the one that started it, in the variable {@link MEMBER_VARIABLE}. */
+/**
+ * The variable {@link MEMBER_VARIABLE} as one of several processes reads it; the process that starts them writes it.
+ */
 export interface Member {
   /** It makes the first key and says what is served. */
   readonly isFirst: boolean
-  /** Whether a person reads what the group prints. */
+  /** True when a person reads what the group prints. */
   readonly stdoutIsTerminal: boolean
-  /** The data directory of the group, absolute: what all processes must find is there, and not in their own. */
+  /**
+   * The data directory of the group, absolute: the files that all processes must find are there, and not in their
+   * own.
+   */
   readonly sharedDirectory: string
   readonly discovered: readonly Discovered[]
 }
@@ -78,7 +83,10 @@ export interface Config {
   /** The settings file's stamp from before it was read. */
   readonly stamp: string | null
   readonly settings: Settings
-  /** What this process was started with; engines get the part of it that drivers need. A function: no dump shows it. */
+  /**
+   * The environment that this process was started with; engines get the part of it that drivers need. A function: no
+   * dump shows it.
+   */
   readonly environment: () => Environment
 }
 

@@ -1,4 +1,7 @@
-/** The values of flags and variables, each held against its rules. What is wrong is told to `reject`, a line for the operator. */
+/**
+ * The values of flags and variables, each held against its rules. `reject` is told of each mistake, a line for the
+ * operator.
+ */
 
 import { isIP } from 'node:net'
 import { readHosts, TARGET } from '../infra/postgres/address.ts'
@@ -11,10 +14,10 @@ export type Reject = (problem: string) => void
 
 export const DEFAULT_HOST = '127.0.0.1'
 
-/** What was given, by whichever way. */
+/** A value that the operator gave, or its preset. */
 export interface Given {
   readonly value: string
-  /** What the operator would have to change. */
+  /** The name of the flag or variable that the operator would have to change. */
   readonly from: string
 }
 
@@ -42,7 +45,7 @@ export function readPort({ value, from }: Given, reject: Reject): number {
 /** More than any machine has cores for; each takes connections of the database. */
 const PROCESSES_MAX = 64
 
-/** How many gateway processes: at least 1. */
+/** Returns the number of gateway processes: at least 1. */
 export function readProcesses({ value, from }: Given, reject: Reject): number {
   const processes = /^\d{1,3}$/.test(value) ? Number(value) : 0
   if (processes >= 1 && processes <= PROCESSES_MAX) return processes
@@ -99,7 +102,7 @@ const SSL_MODE_MISSING =
   "(&sslmode=… after other parameters); or sslmode=require, if the server's certificate can't be checked; " +
   'or sslmode=disable, if nobody can listen on the network in between'
 
-/** Whether the way to the database stays within this machine: a loopback address, or the folder of a socket. */
+/** Returns whether the way to the database stays within this machine: a loopback address, or the folder of a socket. */
 function isOnThisMachine(url: URL, environment: Environment): boolean {
   const hosts = [...url.searchParams.getAll('host'), ...url.searchParams.getAll('hostaddr')]
   const named = hosts.length > 0 ? hosts : [url.hostname || environment['PGHOST'] || 'localhost']

@@ -11,7 +11,7 @@ import type { Clock } from '../lib/time.ts'
 import { createBodyTurns } from './bodyTurns.ts'
 import type { Compression, inflate } from './inflate.ts'
 
-/** What the thread is asked. The bytes are handed over. */
+/** A task of the thread of large bodies. The bytes are moved to the thread, not copied. */
 export type BodyTask =
   | { readonly kind: 'parse'; readonly bytes: Uint8Array<ArrayBuffer> }
   | {
@@ -21,7 +21,7 @@ export type BodyTask =
       readonly mostBytes: number
     }
 
-/** What the thread answers. */
+/** The thread's answer to a task: the parsed body and its bytes, or the inflated body. */
 export type BodyAnswer =
   | { readonly parsed: Result<unknown>; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly inflated: ReturnType<typeof inflate> }
@@ -51,7 +51,7 @@ export function createBodyWork(log: Log, clock: Clock): BodyWork {
   const file = new URL('./bodyThread.ts', import.meta.url)
   const thread = createThreadCalls<BodyTask, BodyAnswer>({ file, failed: 'the thread of large bodies failed', log })
   const turns = createOwnerTurns(clock)
-  // What was decompressed has its memory already, and is done with before more of its owner's is decompressed.
+  // A decompressed body has its memory already: it is parsed before another body of its owner is decompressed.
   const call = (owner: string, task: BodyTask) =>
     turns.take(owner, task.kind === 'parse', () => thread.call(task, [task.bytes.buffer]))
   return {

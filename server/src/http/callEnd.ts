@@ -1,4 +1,4 @@
-/** What ends a call before its answer is whole. */
+/** The two ends of a call before its answer is whole, and the refusal that its client gets. */
 
 import { type CallSignal, OwnSignal } from '../lib/callSignal.ts'
 import { type Refusal, Refused, refusal } from '../lib/errors.ts'
@@ -15,7 +15,7 @@ const KEY_ENDED = refusal(
 export interface EarlyEnd {
   /** Aborted when the call must end. Its client's leaving ends no call with an Idempotency-Key: its answer is kept (C3). */
   readonly signal: CallSignal
-  /** What its client is told in place of an answer, once its key has ended it; null before. */
+  /** The refusal that the client gets in place of an answer, once its key has ended the call; null before. */
   readonly refusal: Refusal | null
   /** Calls back when its key ends it. At most one callback. */
   onKeyEnded(callback: (refusal: Refusal) => void): void

@@ -83,6 +83,6 @@ test.each([
   expect(handled.at(-1)).toBe('OPTIONS')
 })
 
-test('who is no page gets its answer as ever, but for Vary', async () => {
+test('a caller that is no page gets its answer as ever, but for Vary', async () => {
   expect(corsOf(await ask('/v1/models', {}))).toEqual({ vary: 'Origin' })
 })

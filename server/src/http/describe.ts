@@ -19,7 +19,7 @@ import {
 import { type Envelope, envelopeOf } from './envelopes.ts'
 import { KEY_LIMIT } from './idempotency/answer.ts'
 
-/** What a route says of itself in `/openapi.json`. */
+/** The words and schemas of a route in `/openapi.json`. */
 export interface Description {
   /** A verb and its object, unique: generated clients name their functions after it. */
   readonly operationId: string
@@ -137,12 +137,12 @@ function isOnce({ method, access }: DescribedRoute): boolean {
   return DOING.has(method) && access.kind !== 'public' && access.kind !== 'signed'
 }
 
-/** Whether its answers are for their caller alone (E18). */
+/** Returns whether its answers are for their caller alone (E18). */
 function isPrivate({ access }: DescribedRoute): boolean {
   return access.kind !== 'public' && access.kind !== 'signed'
 }
 
-/** Whether a session may change something by it. */
+/** Returns whether a session may change something by it. */
 function isSessionsChange({ method, access }: DescribedRoute, hasSessions: boolean): boolean {
   return hasSessions && method !== 'GET' && (access.kind === 'session' || access.kind === 'apiKeyOrSession')
 }
@@ -268,7 +268,7 @@ function securityOf({ access }: DescribedRoute, hasSessions: boolean): Pick<ZodO
 /** An interface of this server. */
 export interface Service {
   readonly title: string
-  /** What the paths of its routes are beneath. */
+  /** The prefix of the paths of its routes, such as `/v1`. */
   readonly base: string
   /** The name of the cookie that people's sessions come by; left out: there are none. */
   readonly sessionCookie?: string | undefined

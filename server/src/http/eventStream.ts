@@ -28,8 +28,8 @@ export interface EventStreamOptions {
   /** Called once, when the source has ended, however it did. */
   readonly onEnd: () => void
   /**
-   * Whether the source is read, and written by `toWire`, to its end when the client has left: its work goes on for whoever asks
-   * again. Left out: the source is returned then.
+   * True when the source is read, and written by `toWire`, to its end when the client has left: its work goes on for
+   * whoever asks again. Left out: the source is returned then.
    */
   readonly isReadToItsEnd?: boolean
   /** Sent before anything else, at once: the head of an answer leaves with its first bytes, and a silent source has none yet. */

@@ -104,7 +104,7 @@ function wrongValue(issue: Issue, body: unknown, invalid: ErrorCode): Refusal {
   return refusal(invalid, `'${param}': ${message}.`, { param })
 }
 
-/** Whether there is no value; null counts as none (E7). */
+/** Returns whether there is no value; null counts as none (E7). */
 function isAbsent({ message, code, path }: Issue, body: unknown): boolean {
   if (/received undefined$/.test(message)) return true
   // A choice of words does not say what came in place of one.

@@ -3,7 +3,7 @@ import { refusal } from '../lib/errors.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import type { FormField } from './idempotency/fingerprint.ts'
 
-/** Whether a Content-Type announces a multipart form. */
+/** Returns whether a Content-Type announces a multipart form. */
 export function isForm(contentType: string | null): contentType is string {
   return contentType !== null && /^multipart\/form-data\s*(;|$)/i.test(contentType)
 }

@@ -1,6 +1,6 @@
 import { gunzipSync, inflateSync } from 'node:zlib'
 
-/** What a body may be compressed with, by its Content-Encoding. */
+/** The decompressor of each Content-Encoding that a body may have. */
 export const DECODERS = { gzip: gunzipSync, 'x-gzip': gunzipSync, deflate: inflateSync } as const
 
 export type Compression = keyof typeof DECODERS

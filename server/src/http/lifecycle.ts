@@ -1,4 +1,4 @@
-/** What is open in this process, and whether more is taken. */
+/** The requests that are open in this process, and whether it takes more. */
 export interface Lifecycle {
   /** False once the process is told to stop, and before it is ready. */
   isAdmitting(): boolean

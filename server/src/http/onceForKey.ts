@@ -12,10 +12,10 @@ import { type ReplayDependencies, replay } from './replay.ts'
 import { splitUrl } from './routeTable.ts'
 
 /**
- * Does what was asked for. `attempt` is null for a request without a key. Work that changes the database keeps its answer
- * through `attempt`, in the same transaction. Any other whole answer of status 2xx is kept after the work has returned. A
- * refusal frees the
- * key. Who holds the call open beyond its return must have kept the answer when it ends that, or the key is freed.
+ * Does the work that was asked for. `attempt` is null for a request without a key. Work that changes the database
+ * keeps its answer through `attempt`, in the same transaction. Any other whole answer of status 2xx is kept after the
+ * work has returned. A refusal frees the key. A handler that holds the call open beyond its return must have kept the
+ * answer when it ends that, or the key is freed.
  */
 export type Work = (attempt: Attempt | null) => Answer | Promise<Answer>
 
@@ -107,7 +107,7 @@ export function callerOf({ request, principal }: RouteRequest, attempt: Attempt 
   return { organizationId, keyId, traceparent, key: { isClientGone, discard, awaitOutcome } }
 }
 
-/** Whether the handler goes on after it has returned; the attempt ends with it. */
+/** Notes that the handler goes on after it has returned; the attempt ends with it. */
 class Holding {
   attempt: Attempt | null = null
   isHeld = false

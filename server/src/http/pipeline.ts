@@ -53,8 +53,8 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
   /** The calls under way in this process. */
   readonly openCalls: OpenCalls
   /**
-   * Whether the caller would still be let in, for the same organization: not once its key was revoked or has expired. For answers
-   * without an end.
+   * Returns whether the caller would still be let in, for the same organization: not once its key was revoked or has
+   * expired. For answers without an end.
    */
   isStillAllowed(): Promise<boolean>
 }
@@ -64,7 +64,7 @@ export type Answer = Response | Refusal
 
 export type Handle<P extends Principal = ApiKeyPrincipal> = (call: RouteRequest<P>) => Answer | Promise<Answer>
 
-/** What a route takes, beside who may call it. */
+/** The requirements of a route on its request, beside who may call it. */
 export interface Requirements {
   /** `form`: a multipart form or JSON, as the Content-Type says. `raw`: bytes as they came. Left out: none is read. */
   readonly body?: 'json' | 'form' | 'raw'
@@ -90,7 +90,7 @@ export interface Requirements {
 export interface PendingRequest extends Mutable<RouteRequest<Principal>> {
   readonly target: RequestTarget
   readonly envelope: Envelope
-  /** What the rate limit of the caller says; null while no caller is known. */
+  /** The decision of the caller's rate limit; null while no caller is known. */
   rate: RateVerdict | null
   /** Gives back its place among the open requests of its key; null where it has none. */
   leavePlace: LeavePlace | null
@@ -111,7 +111,7 @@ export interface Steps {
   readonly all: readonly Middleware[]
   /** Those that are asked again while an answer without an end goes on: the caller, and what it may do. */
   readonly again: readonly Middleware[]
-  /** Whether its answers are for their caller alone (E18). */
+  /** True when its answers are for their caller alone (E18). */
   readonly isPrivate: boolean
 }
 
@@ -151,7 +151,7 @@ export interface PipelineDependencies {
   readonly partsMost: number
   readonly bodyWork: BodyWork
   readonly openCalls: OpenCalls
-  /** Whether an error means that the database can't be asked at the moment (E14). */
+  /** Returns whether an error means that the database can't be asked at the moment (E14). */
   readonly isDatabaseAway: (error: unknown) => boolean
   readonly onAnswered?: (route: string, status: number, milliseconds: number) => void
 }
@@ -292,7 +292,10 @@ function forCallerAlone(response: Response): Response {
   return response
 }
 
-/** Refusals that end an answer without an end. Whatever else comes of asking again, the caller was good when it was last known. */
+/**
+ * The refusals that end an endless answer. Any other refusal of the check leaves it open: the caller was good when
+ * last known.
+ */
 const ENDS: ReadonlySet<Refusal['code']> = new Set(['unauthenticated', 'invalid_api_key', 'insufficient_scope'])
 
 async function isStillAllowed({ again }: Steps, pending: PendingRequest): Promise<boolean> {

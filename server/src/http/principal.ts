@@ -10,7 +10,7 @@ export type Resource = 'serverless' | 'billing' | 'webhooks' | 'instances'
 /** `write` includes `read`. */
 export type Level = 'none' | 'read' | 'write'
 
-/** What a route asks of an API key. */
+/** The resource and level that a route requires of an API key. */
 export type Permission = `${Resource}:${Exclude<Level, 'none'>}`
 
 /** `owner` includes `admin`, which includes `member`. */
@@ -28,7 +28,7 @@ interface OrganizationPrincipal {
 export interface ApiKeyPrincipal extends OrganizationPrincipal {
   readonly kind: 'apiKey'
   readonly scopes: Readonly<Record<Resource, Level>>
-  /** Whether it is the key of an organization admin. */
+  /** True when it is the key of an organization admin. */
   readonly admin: boolean
   /** Milliseconds since the epoch; null: never. */
   readonly expiresAtMs: number | null
@@ -43,7 +43,7 @@ export interface SessionPrincipal extends OrganizationPrincipal {
   readonly signedInAtMs: number
   readonly userId: string
   readonly role: Role
-  /** Whether the person may do what the operator of the installation does. */
+  /** True when the person may do what the operator of the installation does. */
   readonly isOperator: boolean
 }
 

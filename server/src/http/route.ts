@@ -27,7 +27,7 @@ export const ROOT = ''
 
 interface RouteOf<A extends Access> extends DescribedRoute, Requirements {
   readonly access: A
-  /** What its path is beneath; left out: `/v1`. */
+  /** The prefix of its path; left out: `/v1`. */
   readonly base?: typeof MANAGE | typeof PAYMENTS | typeof ACCOUNT | typeof ROOT
   /** The last parameter takes the rest of the path, slashes and all. */
   readonly takesRest?: true

@@ -3,7 +3,7 @@
  * the pipeline does, and a paid call passes here first.
  */
 
-/** What a path of the table takes. */
+/** One path of the table, with what is registered for each of its methods. */
 export interface RouteEntry<T> {
   /** As it stands in the table, whatever way it was written in the request. */
   readonly path: string
@@ -20,7 +20,7 @@ interface Pattern<T> extends RouteEntry<T> {
   readonly methods: Map<string, T>
   /** Null stands for any one segment; it may be empty only where it takes the rest of the path. */
   readonly segments: readonly (string | null)[]
-  /** Whether the last parameter takes the rest of the path, slashes and all. */
+  /** True when the last parameter takes the rest of the path, slashes and all. */
   readonly takesRest: boolean
 }
 

@@ -23,7 +23,10 @@ export function validate<T>(
   return refused(refusalOf(parsed.error.issues, body, { invalid, unknown }, explain))
 }
 
-/** Whether there is a property that is null, as in few bodies. Makes nothing: tens of thousands of values may have to be passed. */
+/**
+ * Returns whether there is a property that is null, as in few bodies. Makes nothing: tens of thousands of values may
+ * have to be passed.
+ */
 function holdsNull(value: object): boolean {
   if (Array.isArray(value)) return value.some((each) => typeof each === 'object' && each !== null && holdsNull(each))
   for (const key in value) {

@@ -27,7 +27,7 @@ interface LargeAnswers {
 interface WholeOptions {
   /** Left out: answers are never large, and a call ends at once when it must. */
   readonly large?: LargeAnswers
-  /** Whether the call's `traceparent` is read. */
+  /** True when the call's `traceparent` is read. */
   readonly isTraced: boolean
 }
 

@@ -112,7 +112,7 @@ class CountedClock implements DatabaseClock {
   }
 
   private async look(): Promise<void> {
-    // Whoever needs the database says that it is away. The clock counts on.
+    // The code that needs the database reports that it is away. The clock counts on.
     const answer = await ask(this.options).catch(() => null)
     if (answer !== null) this.hear(answer)
     this.arm()
@@ -125,7 +125,7 @@ class CountedClock implements DatabaseClock {
       if (this.doubted !== null)
         log.info({}, "the database's clock agrees again with what was counted; calls are admitted")
       this.doubted = null
-      // What is within the error of the answer corrects nothing: the clock would go to and fro.
+      // A difference within the error of the answer corrects nothing: the clock would go to and fro.
       if (Math.abs(apartMs) > errorMs) this.offsetMs = offsetMs
       return
     }

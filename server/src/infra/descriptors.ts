@@ -3,7 +3,10 @@ import { closeSync, openSync } from 'node:fs'
 /** A request takes two: one of its client and one of its provider. Below so many a small burst fails. */
 const SPARE = 16
 
-/** Whether the process, or the machine, has nearly no file descriptors left: then neither clients nor providers are reached. */
+/**
+ * Returns whether the process, or the machine, has nearly no file descriptors left: then neither clients nor
+ * providers are reached.
+ */
 export function areDescriptorsShort(): boolean {
   const opened: number[] = []
   try {

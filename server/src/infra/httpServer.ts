@@ -2,7 +2,7 @@
 
 import { boundSendQueues } from './sendQueue.ts'
 
-/** What is known of a request beyond itself. */
+/** The connection of a request. */
 export interface Peer {
   readonly address: string
   /** Seconds without a byte taken or sent by the client after which its connection is cut; 0: never. */

@@ -31,7 +31,7 @@ export function labelledCounter(registry: Registry, options: MetricOptions): Add
   }
 }
 
-/** How many of the values were at most each of `bounds`, ascending; their sum, and their number. */
+/** Returns how many of the values were at most each of `bounds`, ascending; their sum, and their number. */
 export function labelledHistogram(registry: Registry, options: MetricOptions, bounds: readonly number[]): Add {
   const children = byTwo(() => ({ sum: 0, counts: new Float64Array(bounds.length + 1) }))
   const valuesOf = ([first, second, { sum, counts }]: [
@@ -75,7 +75,7 @@ function labelsOf({ labelNames: [one, other] }: MetricOptions, first: string, se
   return { [one]: first, [other]: second }
 }
 
-/** What is kept for each pair, made when first asked for. */
+/** Keeps one child for each pair of labels, made when it is first asked for. */
 function byTwo<Child>(make: () => Child) {
   const byFirst = new Map<string, Map<string | number, Child>>()
   return {

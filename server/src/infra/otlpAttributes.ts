@@ -2,7 +2,7 @@ import type { CallEnd, TracedCall } from '../lib/telemetry.ts'
 
 type Attributes = Readonly<Record<string, string | number | boolean | string[]>>
 
-/** What the span of a call says of it from its beginning. */
+/** Returns the attributes that the span of a call has from its beginning. */
 export function callAttributes(call: TracedCall): Attributes {
   return {
     'tollgate.tier': call.tier,
@@ -20,7 +20,7 @@ export function callAttributes(call: TracedCall): Attributes {
   }
 }
 
-/** What it says of how the call ended. */
+/** Returns the attributes that the span gets when the call ends. */
 export function endAttributes(isChat: boolean, { usage, finishReason, costMicrocents, images }: CallEnd): Attributes {
   return {
     ...(images === undefined ? {} : { 'tollgate.images': images }),

@@ -18,7 +18,7 @@ export function startOwnProcess(
   })
 }
 
-/** Whether this process may do everything on its machine. */
+/** Returns whether this process may do everything on its machine. */
 export function runsAsRoot(): boolean {
   return process.getuid?.() === 0
 }

@@ -25,8 +25,8 @@ export interface ProgramEnd {
 }
 
 /**
- * Runs a program without our environment and resolves when it has ended. Rejects where it can't be started, says too much, or is
- * killed since `signal` aborted. What it writes to its standard error is dropped: it may quote secrets.
+ * Runs a program without our environment and resolves when it has ended. Rejects where it can't be started, says too
+ * much, or is killed since `signal` aborted. Its standard error is dropped: it may quote secrets.
  */
 export function runProgram({ path, args, input, signal, outputBytesMost, clock }: ProgramRun): Promise<ProgramEnd> {
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** What the kernel keeps for clients that do not read. */
+/** A bound on the bytes that the kernel keeps for clients that do not read. */
 
 import { FFIType } from 'bun:ffi'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
@@ -19,7 +19,7 @@ const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6']
 const DESCRIPTORS = '/proc/self/fd'
 
 /**
- * Bounds what the kernel keeps for each connection to a port on which this process listens. Call it before there are
+ * Bounds the unsent bytes that the kernel keeps for each connection to a port on which this process listens. Call it before there are
  * connections. Elsewhere than on Linux the kernel's own bounds hold.
  *
  * @throws on Linux, where the system does not let us.
@@ -61,7 +61,7 @@ function readRows(table: string): string[] {
   }
 }
 
-/** What a descriptor is of; empty for one that was closed meanwhile, such as that of the listing itself. */
+/** Returns the file or socket of a descriptor; empty for one that was closed meanwhile, such as that of the listing itself. */
 function targetOf(descriptor: string): string {
   try {
     return readlinkSync(`${DESCRIPTORS}/${descriptor}`)

@@ -51,7 +51,7 @@ export function createMailTransport(server: SmtpServer, clock: Clock): MailTrans
   function end(socket: Socket | null): void {
     if (socket === null) return
     sockets.delete(socket)
-    // What it says after the mail is of no interest.
+    // An error after the mail is of no interest.
     socket.on('error', () => {})
     socket.destroy()
   }

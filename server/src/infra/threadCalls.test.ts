@@ -15,7 +15,7 @@ afterEach(async () => {
   errors.length = 0
 })
 
-/** What became of a call. */
+/** Returns the answer to a task, or the message of its error. */
 const outcome = (task: Task) =>
   thread.call(task).then(
     (answer) => [...answer],
@@ -56,7 +56,7 @@ test.each([
   },
 )
 
-test('what waits when the thread is ended is told, and no failure is logged; a call afterwards starts it again', async () => {
+test('tasks that wait when the thread is ended are told, and no failure is logged; a call afterwards starts it again', async () => {
   const waiting = outcome('waits')
   await thread.close()
   expect(await waiting).toBe('the thread was ended')
@@ -64,7 +64,7 @@ test('what waits when the thread is ended is told, and no failure is logged; a c
   expect(errors).toEqual([])
 })
 
-test('what can not be sent is refused to its caller alone', async () => {
+test('a task that can not be sent is refused to its caller alone', async () => {
   const broken = (() => {}) as unknown as Task
   const other = outcome(Uint8Array.of(1))
   expect(await outcome(broken)).toContain('clone')

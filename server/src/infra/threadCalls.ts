@@ -19,7 +19,7 @@ export interface ThreadCalls<Task, Answer> {
 export interface ThreadCallsOptions {
   /** The module that runs in the thread and calls {@link answerCalls}. */
   readonly file: URL
-  /** What the log says when the thread fails. */
+  /** The message of the log when the thread fails. */
   readonly failed: string
   readonly log: Log
 }

@@ -113,7 +113,7 @@ test('a source that breaks off, and a program that is not there', async () => {
   expect(await leftOver()).toEqual([])
 })
 
-test('what killed processes left is removed, and nothing that is younger', async () => {
+test('folders that killed processes left are removed, and nothing that is younger', async () => {
   const [old, young] = [
     await mkdtemp(join(tmpdir(), 'tollgate-clip-')),
     await mkdtemp(join(tmpdir(), 'tollgate-clip-')),

@@ -7,7 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../lib/time.ts'
 
-/** What a clip may come as: the names of ffmpeg's readers. With one named, no file can pass itself off as a playlist. */
+/**
+ * The forms that a clip may come in: the names of ffmpeg's readers. With one named, no file can pass itself off as a
+ * playlist.
+ */
 export type ClipForm = 'matroska' | 'avi'
 
 export interface Transcoding {
@@ -33,12 +36,13 @@ export class TranscodingFailed extends Error {
   }
 }
 
-/** What the names of our folders begin with. */
+/** The beginning of the names of our folders. */
 const LEFT = 'tollgate-clip-'
 
 /**
- * Removes what processes that were killed left in the system's folder, begun more than `ageMs` ago: each may have gigabytes. What is not
- * ours is left there. The age is told by the clock that dates the files, which need not be the database's.
+ * Removes the folders that processes that were killed left in the system's temporary folder, begun more than `ageMs`
+ * ago: each may have gigabytes. Files of others stay. The age is told by the clock that dates the files, which need
+ * not be the database's.
  */
 export async function removeLeftClips(ageMs: number): Promise<void> {
   const youngest = await mkdtemp(join(tmpdir(), LEFT))

@@ -4,7 +4,10 @@ import { labelledHistogram } from './labelledMetrics.ts'
 /** Kinds whose label is another word. */
 const OUTCOMES: Readonly<Record<string, string>> = { inProgress: 'in_progress', noRoom: 'no_room' }
 
-/** What goes on behind requests: from a claim (sub-millisecond), over a delivery, to a video that waited for hours. */
+/**
+ * The buckets for work behind requests: from a claim (sub-millisecond), over a delivery, to a video that waited for
+ * hours.
+ */
 const CLAIM_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 const DELIVERY_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 14_400]
 const VIDEO_SECONDS = [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 5_400, 7_200, 10_800]
@@ -15,14 +18,14 @@ interface WebhookOutcome {
   readonly failure: string | null
 }
 
-/** What came of a delivery by an attempt: `pending` is tried again. */
+/** The state of a delivery after an attempt: `pending` is tried again. */
 interface SettledDelivery {
   readonly state: 'pending' | 'delivered' | 'dead'
   /** From its event to its delivery; null where it is none, or was asked for again. */
   readonly sinceEventMs: number | null
 }
 
-/** What is counted of jobs, of video jobs among them, of webhooks and of requests with an Idempotency-Key. */
+/** The counts of jobs, of video jobs among them, of webhooks and of requests with an Idempotency-Key. */
 export interface WorkMetrics {
   /** A runner has claimed so many items of a kind. */
   jobsClaimed(kind: string, count: number): void
@@ -39,7 +42,7 @@ export interface WorkMetrics {
   idempotent(kind: string): void
 }
 
-/** What waits in the database, for all processes together. */
+/** The numbers of things that wait in the database, for all processes together. */
 export interface QueueFigures {
   readonly videos: readonly {
     readonly model: string

@@ -28,7 +28,7 @@ type BillMeans = Pick<
   | 'reached'
 >
 
-/** What one billing has done. */
+/** The result of one billing. */
 interface Billed {
   readonly noticed: boolean
   /** No further money could be held. */

@@ -3,7 +3,7 @@ import { refusal } from '../lib/errors.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import { hourCentsOf } from './job/wire.ts'
 
-/** What a customer asks for. */
+/** The instance that a customer asks for. */
 export interface InstanceRequest {
   readonly app: string
   readonly gpuType: string
@@ -70,7 +70,7 @@ const NO_MODEL = refusal(
   },
 )
 
-/** Whether an app's command has a place for the model, without which the driver `process` does not start it. */
+/** Returns whether an app's command has a place for the model, without which the driver `process` does not start it. */
 function needsModel({ command }: InstanceApp): boolean {
   return command?.some((word) => word.includes('{model}')) === true
 }

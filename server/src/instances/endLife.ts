@@ -1,4 +1,7 @@
-/** What an instance's money does, within the transactions that bill and end it. Its row is locked, then its account. */
+/**
+ * The changes of an instance's money, within the transactions that bill and end it. Its row is locked, then its
+ * account.
+ */
 
 import { readFigures } from '../billing/admission/accounts/figures.ts'
 import { firstInsufficient, gatesOfLiving, headroomOf, leastHeadroom } from '../billing/admission/gates.ts'
@@ -78,7 +81,7 @@ export async function coverLife(
   return { instance: part ?? instance, isWhole: false }
 }
 
-/** Whether the balance leaves no money for one more second of an instance; if it leaves some, a limit does not. */
+/** Returns whether the balance leaves no money for one more second of an instance; if it leaves some, a limit does not. */
 export async function isBalanceUsedUp(
   tx: Transaction,
   { organizationId, hourMicrocents, heldSecond }: Instance,

@@ -35,7 +35,7 @@ async function dieAt(step: InstanceStep, task: Task, organizationId: string, id 
   expect(child.signalCode).toBe('SIGKILL')
 }
 
-/** What the process that died had taken is another's after half a minute. */
+/** Lets time pass: the work of the process that died is another's after half a minute. */
 async function live(seconds: number): Promise<void> {
   for (let left = seconds; left > 0; left -= 10) {
     await clock.turn(10 * SECOND_MS)

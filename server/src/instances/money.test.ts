@@ -1,4 +1,4 @@
-/** What instances cost: by the second, within what is held, with the clock turned. */
+/** The cost of instances: by the second, within the money that is held, with the clock turned. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'

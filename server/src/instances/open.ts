@@ -10,7 +10,7 @@ import { reconcileMachines } from './reconcile.ts'
 import { instanceRoutes } from './routes.ts'
 import { createInstanceRunner } from './run.ts'
 
-/** What the port of apps takes beside; null: this process does not open it. */
+/** The dependencies that only the port of apps has; null: this process does not open it. */
 export type AppPort = Pick<AccessDependencies, 'host' | 'trustedProxies'>
 
 /** Opens the room of instances, and the port of their apps where they have one. Nothing is worked on before `onOpened`. `noter` writes changes into the audit log. */

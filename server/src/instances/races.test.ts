@@ -42,7 +42,7 @@ beforeAll(async () => {
 })
 afterAll(() => house.drop())
 
-/** What fails by the troubles of the test is tried again later, as by a customer or the next look. */
+/** Ignores a failure: one by the troubles of the test is tried again later, as by a customer or the next look. */
 async function tried(work: Promise<unknown>): Promise<void> {
   await work.catch(() => {})
 }

@@ -117,7 +117,7 @@ export async function sumBurn(db: Queryable, organizationId: string): Promise<bi
   return rows[0]?.sum ?? 0n
 }
 
-/** What a move writes beside the state. */
+/** The columns that a move writes beside the state. */
 export interface Moved {
   /** When the driver has to be asked again; null: never. */
   readonly dueAtMs: number | null
@@ -254,7 +254,7 @@ export async function writeDue(
   return rows.length === 1
 }
 
-/** Whether the driver has still to be asked about an instance. */
+/** Returns whether the driver has still to be asked about an instance. */
 export async function isToBeRemoved(tx: Transaction, id: string): Promise<boolean> {
   const rows = await tx.query('select 1 from instances where id = $1::uuid and due_at is not null', [id])
   return rows.length === 1

@@ -1,4 +1,7 @@
-/** What happens to an instance beside its bills, each in one transaction with all that goes with it. Null: it was not this one's to do. */
+/**
+ * The transitions of an instance beside its bills, each in one transaction with all that goes with it. Null: another
+ * process has the instance, or its state is past that.
+ */
 
 import { lock } from '../billing/admission/holds/hold.ts'
 import { endInstanceHold } from '../billing/admission/holds/instanceHold.ts'

@@ -93,7 +93,7 @@ async function createMachine({ driver }: WorkMeans, name: string, spec: MachineS
   }
 }
 
-/** What the driver is to make; null: the settings do not have the app any more. */
+/** Returns the machine that the driver is to make; null: the settings do not have the app any more. */
 function specOf({ settings }: WorkMeans, instance: Instance): MachineSpec | null {
   const program = settings.apps.find(({ name }) => name === instance.app)
   if (program === undefined) return null

@@ -1,4 +1,4 @@
-/** What becomes of a job whose attempt fails, whose process dies, or is slow. */
+/** Jobs whose attempt fails, whose process dies, or that are slow. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { spawn } from 'node:child_process'
@@ -18,7 +18,7 @@ afterAll(() => house.close())
 
 test('a job that fails is tried again by its schedule, a little early, and is dead after the last attempt', async () => {
   await house.add(A, 1)
-  const only = house.worker(async ({ attempts }) => ({ kind: 'failed', reason: `no luck, ${attempts}` }))
+  const only = house.runnerOf(async ({ attempts }) => ({ kind: 'failed', reason: `no luck, ${attempts}` }))
   for (const [index, delayMs] of [MINUTE_MS, HOUR_MS].entries()) {
     await only.run()
     const [row] = await house.rows()
@@ -41,13 +41,13 @@ test('a job that fails is tried again by its schedule, a little early, and is de
 
 test('a failure that another attempt would meet too is the last one', async () => {
   await house.add(A, 1)
-  await house.worker(async () => ({ kind: 'failed', reason: 'never', isFinal: true })).run()
+  await house.runnerOf(async () => ({ kind: 'failed', reason: 'never', isFinal: true })).run()
   expect(await house.rows()).toMatchObject([{ state: 'dead', attempts: 1, error: 'never' }])
 })
 
 test('a job that is given up is emptied where its kind says so, and not before', async () => {
   await house.add(A, 1)
-  const only = house.worker(async () => ({ kind: 'failed', reason: 'no luck' }), {
+  const only = house.runnerOf(async () => ({ kind: 'failed', reason: 'no luck' }), {
     retryMs: [MINUTE_MS],
     isEmptiedWhenDead: true,
   })
@@ -59,10 +59,10 @@ test('a job that is given up is emptied where its kind says so, and not before',
   expect((await house.rows())[0]?.payload).toEqual({})
 })
 
-test('what a handler throws is a failed attempt, and none of its words are kept in the table', async () => {
+test('an error of a handler is a failed attempt, and none of its words are kept in the table', async () => {
   await house.add(A, 1)
   await house
-    .worker(async () => {
+    .runnerOf(async () => {
       throw new Error('password=canary')
     })
     .run()
@@ -72,7 +72,7 @@ test('what a handler throws is a failed attempt, and none of its words are kept 
 test('a payload of another version is a failed attempt, and reaches no handler', async () => {
   await house.add(A, 1)
   await house.database.query(`update jobs set payload = '{"n": "canary"}'`)
-  await house.worker(() => Promise.reject(new Error('it must not be called'))).run()
+  await house.runnerOf(() => Promise.reject(new Error('it must not be called'))).run()
   expect(await house.rows()).toMatchObject([
     { state: 'waiting', error: 'its payload does not match the schema of this version: n' },
   ])
@@ -82,7 +82,7 @@ test('an attempt that takes too long has failed, and its handler is told so', as
   await house.add(A, 1)
   let signal = new AbortController().signal
   let isBegun = false
-  const only = house.worker(
+  const only = house.runnerOf(
     (_job, given) => {
       signal = given
       isBegun = true
@@ -110,7 +110,7 @@ test('a process that is killed in the middle of a job is followed by another onc
   killed.kill('SIGKILL')
   await exited
   const attempts: number[] = []
-  const other = house.worker(async (job) => {
+  const other = house.runnerOf(async (job) => {
     attempts.push(job.attempts)
     return JOB_DONE
   })
@@ -126,7 +126,7 @@ test('a job that ends every process that works on it is dead after as many attem
   // As if three processes had taken it and died.
   await house.database.query(`update jobs set state = 'running', attempts = 3, lease = gen_random_uuid()`)
   let calls = 0
-  const only = house.worker(async () => {
+  const only = house.runnerOf(async () => {
     calls += 1
     return JOB_DONE
   })
@@ -138,7 +138,7 @@ test('a job that ends every process that works on it is dead after as many attem
 })
 
 /** A process whose clock stands still, so that it renews nothing and notices nothing. */
-function sleepyWorker(handle: Handle): Runner {
+function sleepyRunner(handle: Handle): Runner {
   return house.runner([testHandler(handle)], {
     now: () => house.clock.now(),
     monotonicMs: () => 0,
@@ -150,7 +150,7 @@ test('the result of a slow process counts as long as no other has taken the job,
   await house.add(A, 1)
   const wait = held()
   const calls: string[] = []
-  const slow = sleepyWorker(async ({ organizationId }) => {
+  const slow = sleepyRunner(async ({ organizationId }) => {
     calls.push(organizationId)
     await wait.promise
     return JOB_DONE
@@ -179,7 +179,7 @@ test.each<[string, JobResult]>([
   await house.add(A, 1)
   const [late, other] = [held(), held()]
   let begun = 0
-  const running = sleepyWorker(async () => {
+  const running = sleepyRunner(async () => {
     begun += 1
     await late.promise
     return result
@@ -187,7 +187,7 @@ test.each<[string, JobResult]>([
   await house.until(() => begun === 1)
   await house.clock.turn(2 * MINUTE_MS)
   const next = house
-    .worker(async () => {
+    .runnerOf(async () => {
       begun += 1
       await other.promise
       return JOB_DONE
@@ -205,7 +205,7 @@ test.each<[string, JobResult]>([
 test('a stop gives back what is in work: it is no attempt, and another process has it at once', async () => {
   await house.add(A, 1)
   let isBegun = false
-  const stopped = house.worker(
+  const stopped = house.runnerOf(
     (_job, signal) =>
       new Promise((_, reject) => {
         isBegun = true
@@ -218,6 +218,6 @@ test('a stop gives back what is in work: it is no attempt, and another process h
   await house.clock.turn(5 * SECOND_MS)
   await Promise.all([running, closing])
   expect(await house.rows()).toMatchObject([{ state: 'waiting', attempts: 0 }])
-  await house.worker(async () => JOB_DONE).run()
+  await house.runnerOf(async () => JOB_DONE).run()
   expect(await house.rows()).toMatchObject([{ state: 'done', attempts: 1 }])
 })

@@ -1,6 +1,9 @@
 import type { ClaimedJob, JobKind } from './job.ts'
 
-/** What a handler makes of a job. A reason is in our words: it quotes nobody, and has no secret and no address. */
+/**
+ * The result of a handler's work on a job. A reason is in our words: it quotes nobody, and has no secret and no
+ * address.
+ */
 export type JobResult =
   | { readonly kind: 'done' }
   /** `isFinal`: another attempt would fail too, so that there is none. */
@@ -21,7 +24,7 @@ export interface TypedJobHandler<Payload> {
   readonly timeoutMs: number
   /** The delay after each failed attempt but the last, in milliseconds: one attempt more than there are delays. */
   readonly retryMs: readonly number[]
-  /** What an operator should do about a job that is given up, for the log. */
+  /** The advice to the operator about a job that is given up, for the log. */
   readonly advice: string
   /** The payload of a job that is given up is emptied, as that of one that is done: it has what nobody may keep. */
   readonly isEmptiedWhenDead?: true

@@ -27,7 +27,7 @@ test('a job is there with the commit of its transaction, and not without', async
   await rolledBack.catch(() => {})
   await house.add(A, 2)
   await house
-    .worker(async ({ payload, organizationId, attempts }) => {
+    .runnerOf(async ({ payload, organizationId, attempts }) => {
       expect([organizationId, attempts]).toEqual([A, 1])
       done.push(payload.n)
       return JOB_DONE
@@ -40,7 +40,7 @@ test('a job is there with the commit of its transaction, and not without', async
 
 test('a job is not done before it is due', async () => {
   const done: number[] = []
-  const only = house.worker(async ({ payload }) => {
+  const only = house.runnerOf(async ({ payload }) => {
     done.push(payload.n)
     return JOB_DONE
   })
@@ -58,7 +58,7 @@ test('a unique key is one job of its organization, as long as that is kept', asy
   expect(await house.add(A, 2, { uniqueKey: 'x' })).toBe(false)
   expect(await house.add(B, 3, { uniqueKey: 'x' })).toBe(true)
   const done: number[] = []
-  const only = house.worker(async ({ payload }) => {
+  const only = house.runnerOf(async ({ payload }) => {
     done.push(payload.n)
     return JOB_DONE
   })
@@ -86,7 +86,7 @@ test('organizations take turns, however many jobs one of them has', async () => 
   for (let n = 0; n < 30; n += 1) await house.add(A, n)
   for (const other of [B, C]) for (let n = 0; n < 3; n += 1) await house.add(other, n)
   const order: string[] = []
-  const only = house.worker(
+  const only = house.runnerOf(
     async ({ organizationId }) => {
       order.push(organizationId.slice(-1))
       return JOB_DONE
@@ -103,7 +103,7 @@ test('an organization whose jobs never end keeps no other waiting', async () => 
   const wait = held()
   let stuck = 0
   const done: string[] = []
-  const only = house.worker(async ({ organizationId }) => {
+  const only = house.runnerOf(async ({ organizationId }) => {
     if (organizationId === A) {
       stuck += 1
       await wait.promise
@@ -118,7 +118,7 @@ test('an organization whose jobs never end keeps no other waiting', async () => 
   await house.until(() => done.length === 3)
   expect([done, stuck]).toEqual([[B, B, B], 2])
   wait.release()
-  // What waited for its own organization goes on at once, not by the next poll.
+  // Jobs that waited for their own organization go on at once, not by the next poll.
   await house.until(() => done.length === 23)
 })
 
@@ -131,7 +131,7 @@ test('many processes do each job once', async () => {
     done.push(payload.n)
     return JOB_DONE
   }
-  const several = [1, 2, 3].map(() => house.worker(handle))
+  const several = [1, 2, 3].map(() => house.runnerOf(handle))
   await house.drain(...several)
   expect(done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 140 }, (_, n) => n))
 })
@@ -159,7 +159,7 @@ test('jobs that are done are kept for 7 days, dead ones for 30, and others for e
   await house.add(B, 2)
   await house.add(C, 3, { dueAtMs: house.clock.now() + 365 * DAY_MS })
   await house
-    .worker(async ({ payload }) => (payload.n === 1 ? JOB_DONE : { kind: 'failed', reason: 'never', isFinal: true }))
+    .runnerOf(async ({ payload }) => (payload.n === 1 ? JOB_DONE : { kind: 'failed', reason: 'never', isFinal: true }))
     .run()
   const sweep = () => sweepJobs({ database: house.database, clock: house.clock, jobHandlers: [] }, () => false)
   const kept: string[][] = []
@@ -171,7 +171,7 @@ test('jobs that are done are kept for 7 days, dead ones for 30, and others for e
   expect(kept).toEqual([['dead', 'done', 'waiting'], ['dead', 'waiting'], ['dead', 'waiting'], ['waiting']])
 })
 
-test('what is due is counted by kind, with the time since when', async () => {
+test('due jobs are counted by kind, with the time since when', async () => {
   const dueAtMs = house.clock.now() - MINUTE_MS
   await house.add(A, 1, { dueAtMs })
   await house.add(B, 2)

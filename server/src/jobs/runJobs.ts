@@ -1,4 +1,4 @@
-/** What works on the jobs of the table. Any number of processes do this beside each other. */
+/** The runner of the jobs of the table. Any number of processes run one beside each other. */
 
 import type { Database } from '../infra/postgres/database.ts'
 import { nextAttemptMs } from '../lib/backoff.ts'

@@ -104,7 +104,7 @@ test('no more items than the bound are in work, and the end of one makes room at
   ])
 })
 
-test('what becomes due is found by the next poll, and at once when the runner is woken', async () => {
+test('an item that becomes due is found by the next poll, and at once when the runner is woken', async () => {
   run()
   await settled()
   due = ['a']
@@ -265,7 +265,7 @@ test('a close does not wait for work that takes no notice of its signal', async 
   expect(told).toEqual(['test claimed 1'])
 })
 
-test('what a look under way claims at the time of a close is ended too', async () => {
+test('items that a look under way claims at the time of a close are ended too', async () => {
   let release = () => {}
   const claim: Source<Item>['claim'] = async ({ begin }) => {
     await new Promise<void>((resolve) => {

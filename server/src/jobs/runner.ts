@@ -24,7 +24,7 @@ interface Work<Item> extends InWork<Item> {
   readonly ended: Promise<void>
 }
 
-/** What a source is given to claim with. */
+/** The means and the room with which a source claims items. */
 export interface Claiming<Item> {
   /** At least 1; more items are not begun. */
   readonly room: number
@@ -49,7 +49,7 @@ export interface Source<Item> {
    * case alone. May reject: that is logged, and the item is due again when its lease has run out.
    */
   work(item: Item, signal: AbortSignal, stopping: AbortSignal): Promise<JobOutcome>
-  /** Whether the end of this item may make others due, so that the runner looks at once. Without it: no. */
+  /** Returns whether the end of this item may make others due, so that the runner looks at once. Without it: no. */
   readonly makesDue?: (item: Item) => boolean
 }
 
@@ -81,7 +81,7 @@ export interface Runner {
   wake(): void
   /** Looks until nothing more is due, and resolves when all that is in work by then has ended. */
   run(): Promise<void>
-  /** How many items of each kind are in work. */
+  /** Returns how many items of each kind are in work. */
   inWork(): ReadonlyMap<string, number>
   /** Claims nothing more; resolves when what is in work has ended, or was given up. */
   close(): Promise<void>

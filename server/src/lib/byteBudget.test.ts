@@ -4,7 +4,7 @@ import { BudgetFull, ByteBudget } from './byteBudget.ts'
 const { signal } = new AbortController()
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-test('who finds too little left waits in turn, and is served when others give back', async () => {
+test('a call that finds too little left waits in turn, and is served when others give back', async () => {
   const budget = new ByteBudget(100, 10, 100)
   const [first, second, third] = [budget.open('one'), budget.open('one'), budget.open('one')]
   await first.take(60, signal)
@@ -34,7 +34,7 @@ test('the line has an end, and who leaves it holds up nobody', async () => {
   expect([budget.takenBytes, budget.waiting]).toEqual([100, 0])
 })
 
-test('what is larger than all of it goes alone; a reservation takes anew without what it has', async () => {
+test('a call larger than all of it goes alone; a reservation takes anew without what it has', async () => {
   const budget = new ByteBudget(100, 1, 100)
   const reservation = budget.open('one')
   await reservation.take(70, signal)

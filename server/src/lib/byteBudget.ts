@@ -17,7 +17,7 @@ const PASSES_MOST = 64
 /** Thrown where as many wait already as may. */
 export class BudgetFull extends Error {}
 
-/** What one call has of a budget: nothing at first. */
+/** The memory that one call has of a budget: nothing at first. */
 export interface MemoryReservation {
   /**
    * Takes so many bytes in place of what it has, in turn. Rejects with {@link BudgetFull} or the signal's reason. Never
@@ -114,7 +114,7 @@ export class ByteBudget {
     return owned === 0 || owned + bytes <= this.ownerBytesMost
   }
 
-  /** Whether a reservation that does not wait yet may take so many bytes now. */
+  /** Returns whether a reservation that does not wait yet may take so many bytes now. */
   private mayTake(owner: string, bytes: number): boolean {
     if (this.lines.has(owner) || !this.fitsShare(owner, bytes) || !this.fits(bytes)) return false
     const passed: Waiting[] = []

@@ -35,8 +35,8 @@ export function createIsTrustedProxy(trustedProxies: readonly string[]): (text: 
 
 /**
  * The address is the socket's, unless the socket belongs to a trusted proxy: then it is the right-most entry of
- * `X-Forwarded-For` that no trusted proxy wrote about itself. What stands left of it is the client's own word. An entry
- * that is not an address ends the search: the last proxy that can be named is held responsible.
+ * `X-Forwarded-For` that no trusted proxy wrote about itself. The entries left of it are the client's own word. An
+ * entry that is not an address ends the search: the last proxy that can be named is held responsible.
  */
 export function createClientAddress(trustedProxies: readonly string[]): ClientAddress {
   if (trustedProxies.length === 0) return (socketAddress) => socketAddress
@@ -56,8 +56,9 @@ export function createClientAddress(trustedProxies: readonly string[]): ClientAd
 }
 
 /**
- * What a limit by address counts: an IPv4 address, or so many leading bits of an IPv6 address. 64 is the least that one
- * customer of a network is given, 56 what most are. A text that is no address counts as itself.
+ * Returns the group of addresses that a limit by address counts as one: an IPv4 address, or the leading bits of an
+ * IPv6 address. 64 is the least that one customer of a network is given, 56 what most are. A text that is no address
+ * counts as itself.
  */
 export function addressGroup(text: string, prefixBits: 56 | 64 = 64): string {
   const address = parseAddress(text)

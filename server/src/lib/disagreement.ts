@@ -1,4 +1,7 @@
-/** What the verification of the books can find. Amounts are micro-cents, instants milliseconds since the epoch. */
+/**
+ * The disagreements that the verification of the books can find. Amounts are micro-cents, instants milliseconds since
+ * the epoch.
+ */
 
 import { toTimestamp } from './time.ts'
 
@@ -11,9 +14,9 @@ export type MeteredSums = readonly [bigint, bigint, bigint]
 export type Disagreement =
   /** Σ ledger entries − Σ charges is not what the account and its shares keep. */
   | { readonly kind: 'balance'; readonly organizationId: string; readonly booked: bigint; readonly kept: bigint }
-  /** What the account says is granted is not what its shares were granted. */
+  /** The amount that the account has as granted is not the sum that its shares were granted. */
   | { readonly kind: 'granted'; readonly organizationId: string; readonly granted: bigint; readonly shares: bigint }
-  /** What the account says is held for work that outlives its request is not the sum of its holds. */
+  /** The amount that the account has as held for work that outlives its request is not the sum of its holds. */
   | { readonly kind: 'held'; readonly organizationId: string; readonly held: bigint; readonly holds: bigint }
   /** A charge is not what its usage costs at its price version. */
   | {

@@ -58,7 +58,7 @@ export function uuidOfHex(hex: string): string {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Whether text is a UUID of any version, in its usual form. */
+/** Returns whether text is a UUID of any version, in its usual form. */
 export function isUuid(text: string): boolean {
   return UUID.test(text)
 }

@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, toTimestamp, WEEK_MS } from './t
  */
 export const LATEST_MS = Date.UTC(9999, 0)
 
-/** Whether a value, such as a field of a cursor, is an instant from 1970 on and before {@link LATEST_MS}. */
+/** Returns whether a value, such as a field of a cursor, is an instant from 1970 on and before {@link LATEST_MS}. */
 export function isInstant(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value < LATEST_MS
 }

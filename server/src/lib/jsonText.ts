@@ -13,7 +13,10 @@ export function endOfString(text: string, start: number): number {
   return text.length
 }
 
-/** Whether objects and lists stand within each other more than `most` deep. It looks at what stands outside of strings. */
+/**
+ * Returns whether objects and lists stand within each other more than `most` deep. It looks at what stands outside of
+ * strings.
+ */
 export function nestsDeeperThan(text: string, most: number): boolean {
   let depth = 0
   for (let index = 0; index < text.length; index += 1) {

@@ -1,4 +1,4 @@
-/** Whether a host, as a URL has it or without the brackets of IPv6, is this machine. */
+/** Returns whether a host, as a URL has it or without the brackets of IPv6, is this machine. */
 export function isLoopback(host: string): boolean {
   return /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(host)
 }

@@ -8,7 +8,7 @@ export interface SmtpServer {
   readonly tls: 'starttls' | 'implicit' | 'none'
   /** Null where the server asks for none. */
   readonly login: { readonly user: string; readonly password: Secret } | null
-  /** Who mails are from: an address, or a name with one in angle brackets. */
+  /** The sender of mails: an address, or a name with one in angle brackets. */
   readonly from: string
 }
 

@@ -2,8 +2,9 @@
 const PLAIN = /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/
 
 /**
- * Whether an origin, as `new URL(…).origin` writes it, can be a part of a header such as Content-Security-Policy as it stands. A URL's host
- * may have `;`, `,` or quotes, which would begin another directive there.
+ * Returns whether an origin, as `new URL(…).origin` writes it, can be a part of a header such as
+ * Content-Security-Policy as it stands. A URL's host may have `;`, `,` or quotes, which would begin another
+ * directive there.
  */
 export function isPlainOrigin(origin: string): boolean {
   return PLAIN.test(origin)

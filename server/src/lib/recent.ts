@@ -8,7 +8,7 @@ export interface Recent<V> {
   set(name: string, value: V): void
   delete(name: string): void
   clear(): void
-  /** How many values are held; at most the capacity. */
+  /** Returns how many values are held; at most the capacity. */
   size(): number
 }
 

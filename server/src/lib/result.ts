@@ -1,6 +1,6 @@
 import type { Refusal } from './errors.ts'
 
-/** What a use case that may be refused returns. */
+/** The result of a use case that may be refused. */
 export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly refusal: Refusal }
 
 export function ok<T>(value: T): Result<T> {

@@ -8,7 +8,7 @@ const answer = (name: string) => ({ kind: 'tollgate kept answer', name }) as con
 const body = new TextEncoder().encode('the words of an answer')
 const sealed = seal(dataKey, answer('attempt'), body, random)
 
-test('what is sealed opens again, and shows nothing', () => {
+test('a sealed value opens again, and shows nothing', () => {
   expect(unseal(dataKey, answer('attempt'), sealed)).toEqual(body)
   expect(Buffer.from(sealed).includes('words')).toBe(false)
   expect(seal(dataKey, answer('attempt'), body, random)).not.toEqual(sealed)

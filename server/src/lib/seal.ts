@@ -12,12 +12,15 @@ export const SEAL_BYTES = NONCE_BYTES + TAG_BYTES
 /** Bytes of the installation's data key. */
 export const DATA_KEY_BYTES = 32
 
-/** What others may know of a data key: two keys are the same when these are. 32 hex characters. */
+/** Returns the public name of a data key: two keys are the same when these are. 32 hex characters. */
 export function keyFingerprint(dataKey: Uint8Array): string {
   return createHash('sha256').update('tollgate data key').update(dataKey).digest('hex').slice(0, 32)
 }
 
-/** What is sealed. Its words derive its keys, so that nothing opens as something else; they stay as they are for ever. */
+/**
+ * The name of a sealed value. Its words derive its keys, so that nothing opens as something else; they stay as they
+ * are for ever.
+ */
 export interface SealedThing {
   readonly kind: 'tollgate kept answer' | 'tollgate webhook secret'
   /** Its own name among those of its kind: each has a key of its own, so that random nonces never wear one out. */

@@ -1,4 +1,4 @@
-/** What is told of a paid call to whoever traces it. Nothing that a client or a model wrote is part of it. */
+/** The facts about a paid call that its trace has. Nothing that a client or a model wrote is part of it. */
 
 /** In the words of OpenTelemetry's conventions, which have none of their own for images and videos: what a model puts out says it. */
 export type TracedOperation = 'chat' | 'embeddings' | 'generate_content'
@@ -27,7 +27,7 @@ export interface CallEnd {
   /** Why it failed or was cut: a code of ours, or `cancelled`; null for an answer that is whole. */
   readonly error: string | null
   readonly finishReason: string | null
-  /** What was charged for; null where nothing was. */
+  /** The tokens that were charged for; null where none were. */
   readonly usage: {
     readonly promptTokens: number
     readonly cachedPromptTokens: number

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { HEADER_BRAND } from './brand.ts'
 import type { Secret } from './secret.ts'
 
-/** What is sent of one event. */
+/** The parts of one event that are sent and signed. */
 export interface Signable {
   readonly eventId: string
   /** The body, byte for byte. */

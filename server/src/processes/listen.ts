@@ -14,7 +14,9 @@ const BACKOFF_LIMIT_MS = 5 * SECOND_MS
 
 export interface ListenerOptions {
   readonly clock: Clock
-  /** What to do with a notification's payload, by channel (lower-case, at most 63 bytes). Must not throw. */
+  /**
+   * The callbacks that take a notification's payload, by channel (lower-case, at most 63 bytes). They must not throw.
+   */
   readonly channels: Readonly<Record<string, (payload: string) => void>>
   /**
    * Told of each change. On `true`, notifications may have been missed before: drop what was cached until then. On
@@ -25,7 +27,7 @@ export interface ListenerOptions {
 
 /** Hears notifications for as long as it is open, over whatever connection it can get. */
 export interface Listener {
-  /** Whether notifications are known to arrive: a ping of ours came back over the same connection within 2.5 s. */
+  /** True when notifications are known to arrive: a ping of ours came back over the same connection within 2.5 s. */
   readonly confirmed: boolean
   close(): Promise<void>
 }

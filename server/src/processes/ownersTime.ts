@@ -19,9 +19,9 @@ export class OwnersTime {
   }
 
   /**
-   * Whether it is over. A start in the future says that the database's clock was set back since then, which is followed after a minute only
-   * (E20). Some servers let nobody see their timeline; there only a start counts, and no promotion. To find that out, ask first outside of
-   * a transaction.
+   * Returns whether it is over. A start in the future says that the database's clock was set back since then, which
+   * is followed after a minute only (E20). Some servers let nobody see their timeline; there only a start counts,
+   * and no promotion. To find that out, ask first outside of a transaction.
    */
   async isOver(db: Queryable): Promise<boolean> {
     return Math.abs(this.clock.now() - (await this.sinceMs(db))) > OWNERS_FIRST_MS

@@ -143,7 +143,7 @@ test('a process that loses its connection owns nothing until it has its slot aga
   const slot = await claim({
     clock: brisk,
     onRegained: () => {
-      // What it believes that it may spend must be forgotten before anything is admitted again.
+      // The process must forget the money that it believes it may spend before anything is admitted again.
       expect(slot.isOwned()).toBe(false)
       regained += 1
     },
@@ -230,7 +230,7 @@ test('a connection that the network swallows is ended in the database, and the s
   proxy.stop()
 })
 
-test('who has lost its slot to another is granted nothing by it', async () => {
+test('a process that has lost its slot to another is granted nothing by it', async () => {
   const organization = await house.organization(1_000n)
   const slot = await claim()
   const wants = new Map([[organization, { admission: 100n, least: 100n, extension: 0n, giveBack: null }]])
@@ -248,7 +248,7 @@ test('who has lost its slot to another is granted nothing by it', async () => {
   await slot.release()
 })
 
-test('who has its slot again folds what another was granted by it in between', async () => {
+test('a process that has its slot again folds the grants of another by it in between', async () => {
   const organization = await house.organization(1_000n)
   let regained = false
   const onRegained = () => {

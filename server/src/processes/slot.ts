@@ -50,7 +50,7 @@ export interface Slot {
   takenAtMs(): number
   /** Gives back what slots without an owner were granted. Run at start and now and then. */
   foldAbandoned(): Promise<void>
-  /** Whether nobody owns a slot, this process's own excepted; if so, nobody takes it before the transaction ends. */
+  /** Returns whether nobody owns a slot, this process's own excepted; if so, nobody takes it before the transaction ends. */
   isAbandoned(tx: Transaction, slot: number): Promise<boolean>
   release(): Promise<void>
 }
@@ -65,7 +65,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   let takenAtMs = 0
   let wasAnothers = false
   const ownersTime = new OwnersTime(clock)
-  /** Whether a lock that is free means that its owner is dead. */
+  /** Returns whether a lock that is free means that its owner is dead. */
   const mayTakeOver = async (db: Queryable) => options.alone || (await ownersTime.isOver(db))
 
   const foldOwn = (slot: number) => foldWhole(() => database.transaction((tx) => options.fold(tx, slot, takenAtMs)))
@@ -131,8 +131,9 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
 }
 
 /**
- * Takes the lock of a slot again, and ends an older connection of this process that still has it. Who only folds the slot has the lock for
- * milliseconds; who has it longer has taken it over: then it returns false.
+ * Takes the lock of a slot again, and ends an older connection of this process that still has it. A process that
+ * only folds the slot has the lock for milliseconds. One that has it longer has taken the slot over: then this
+ * returns false.
  */
 async function takeAgain(session: Session, slot: number, clock: Clock): Promise<boolean> {
   let othersSinceMs: number | null = null
@@ -168,7 +169,7 @@ async function foldWhole(foldPart: () => Promise<boolean>): Promise<void> {
   for (let part = 0; part < FOLDING_PARTS && (await foldPart()); part += 1);
 }
 
-/** Whether nobody owns a slot; if so, nobody takes it before the transaction ends. For callers that own no slot. */
+/** Returns whether nobody owns a slot; if so, nobody takes it before the transaction ends. For callers that own no slot. */
 export async function isSlotAbandoned(tx: Transaction, slot: number, ownersTime: OwnersTime): Promise<boolean> {
   return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await ownersTime.isOver(tx))
 }

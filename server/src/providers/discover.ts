@@ -79,10 +79,13 @@ async function probe({ port, details }: LocalServer, signal: AbortSignal): Promi
   return { kind: 'http', product, baseUrl: `${origin}/v1`, models: chat, embeddingModels: embedding }
 }
 
-/** What a model is for, where its server says so; `other`: for something that is not served here. */
+/** The use of a model, where its server says it; `other`: one that is not served here. */
 type Purpose = 'chat' | 'embedding' | 'other'
 
-/** What nobody says anything of is for chat, unless its name says that it embeds: then how is not known, and it is left out. */
+/**
+ * Sorts models by use. One that the server says nothing about is for chat, unless its name says that it embeds: then
+ * the way to ask it is not known, and it is left out.
+ */
 function sort(ids: readonly string[], purposes: ReadonlyMap<string, Purpose>) {
   const isFor = (purpose: Purpose) => (id: string) => (purposes.get(id) ?? guess(id)) === purpose
   return { chat: ids.filter(isFor('chat')), embedding: ids.filter(isFor('embedding')) }

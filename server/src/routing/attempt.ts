@@ -52,7 +52,7 @@ export class TargetAttempt implements ChatEvents {
   private first: Next | null = null
   /** Why it is over, where that is to be thrown; the reason of an abort may be anything. */
   private thrown: { readonly reason: unknown } | null = null
-  /** Who waits for the next event without a promise. */
+  /** The callback that waits for the next event without a promise; null: none does. */
   private waiting: (() => void) | null = null
   private pending: { resolve(result: Next): void; reject(reason: unknown): void } | null = null
 

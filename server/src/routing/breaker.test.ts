@@ -67,7 +67,7 @@ test('whatever happens, there is one trial at most, and no pause over a minute',
         else if (each === 'succeed' && asking.length > 0) {
           asking.shift()
           breaker.succeeded()
-          // What was a trial before is an ordinary call of a well target now.
+          // The trials before are ordinary calls of a well target now.
           asking.fill(false)
         } else if (each === 'fail' && asking.length > 0) breaker.failed(nowMs, asking.shift() === true)
         else if (each === 'cancel' && asking.length > 0) breaker.cancelled(asking.shift() === true)

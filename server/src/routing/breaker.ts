@@ -7,9 +7,9 @@ const PAUSE_MOST_MS = MINUTE_MS
 export type BreakerState = 'closed' | 'open' | 'trial'
 
 /**
- * Whether a target is worth asking. `closed`: it is. `open`: it failed so often in a row that others are asked before it,
- * until its pause is over. `trial`: the pause is over and one call tries it; what becomes of that call decides. Instants
- * are milliseconds of the clock's monotonic scale.
+ * The state of a target's failures. `closed`: the target is asked. `open`: it failed so often in a row that others
+ * are asked before it, until its pause is over. `trial`: the pause is over and one call tries it; the outcome of that
+ * call decides. Instants are milliseconds of the clock's monotonic scale.
  */
 export class Breaker {
   /** Failures in a row that open it. */
@@ -28,7 +28,7 @@ export class Breaker {
     return this.isTried ? 'trial' : 'open'
   }
 
-  /** How long it should still be left alone; 0 where it may be asked. A trial under way is as good as a pause. */
+  /** Returns how long it should still be left alone; 0 where it may be asked. A trial under way is as good as a pause. */
   waitMs(nowMs: number): number {
     if (this.openUntilMs === null) return 0
     const leftMs = Math.max(0, this.openUntilMs - nowMs)

@@ -67,7 +67,7 @@ test('an empty answer is faulty', async () => {
   expect(await routed.text(routed.provider('a', []))).toBe('faulty!')
 })
 
-test('what a dialect throws by mistake is faulty, and its text is not logged', async () => {
+test('an error that a dialect throws by mistake is faulty, and its text is not logged', async () => {
   const opening = routed.open(routed.provider('a', [new TypeError('canary')]))
   const failure = await opening.catch((error) => error)
   expect(failure).toMatchObject({ kind: 'faulty', message: 'unexpected: TypeError' })

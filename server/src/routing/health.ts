@@ -3,7 +3,7 @@ import type { Provider, ProviderTarget } from '../providers/dialect/spec.ts'
 import type { AttemptOutcome } from './attempt.ts'
 import { Breaker } from './breaker.ts'
 
-/** What this process knows of one target. */
+/** The state of one target, as this process knows it. */
 export interface TargetHealth {
   /** Calls that it is asked or answering at this moment. */
   readonly open: number

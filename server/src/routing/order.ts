@@ -1,7 +1,7 @@
 import type { TargetChoice } from '../catalog/model.ts'
 import type { ProviderTarget } from '../providers/dialect/spec.ts'
 
-/** What the order of targets depends on. */
+/** The facts that the order of targets depends on. */
 export interface Look {
   /** Calls that a target has open. */
   open(target: ProviderTarget): number

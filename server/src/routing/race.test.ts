@@ -46,7 +46,7 @@ describe('retries', () => {
     expect(await routed.text(routed.provider('b', [away(60), 'b']))).toBe('unavailable!')
   })
 
-  test('who asked for a long wait does not hold up the others', async () => {
+  test('a target that asked for a long wait does not hold up the others', async () => {
     routed.routing = { ...plain, retries: 1 }
     const [a, b] = [routed.provider('a', [away(60), 'a']), routed.provider('b', [away(), 'b'])]
     const text = routed.text(a, b)
@@ -143,7 +143,7 @@ describe('hedging', () => {
   })
 })
 
-test('who failed five times in a row is asked after the others, until its pause is over', async () => {
+test('a target that failed five times in a row is asked after the others, until its pause is over', async () => {
   const a = routed.provider('a', [...Array.from({ length: 5 }, () => unknown()), 'well'])
   for (let calls = 0; calls < 5; calls += 1) expect(await routed.text(a, routed.provider('b', ['b']))).toBe('b')
   expect(a.calls).toHaveLength(5)

@@ -54,12 +54,13 @@ export function openChat(
   return inRounds(targets, new Race(call, options, clock.monotonicMs() + deadlines.wholeMs), options)
 }
 
-/** What became of an attempt's beginning; null: it is time to hedge. */
+/** The beginning of an attempt, or the error of it; null: it is time to hedge. */
 type Began = { readonly attempt: TargetAttempt; readonly target: ProviderTarget; readonly error: unknown } | null
 
 /**
- * Targets that are asked one after the other, and, where the tier's routing hedges, a second one beside the first. At most one of them
- * is ever listened to: whoever begins to answer first. The others are cancelled then, and nothing of theirs is charged.
+ * Targets that are asked one after the other, and, where the tier's routing hedges, a second one beside the first.
+ * At most one of them is ever listened to: the first that begins to answer. The others are cancelled then, and
+ * nothing of theirs is charged.
  */
 class Race implements Round<OpenedChat> {
   readonly wholeDueMs: number

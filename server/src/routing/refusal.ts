@@ -4,7 +4,10 @@ import type { ProviderFailure } from '../providers/dialect/spec.ts'
 /** How soon to ask again where the provider named no time: long enough not to add to its load, short for a person. */
 const DEFAULT_RETRY_AFTER_SECONDS = 1
 
-/** What a client is told of a failure (C7). Our words only: a provider's may hold prompts, keys, or its own address. */
+/**
+ * Returns the refusal that a client gets for a failure (C7). Our words only: a provider's may hold prompts, keys, or
+ * its address.
+ */
 export function toRefusal(failure: ProviderFailure): Refusal {
   const explained = failure.publicMessage
   switch (failure.kind) {

@@ -1,4 +1,4 @@
-/** What operators hear of attempts at targets. */
+/** The log lines and metrics of attempts at targets, for operators. */
 
 import type { Log } from '../lib/log.ts'
 import type { ProviderFailure, ProviderTarget } from '../providers/dialect/spec.ts'

@@ -102,7 +102,7 @@ function pause(clock: Clock, waitMs: number, signal: CallSignal): Promise<void> 
   })
 }
 
-/** Whether the target at `index` stands in the list before it, too. */
+/** Returns whether the target at `index` stands in the list before it, too. */
 function wasAsked(targets: readonly ProviderTarget[], index: number): boolean {
   const target = targets[index]
   for (let earlier = 0; earlier < index; earlier += 1) {

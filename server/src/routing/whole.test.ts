@@ -105,7 +105,7 @@ test('one that is silent is cancelled at its deadline; what may be repeated goes
   expect(attempts).toEqual(['a timeout 10000', 'b answered 0'])
 })
 
-test('what may not be repeated goes to nobody else after a deadline', async () => {
+test('a request that may not be repeated goes to nobody else after a deadline', async () => {
   const answer = ask({ a: 'silence', b: 'b' }, { isRepeatable: false })
   await clock.turn(10_000)
   expect(await answer).toBe('timeout!')

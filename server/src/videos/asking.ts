@@ -11,7 +11,7 @@ import type { Submission } from './job/video.ts'
 /** No answer about a job takes this long; taking one on may, and has the deadline of the settings. */
 export const LOOK_MS = 30_000
 
-/** How a model's jobs run; the defaults if the model has left the settings. */
+/** Returns how a model's jobs run; the defaults if the model has left the settings. */
 export function runningOf({ catalog }: Pick<VideoDependencies, 'catalog'>, model: string): VideoRunning {
   const found = catalog().find(model)
   return (found.kind === 'found' ? found.model.video : undefined) ?? DEFAULT_VIDEO_RUNNING

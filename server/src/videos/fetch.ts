@@ -14,7 +14,7 @@ const BYTES_MOST = 4 * 1024 ** 3
 const FETCH_LEAST_MS = 10 * MINUTE_MS
 
 /**
- * What came of a finished job's file:
+ * The outcome of fetching a finished job's file:
  * - `over`: it is complete, or was over before
  * - `invalid`: it is no video
  * - `broken`: it did not come whole
@@ -22,7 +22,7 @@ const FETCH_LEAST_MS = 10 * MINUTE_MS
  */
 export type Fetched = 'over' | 'invalid' | 'broken' | 'not kept'
 
-/** Fetches the file of a job that is done, and completes the job. What is not published is removed again. */
+/** Fetches the file of a job that is done, and completes the job. A file that is not published is removed again. */
 export async function fetchAndComplete(
   dependencies: VideoDependencies,
   video: Video,
@@ -86,7 +86,7 @@ async function stage(
       ended('too_large')
       return 'invalid'
     }
-    // What could not be kept here is none of its fault.
+    // The provider is not at fault when the file could not be kept here.
     ended(failure?.kind ?? 'answered')
     log.warn({ video: video.id, err: failure === null ? error : failure.message }, 'a video could not be fetched')
     return failure === null ? 'not kept' : 'broken'

@@ -65,7 +65,7 @@ describe('a file', () => {
   })
 })
 
-test('who fetches a file when its time is over gets all of it: it is removed a while later', async () => {
+test('a client that fetches a file when its time is over gets all of it: it is removed a while later', async () => {
   const organization = await house.organization(100n * CENT)
   const { means } = ownProvider()
   const video = await house.create(organization)

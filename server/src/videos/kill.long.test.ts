@@ -102,7 +102,7 @@ describe.each([true, false])('a provider that can be asked for our names: %p', (
       const ended = await takeOver(finds, video)
       expect(ended).toMatchObject(finds ? found : notFound)
       const made = ended.status === 'completed'
-      const asked = await house.database.query('select id from test_upstream where attempt = $1::uuid', [
+      const asked = await house.database.query('select id from test_provider where attempt = $1::uuid', [
         ended.submission?.id ?? '00000000-0000-0000-0000-000000000000',
       ])
       expect(asked.length).toBeLessThanOrEqual(1)

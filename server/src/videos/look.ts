@@ -1,3 +1,4 @@
+import { doubledMs } from '../lib/backoff.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { ProviderFailure, type VideoState } from '../providers/dialect/spec.ts'
 import { asFailure } from '../routing/failure.ts'
@@ -15,13 +16,14 @@ const LOOK_LATEST_MS = 10 * SECOND_MS
 
 /** So often in a row a provider may not know a job, or send a file that breaks off or is no video. A restart of a proxy is no failure. */
 const MISSES_MOST = 3
-/** After the first of these; twice as long after the next. */
-const MISSED_MS = 5 * SECOND_MS
+/** The wait after the first of these; twice as long after each further one, up to the longest. */
+const MISSED_FIRST_MS = 5 * SECOND_MS
+const MISSED_MOST_MS = 40 * SECOND_MS
 
 /** When a job is to be looked at again. */
 function nextLookMs({ clock }: Pick<VideoDependencies, 'clock'>, { startedAtMs, misses }: Video, missed: boolean) {
   const nowMs = clock.now()
-  if (missed) return nowMs + MISSED_MS * 2 ** Math.min(misses, MISSES_MOST)
+  if (missed) return nowMs + doubledMs(MISSED_FIRST_MS, MISSED_MOST_MS, misses)
   const tenthMs = (nowMs - (startedAtMs ?? nowMs)) / 10
   return nowMs + Math.min(Math.max(tenthMs, LOOK_SOONEST_MS), LOOK_LATEST_MS)
 }
@@ -84,7 +86,8 @@ async function askState(dependencies: VideoDependencies, video: Video, signal: A
 
 async function fetchIt(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
   const fetched = await fetchAndComplete(dependencies, video, signal)
-  // What breaks off, or is some proxy's page, may be whole the next time; what does so again and again will not.
+  // A file that breaks off, or is some proxy's page, may be whole the next time; one that does so again and again
+  // will not.
   if (fetched === 'broken' || fetched === 'invalid') {
     if (video.misses + 1 < MISSES_MOST) return again(dependencies, video, null, true)
     await fail(dependencies, video, fetched === 'invalid' ? 'invalid_output' : 'upstream_error', false)

@@ -101,7 +101,7 @@ describe.each([...STATUSES])('a job that is %s', (status) => {
   })
 })
 
-test('what is billed is measured, rounded to the nearest second, at least one and never more than was asked for', async () => {
+test('the billed length is measured, rounded to the nearest second, at least one and never more than was asked for', async () => {
   const billed: [measured: number, seconds: number, cents: bigint][] = [
     [0.01, 1, 8n],
     [0.5, 1, 8n],

@@ -2,7 +2,7 @@ import { resolveNumber, resolveSize } from '../catalog/descriptor.ts'
 import type { Model } from '../catalog/model.ts'
 import { ok, type Result } from '../lib/result.ts'
 
-/** What is asked for, by the model's own descriptors. */
+/** The video that a request asks for, checked against the descriptors of its model. */
 export interface VideoRequest {
   readonly prompt: string
   /** At least 1: what is held, and at most billed. */

@@ -1,4 +1,4 @@
-/** What one model, provider or file keeps busy takes no room from the others. */
+/** The work of one model, provider or file takes no room from the others. */
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { FastClock } from '../../test/moneyHouse.ts'

@@ -2,6 +2,7 @@
 
 import type { InWork, Runner, Source } from '../jobs/runner.ts'
 import { createRunner } from '../jobs/runner.ts'
+import { doubledMs } from '../lib/backoff.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { ProviderTarget } from '../providers/dialect/spec.ts'
 import { removeFile, tellProvider } from './clean.ts'
@@ -27,6 +28,9 @@ const OF_ONE = 1 / 2
 
 /** After these many tries a job that may have been sent, and can't be looked for, has failed. */
 const RECOVERIES_MOST = 6
+/** The wait after the first of them, doubled for each up to the longest, which is that before the last. */
+const RECOVERY_FIRST_MS = SECOND_MS
+const RECOVERY_MOST_MS = 16 * SECOND_MS
 
 /** For so long whoever was sending a job may still come and say what became of it: its process may be slow, not dead. */
 const SAID_LATE_MS = 5 * SECOND_MS
@@ -177,7 +181,7 @@ async function takeUp(dependencies: VideoDependencies, video: Video, signal: Abo
   }
 }
 
-/** Whoever was sending it is dead, or as good as that: the provider may have it or not. */
+/** Looks for a job whose sender is dead, or as good as that: the provider may have it or not. */
 async function recoverDead(dependencies: VideoDependencies, video: Video, signal: AbortSignal): Promise<void> {
   const { database, clock, log } = dependencies
   const again = (waitMs: number) =>
@@ -187,7 +191,9 @@ async function recoverDead(dependencies: VideoDependencies, video: Video, signal
   } catch (error) {
     if (signal.aborted) throw error
     log.warn({ err: error, video: video.id }, 'a video that may have been sent could not be looked for')
-    if (video.misses + 1 < RECOVERIES_MOST) return again(SECOND_MS * 2 ** video.misses)
+    if (video.misses + 1 < RECOVERIES_MOST) {
+      return again(doubledMs(RECOVERY_FIRST_MS, RECOVERY_MOST_MS, video.misses))
+    }
     await fail(dependencies, video, 'internal_error', true)
     return
   }

@@ -157,7 +157,7 @@ export async function listVideos(
   return rows.map(toVideo)
 }
 
-/** What a move writes beside the status. Instants are milliseconds since the epoch; left out: stays. */
+/** The columns that a move writes beside the status. Instants are milliseconds since the epoch; left out: stays. */
 export interface Written {
   /** Null: nobody has to look at it again. */
   readonly dueAtMs: number | null
@@ -309,9 +309,10 @@ export async function noteLooked(
 }
 
 /**
- * A provider has taken what was sent to it as `submission`, and whoever sent it has lost the job meanwhile. What it says is
- * true all the same: a job that is still being looked for is in progress by it, one that is over is to be cancelled there.
- * A new attempt, so that who has looked for it in vain at that moment does not write what follows from that.
+ * Notes the job of a provider that took `submission`, though the sender has lost the job meanwhile. The provider's
+ * answer is true all the same: a job that is still being looked for is now in progress, one that is over is to be
+ * cancelled there. It counts as a new attempt, so that a process which has just looked for the job in vain does not
+ * write what follows from that.
  */
 export async function noteKnown(db: Queryable, id: string, submission: string, job: string, nowMs: number) {
   await db.query(

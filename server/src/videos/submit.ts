@@ -12,9 +12,10 @@ import { noteKnown } from './store.ts'
 import { accept, fail, putBack, retarget } from './transitions.ts'
 
 /**
- * Asks the provider that was written down, and where that is sure not to have taken the job the others, each written down
- * before it is asked. Whatever may have been taken is never sent again. `signal` is the process's: a job that is cancelled
- * or another's meanwhile is not left in the middle, since only the answer says what the provider has to be told then.
+ * Asks the provider that was written down, and where that is sure not to have taken the job the others, each written
+ * down before it is asked. A job that may have been taken is never sent again. `signal` is the process's: a job that
+ * is cancelled or another's meanwhile is not left in the middle, since only the answer says what the provider has to
+ * be told then.
  */
 export async function submit(
   dependencies: VideoDependencies,

@@ -1,4 +1,4 @@
-/** What happens to a job, each in one transaction with all that goes with it. Null: it was not this one's to do. */
+/** The transitions of a job, each in one transaction with all that goes with it. Null: another process has the job. */
 
 import { release } from '../billing/admission/holds/hold.ts'
 import { priceVideo } from '../billing/charges/pricing.ts'

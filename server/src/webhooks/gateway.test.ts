@@ -33,7 +33,7 @@ async function publish({ organizationId }: TestKey, data: object = { video }): P
   return id
 }
 
-test('what arrives is verified by the library of Stripe, and by that of Standard Webhooks', async () => {
+test('a delivery is verified by the library of Stripe, and by that of Standard Webhooks', async () => {
   const key = await gateway.customer()
   const body = { url: `${receiver.url}/hook?a=1`, event_types: ['video.completed'] }
   const made = await gateway.post(key, '/webhook-endpoints', body, { 'Idempotency-Key': 'one' })

@@ -236,7 +236,7 @@ test('a cursor is of one list, and as it was made', async () => {
   }
 })
 
-test('who deletes an endpoint deletes its secret everywhere, and what was on its way', async () => {
+test('the deletion of an endpoint deletes its secret everywhere, and its deliveries on their way', async () => {
   const receiver = await startReceiver((response) => response.writeHead(500).end())
   const key = await gateway.customer()
   const first = await create(key, { url: receiver.url }, 'mine')

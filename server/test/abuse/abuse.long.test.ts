@@ -55,7 +55,7 @@ afterAll(() => harness.close(), LIMIT_MS)
 
 const longestHeld = ({ held }: Outcome) => Math.max(0, ...held.map(({ milliseconds }) => milliseconds))
 
-/** Whether the times of an attack are within their bounds. On a loaded machine one try may miss them. */
+/** Returns whether the times of an attack are within their bounds. On a loaded machine one try may miss them. */
 function isInTime(outcome: Outcome): boolean {
   const most = Math.max(P99_FLOOR_MS, P99_RATIO_MOST * outcome.tenantBesideDiscard.latencies.p99)
   return outcome.tenant.latencies.p99 <= most && longestHeld(outcome) <= HELD_MOST_MS

@@ -1,6 +1,6 @@
 /** One way in which a customer with a valid key tries to hurt the others, as the abuse harness drives it. */
 
-/** Whom an attack goes against: one gateway process and an organization of the attacker's own. */
+/** The target of an attack: one gateway process and an organization of the attacker's own. */
 export interface Target {
   readonly url: string
   /** API keys of the attacker's organization, with every scope; its balance is what the harness says. */

@@ -13,7 +13,10 @@ const STREAM = '/manage/v1/events'
 const DAYS = 'start=2026-01-01T00:00:00Z&end=2026-02-01T00:00:00Z'
 const UUID = '01900000-0000-7000-8000-000000000000'
 
-/** What each endpoint answers to a key that may: served (`unknown`: as far as there is what it names), or refused by B7. */
+/**
+ * The answer of each endpoint to a key that may: served (`unknown`: as far as there is what it names), or refused by
+ * B7.
+ */
 type Outcome = 'served' | 'made' | 'accepted' | 'unknown' | 'not_found' | 'not-found' | 'payment-source-unavailable'
 type Endpoint = [method: string, path: string, scope: string, outcome: Outcome]
 
@@ -108,7 +111,7 @@ afterAll(async () => {
   await gateway.close()
 })
 
-/** What is posted, where it is not a chat. */
+/** The bodies that are posted, where they are not a chat. */
 const BODIES: Readonly<Record<string, unknown>> = {
   '/embeddings': words(),
   '/images/generations': picture(),

@@ -13,7 +13,7 @@ export interface Question {
   readonly headers?: Readonly<Record<string, string>>
   /** A string, bytes and a stream are sent as they are, anything else as JSON. */
   readonly body?: unknown
-  /** Whom it comes from. */
+  /** The address that the request comes from. */
   readonly address?: string
 }
 

@@ -71,7 +71,7 @@ test('while it does not: the next start knows of it, and SIGTERM before that end
   expect(await balanceOf(key)).toEqual([200, 5_000])
 })
 
-test('what went wrong is one JSON document on stderr, and nothing on stdout', async () => {
+test('a mistake is one JSON document on stderr, and nothing on stdout', async () => {
   for (const [words, code] of [
     [['orgs', 'create', 'default'], 1],
     [['keys', 'create', '--org', 'nobody', '--scope', 'full_access'], 1],

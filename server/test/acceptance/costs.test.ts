@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => gateway.close())
 
-test('what whole and streamed answers say adds up to what left the balance, to the micro-cent', async () => {
+test('the costs that whole and streamed answers say add up to what left the balance, to the micro-cent', async () => {
   const key = await gateway.customer()
   const balance = () => readBalance(gateway.database, key.organizationId)
   const before = await balance()
@@ -41,7 +41,7 @@ test('a stream that breaks off says what came of it cost', async () => {
   expect(before - (await readBalance(gateway.database, key.organizationId))).toBe(BigInt(said))
 })
 
-test('what cost nothing says nothing', async () => {
+test('an answer that cost nothing says nothing', async () => {
   const key = await gateway.customer()
   const refused = await gateway.ask({ path, key, body: directed('fail=faulty') })
   expect([refused.status, refused.headers.has(HEADER)]).toEqual([502, false])

@@ -64,7 +64,8 @@ export function createDescription(document: Document): Description {
     checkSchema: (name, value) => fits(['components', 'schemas', name], value),
     check(method, path, answer) {
       const found = findOperation(document, method, path)
-      // What is not described is not served: it can only be refused, which the table of its test looks at.
+      // An operation that is not described is not served: it can only be refused, which the table of its test looks
+      // at.
       if (found === null) {
         if (answer.status < 400) throw new Error(`${method} ${path} is served and not described`)
         return

@@ -46,7 +46,7 @@ interface Doing {
   readonly name: string
   readonly envelope: 'A' | 'B'
   readonly status: number
-  /** What it waits for while another has it: a row, by its table and its column of the organization. */
+  /** The row that it waits for while another request has it, by its table and its column of the organization. */
   readonly waitsFor: string
   /** The request, and another one that is as good. */
   make(): Promise<readonly [Asked, Asked]>

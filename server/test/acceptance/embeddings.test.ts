@@ -9,7 +9,7 @@ import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 let gateway: Gateway
 let customer: TestKey
 let provider: Server
-/** What the remote server answers next; the request's body is what it was sent. */
+/** The remote server's next answer; `body` is the request's. */
 let answer: (response: ServerResponse, body: Record<string, unknown>) => void
 let asked: Record<string, unknown>[] = []
 

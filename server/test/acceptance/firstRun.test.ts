@@ -1,4 +1,7 @@
-/** What somebody sees who has just checked this out: the first start, its curl pasted, and whatever may be in the way. */
+/**
+ * The experience of somebody who has just checked this out: the first start, its curl pasted, and the hindrances
+ * there may be.
+ */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync } from 'node:fs'

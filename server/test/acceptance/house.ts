@@ -12,7 +12,7 @@ import { writeTinyGguf } from '../tinyGguf.ts'
 
 /** Micro-cents per million tokens: odd, so that a rounding at the wrong place shows. */
 const PRICE = { input: 123_456_789_013n, cached: 45_678_901_237n, output: 234_567_890_129n }
-/** What every model may use for prompt and answer. */
+/** The most tokens that every model takes for prompt and answer. */
 export const CONTEXT_TOKENS = 2_048
 
 /** A row of `charges`, as far as the tests look at it. */
@@ -40,7 +40,7 @@ export interface House {
   close(): Promise<void>
 }
 
-/** What a usage costs at {@link PRICE}, reckoned apart from the server's own code. Micro-cents. */
+/** Returns the cost of a usage at {@link PRICE}, reckoned apart from the server's own code. Micro-cents. */
 export function costOf(usage: { prompt: bigint; completion: bigint; cached?: bigint }): bigint {
   const cached = usage.cached ?? 0n
   const sum = (usage.prompt - cached) * PRICE.input + cached * PRICE.cached + usage.completion * PRICE.output
@@ -51,7 +51,7 @@ export function costOf(usage: { prompt: bigint; completion: bigint; cached?: big
 const ENGINES = ['solo', 'shared'] as const
 
 export interface HouseOptions {
-  /** Whether to run them too. */
+  /** True when they are run too. */
   readonly gguf?: boolean
 }
 

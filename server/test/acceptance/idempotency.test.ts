@@ -246,7 +246,7 @@ test.each([
   expect((await send(key, body)).text).toBe(first.text)
 })
 
-test('who hangs up on a stream with a key gets all of it when asking again, charged once and whole (C3)', async () => {
+test('a client that hangs up on a stream with a key gets all of it when asking again, charged once and whole (C3)', async () => {
   const key = newKey()
   const body = chat({ stream: true })
   const whole = await send(newKey(), body)

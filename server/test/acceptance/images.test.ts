@@ -9,7 +9,7 @@ import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
 let gateway: Gateway
 let customer: TestKey
 let provider: Server
-/** What the remote server answers next. */
+/** The remote server's next answer. */
 let answer: (response: ServerResponse) => void
 let asked: Record<string, unknown>[] = []
 /** Images of these sizes, as servers send them. */

@@ -17,7 +17,7 @@ let announcedBytes: number | null = null
 
 beforeAll(async () => {
   const drawn = await drawText(['large'], { width: 64, height: 64 }, 1)
-  // What follows the end of a PNG is nothing to anybody.
+  // Bytes behind the end of a PNG are nothing to anybody.
   image = Buffer.concat([drawn, Buffer.alloc(3_000_000)]).toString('base64')
   provider = createServer(async (request, response) => {
     for await (const _ of request);

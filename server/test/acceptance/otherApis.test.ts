@@ -44,7 +44,7 @@ for (const api of OTHER_APIS) {
       output_per_1m_tokens_microcents: ${PRICE.output}
       cached_input_per_1m_tokens_microcents: ${PRICE.cached}
     targets: [${targets.map((name) => `{ provider: ${name}, model: theirs }`).join(', ')}]`
-      // Who is asked first must not follow from the rows before: see providerFailures.test.ts.
+      // The target that is asked first must not follow from the rows before: see providerFailures.test.ts.
       const settings = `
 breaker_failures: 1000000
 providers:

@@ -1,4 +1,7 @@
-/** What checkouts, the portal, top-ups and payments can refuse, where payments are on (section 4 of the interface, B4). */
+/**
+ * The refusals of checkouts, the portal, top-ups and payments, where payments are on (section 4 of the interface,
+ * B4).
+ */
 
 import { SETTINGS } from './catalog.ts'
 import { type Row, UNKNOWN_KEY, UUID } from './rows.ts'

@@ -1,7 +1,7 @@
 /**
- * Whatever a provider does to a call of any kind, in any dialect: the documented status and code, the right charge, and
- * none of its words. The breaker is as it comes: a target that has no other beside it is asked however often it failed.
- * What memory it takes: `faults/providerMemory.long.test.ts`.
+ * Any fault of a provider in a call of any kind, in any dialect: the documented status and code, the right charge,
+ * and none of its words. The breaker is as it comes: a target that has no other beside it is asked however often it
+ * failed. `faults/providerMemory.long.test.ts` measures the memory that it takes.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -165,7 +165,7 @@ for (const kind of KINDS) {
       }
       expectErrorEvent(got, got.events.length - 2, faulty)
       expect(got.text).toContain('"content":"Good day."')
-      // What came is charged, by a count of ours.
+      // The text that came is charged, by a count of ours.
       expect(charges).toMatchObject([{ outcome: 'interrupted', estimated: true }])
       expect(Number(charges[0]?.completion)).toBeWithin(1, 6)
     })

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { END_OF_BODY, piece } from '../rawServer.ts'
 import { type Counts, lastHead, OTHER_APIS } from './otherApis.ts'
 
-/** What a provider says that it counted. */
+/** The counts that a provider claims. */
 export interface Claimed {
   readonly prompt: number
   readonly completion: number

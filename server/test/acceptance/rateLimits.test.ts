@@ -33,7 +33,7 @@ const newCustomer = () => gateway.customer({ standing: 'new', cents: 0 })
 const balance = { path: '/billing/balance' }
 const ask = (key: TestKey, question: Question = balance) => gateway.ask({ ...question, key })
 
-/** What the headers say: of how many, how many are left, and in how many seconds it is full. */
+/** Returns the headers of the limit: the burst, the requests that are left, and the seconds until it is full. */
 function told({ headers }: { readonly headers: Headers }) {
   return ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'].map((name) => headers.get(name))
 }

@@ -2,7 +2,7 @@ import { expect } from 'bun:test'
 import { ERROR_CATALOGUE, type ErrorCode } from '../../src/lib/errors.ts'
 import type { Answer } from './description.ts'
 
-/** What a refusal must look like. */
+/** The parts of an expected refusal. */
 export interface Expected {
   readonly status: number
   readonly code: string
@@ -13,7 +13,7 @@ export interface Expected {
   readonly allow?: string
   /** The header that keeps OpenAI's clients from trying again; there must be none otherwise. */
   readonly shouldRetry?: string
-  /** What the words for the client must say, among others. */
+  /** A text that the words for the client must have. */
   readonly says?: string | RegExp
 }
 

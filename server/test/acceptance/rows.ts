@@ -13,7 +13,7 @@ export interface Row extends Omit<Question, 'key'>, Expected {
 /** A good request of an endpoint, with something laid over it. */
 export type Make = (more?: Readonly<Record<string, unknown>>) => unknown
 
-/** What every paid endpoint can refuse with before it begins. */
+/** Returns the refusals of every paid endpoint before its call begins. */
 export function ofPaid(path: string, make: Make, allow: string): [string, Row][] {
   const asked = { path, key: 'good' }
   const rows: [string, Row][] = [

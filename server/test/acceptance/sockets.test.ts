@@ -1,4 +1,4 @@
-/** What only bytes on a socket can be: the real command as a process of its own, over HTTP written by hand. */
+/** Cases that only bytes on a socket can show: the real command as a process of its own, over HTTP written by hand. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { talk } from '../rawClient.ts'

@@ -171,7 +171,7 @@ async function granted({ organizationId }: TestKey): Promise<bigint> {
   return rows[0]?.granted ?? 0n
 }
 
-/** What open calls of a process hold, of all organizations. */
+/** Returns the money that open calls of a process hold, of all organizations. */
 async function held(at: Gateway): Promise<bigint> {
   const page = await (await at.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
   return BigInt(/^tollgate_held_microcents (\d+)$/m.exec(page)?.[1] ?? '-1')

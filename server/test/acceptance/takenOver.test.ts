@@ -10,7 +10,7 @@ import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../rawServe
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { type Expected, expectErrorEvent, expectRefusal } from './refusals.ts'
 
-/** What its customer has: no call could be made beside another that holds what it costs. */
+/** The cents that its customer has: no call could be made beside another that holds its cost. */
 const CENTS = 20
 
 let gateway: AskedGateway

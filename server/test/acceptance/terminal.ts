@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 
-/** What people type as `./tollgate`. */
+/** The command that people type as `./tollgate`. */
 export const COMMAND = join(import.meta.dirname, '../../../tollgate')
 
 export interface TerminalOptions {

@@ -1,4 +1,4 @@
-/** What `/videos` can refuse. */
+/** The refusals of `/videos`. */
 
 import { film } from './catalog.ts'
 import { ofPaid, type Row, UUID } from './rows.ts'

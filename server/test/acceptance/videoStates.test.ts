@@ -344,7 +344,7 @@ describe('who is told', () => {
       data: { video: { id: job['id'], object: 'video', model: 'svc/film', status, ...own } },
     })
     expect(told?.body).not.toMatch(/upstream|provider/)
-    // What it tells of is so: the file can be fetched, and is paid.
+    // The event tells the truth: the file can be fetched, and is paid.
     expect((await contentOf(key, job['id'])).status).toBe(status === 'completed' ? 200 : 404)
     expect(await balanceOf(key)).toBe(status === 'completed' ? 97 : 100)
     const { data } = (await gateway.ask({ path: '/manage/v1/deliveries', key })).json as { data: Job[] }

@@ -1,9 +1,9 @@
-/** What `/webhook-endpoints` and the management interface can refuse. */
+/** The refusals of `/webhook-endpoints` and the management interface. */
 
 import { type Row, UUID } from './rows.ts'
 
 export const HOOKS = '/webhook-endpoints'
-/** What makes an endpoint. */
+/** The body that makes an endpoint. */
 export const HOOK = { url: 'https://example.com/hook', event_types: ['video.completed', 'video.failed'] }
 const DELIVERIES = '/manage/v1/deliveries'
 

@@ -1,4 +1,4 @@
-/** What the metrics page says of video jobs, webhooks and requests with an Idempotency-Key. */
+/** The metrics page of video jobs, webhooks and requests with an Idempotency-Key. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'

@@ -53,7 +53,7 @@ export async function openTestChain(chainId: number): Promise<TestChain> {
 /** npm has anvil for Linux on x64 alone. */
 const PROGRAM = join(import.meta.dirname, '../node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil')
 
-/** Whether a chain of tests can be had on this machine. */
+/** Returns whether a chain of tests can be had on this machine. */
 export function isAnvilThere(): boolean {
   return existsSync(PROGRAM)
 }

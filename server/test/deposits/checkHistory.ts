@@ -1,4 +1,4 @@
-/** What must be true of a history of deposits. */
+/** The rules that a history of deposits must keep. */
 
 import { findDeposit } from '../../src/payments/deposits/deposit/find.ts'
 import { stateOf } from '../../src/payments/deposits/transfers/transfer.ts'
@@ -9,7 +9,10 @@ const MICROCENTS_PER_CENT = 1_000_000n
 /** A transfer of less is not credited by itself. */
 const LEAST_MICROCENTS = 100n * MICROCENTS_PER_CENT
 
-/** What the chain owes: the transfers in final blocks that are of a deposit and its token, by their sources. */
+/**
+ * Returns the credit that the chain's transfers ask for: those in final blocks, of a deposit and its token, by their
+ * sources.
+ */
 function owed({ chain, deposits }: History): Map<string, { readonly microcents: bigint; readonly depositId: string }> {
   const owedBySource = new Map<string, { readonly microcents: bigint; readonly depositId: string }>()
   for (const { transactionHash, ordinal, address, asset, units } of chain.final()) {

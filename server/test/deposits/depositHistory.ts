@@ -109,7 +109,7 @@ async function openHistory(seed: number, machine: HistoryMachine): Promise<Histo
 
 type Act = (history: History) => void | Promise<void>
 
-/** What may happen, each as often as it stands here. */
+/** The acts of a history, each as often as it stands here. */
 const ACTS: readonly [readonly [string, Act], ...(readonly [string, Act])[]] = [
   ['creates', create],
   ['pays', pay],
@@ -315,7 +315,7 @@ async function comeToRest(history: History): Promise<void> {
   history.isCalm = true
   chain.mine()
   chain.finalize()
-  // What died with a claim is claimed again when that is over; what is held, within the hour.
+  // Work that died with its claim is claimed again when that is over; a held transfer, within the hour.
   for (let hours = 0; hours < 3; hours += 1) {
     for (let looks = 0; looks < 2; looks += 1) await watch(history, NO_TROUBLE)
     for (let screenings = 0; screenings < 4; screenings += 1) await screen(history, NO_TROUBLE)

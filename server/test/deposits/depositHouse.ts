@@ -56,7 +56,7 @@ export interface DepositHouse {
   readonly settings: DepositSettings
   readonly reader: ChainReader
   hook: AskHook
-  /** What is called when the room does. */
+  /** The dependencies that the room calls its verbs with. */
   dependencies(): Parameters<typeof screenTransfer>[0] & Parameters<typeof watchChain>[0]
   customer(options?: { readonly standing?: 'new' }): Promise<string>
   create(organizationId: string, amountCents: number, asset?: DepositAsset): Promise<Deposit>

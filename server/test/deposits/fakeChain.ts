@@ -110,7 +110,7 @@ export class FakeChain implements ChainReader {
     return this.isFinalOnly ? [] : this.read(range, addresses)
   }
 
-  /** Whether anything was ever sent to an address, in a block or not. */
+  /** Returns whether anything was ever sent to an address, in a block or not. */
   async hasHistory(address: string): Promise<boolean> {
     this.onAsked()
     return this.wasSentTo(address)

@@ -49,7 +49,7 @@ export class FakeEvmNode {
   events: readonly FakeEvent[] = []
   /** How long it takes for each answer. */
   slowMs = 0
-  /** Whether it refuses a question for events. */
+  /** Returns whether it refuses a question for events. */
   refuses: (filter: LogFilter) => boolean = () => false
   /** Sent in place of any answer. */
   instead: (question: RpcQuestion) => string | null = () => null

@@ -94,7 +94,7 @@ function problemsOf(credits: readonly CreditRow[], owed: ReadonlyMap<string, Owe
   return problems
 }
 
-/** Whether nothing is left to settle, to screen or to show. */
+/** Returns whether nothing is left to settle, to screen or to show. */
 export async function isAtRest({ chain, database }: KillBooks): Promise<boolean> {
   const { number } = await chain.ask<{ number: string }>('eth_getBlockByNumber', 'finalized', false)
   const rows = await database.query(

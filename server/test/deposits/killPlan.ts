@@ -62,7 +62,7 @@ export function isRejectedAmount(units: bigint): boolean {
   return units % 10n === 3n
 }
 
-/** Everything about a round that a seed decides. What the processes do meanwhile differs from time to time. */
+/** Returns the part of a round that a seed decides. The processes' own work differs from time to time. */
 export function depositKillPlan(seed: number): DepositKillPlan {
   const random = seeded(seed)
   const orders = Array.from({ length: ORDERS }, (_, number) => orderOf(random, number))

@@ -49,7 +49,7 @@ export class KilledGateways {
   readonly fresh: FreshDatabase
   /** How often a gateway was killed so far. */
   kills = 0
-  /** Whether the screening answers 503. */
+  /** True when the screening answers 503. */
   isHookAway = false
   private readonly settings: string
   private readonly hook: ReturnType<typeof Bun.serve>

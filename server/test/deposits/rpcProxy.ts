@@ -14,14 +14,14 @@ export interface RpcProxy {
   /** False: it answers 503. */
   isUp: boolean
   falsify: Falsify
-  /** Whether it answers with an error. */
+  /** Returns whether it answers with an error. */
   refuses: (question: RpcQuestion) => boolean
   /** Methods that it was asked for. */
   readonly asked: string[]
   close(): Promise<void>
 }
 
-/** What stands in the path of each node, and must be in no log and no answer. */
+/** A secret in the path of each node, which must be in no log and no answer. */
 export const NODE_SECRET = 'node-secret-2f7c'
 
 /** Starts one before the node at `target`. */

@@ -73,7 +73,7 @@ function auditCharge(charge: ChargeRow, evidence: Evidence): string[] {
   if (list !== (sum + 999_999n) / 1_000_000n) problems.push('its cost is not its price')
   if (charge.list_microcents !== null && charge.cost_microcents !== 0n)
     problems.push('it is covered, and costs something')
-  // Who hangs up before the first token pays for the prompt that the model was sent (C3).
+  // A client that hangs up before the first token pays for the prompt that the model was sent (C3).
   const isPromptAlone = charge.outcome === 'cancelled' && charge.estimated && charge.prompt_tokens > 0n
   if (charge.completion_tokens <= 0n && !isPromptAlone) problems.push('no token was generated')
   const seen = received.find(({ id }) => id === `chatcmpl-${charge.id}`)
@@ -84,7 +84,7 @@ function auditCharge(charge: ChargeRow, evidence: Evidence): string[] {
   if (call !== undefined) {
     const mayBeCharged = endsWhole(call.model) || (call.model === 'breaks' && call.stream)
     if (!mayBeCharged) problems.push('this call is not to be charged')
-    // What was counted here may differ by a token or two.
+    // A count of ours may differ by a token or two.
     if (call.model !== 'sandbox' && !charge.estimated) {
       const given = Math.max(0, ...(provider.served.get(call.number) ?? []).map(({ tokens }) => tokens))
       if (charge.completion_tokens > BigInt(given)) problems.push(`the provider gave ${given} tokens`)

@@ -203,7 +203,7 @@ describe('the database’s clock', () => {
       expect(await metric('tollgate_ready')).toBe('0')
       const preflight = await ok({ path: '/inference/preflight?model=svc/chat', key: free })
       expect(preflight.json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable' })
-      // What was paid for already is still to be had.
+      // An answer that was paid for already is still to be had.
       expect((await chat(free, 'kept')).text).toBe(kept.text)
       expect([await charges(limited), await charges(free)].map(({ length }) => length)).toEqual([1, 1])
 
@@ -222,7 +222,7 @@ describe('the database’s clock', () => {
       await checkAccounts('2030-01-15')
       expect(await readiness()).toEqual({ status: 200, reasons: [] })
       expect(clocks.logs.map((line) => line.includes('no call is admitted'))).toEqual([true, false, true, false])
-      // Whose day had gone ahead, or was ahead of a clock that went back.
+      // These accounts' day had gone ahead, or was ahead of a clock that went back.
       const mended = Number(await metric('tollgate_account_days_mended_total'))
       expect(mended > 0).toBe(utcDay(START_MS + jumpMs) !== '2030-01-15')
       const lines = gateway.logs.filter((line) => line.includes('day lay in the future'))

@@ -29,7 +29,7 @@ export interface CountingProvider {
   stop(): Promise<void>
 }
 
-/** What a call to it must say. */
+/** Returns the text of a call to it. */
 export function askFor(number: number, tokens: number): string {
   return longEnough(number, `call ${number} tokens ${tokens}`)
 }

@@ -50,7 +50,10 @@ function expectAlive({ servers }: CutServers): void {
   }
 }
 
-/** How long after the cut's end the first call of the slowest server was answered whole, and the last of those that waited then. */
+/**
+ * Returns how long after the cut's end the first call of the slowest server was answered whole, and the last of those
+ * that waited then.
+ */
 function judge(calls: readonly CutCall[], servers: number, endedMs: number): { firstMs: number; waitedMs: number } {
   const after = (call: CutCall) => (call.answeredMs ?? Number.POSITIVE_INFINITY) - endedMs
   const whole = calls.filter((call) => call.status === 200 && after(call) > 0)

@@ -70,7 +70,7 @@ describe('the database server', () => {
       for (let outage = 0; outage < 3; outage += 1) {
         const { pid } = await readPostmaster(server.dataDir)
         if (signal === 'SIGKILL') await killPostgres(server.dataDir)
-        // What `pg_ctl stop -m immediate` sends.
+        // `pg_ctl stop -m immediate` sends this signal.
         else process.kill(pid, 'SIGQUIT')
         await load.more(200, isWhole)
         expect((await readPostmaster(server.dataDir)).pid).not.toBe(pid)
@@ -112,7 +112,7 @@ test(
     })
     await other.close()
     await load.more(200, isWhole)
-    // What had been committed when the lock was taken may still have been on its way to its client.
+    // Calls that were committed when the lock was taken may still have been on their way to their clients.
     expect(wholeWhileLocked).toBeLessThanOrEqual(CLIENTS)
   },
   LIMIT_MS,

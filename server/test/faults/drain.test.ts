@@ -76,7 +76,7 @@ async function hangUp(socket: Socket): Promise<void> {
   await closed
 }
 
-/** What the charges cost, asked of the server once it is started again. */
+/** Returns the costs of the charges, from the database of the server once it is started again. */
 async function charged(): Promise<bigint[]> {
   server = await startServer({ settings: settings(), dataDir: server.dataDir })
   const database = await openDirectory(server.dataDir)

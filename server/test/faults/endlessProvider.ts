@@ -51,7 +51,7 @@ export async function startEndlessProvider(): Promise<EndlessProvider> {
     },
     get writtenBytes() {
       let bytes = leftBytes
-      // What waits in this process has not been taken by anybody.
+      // Bytes that wait in this process have not been taken by anybody.
       for (const socket of sockets) bytes += socket.bytesWritten - socket.writableLength
       return bytes
     },

@@ -1,6 +1,7 @@
 /**
- * A primary is killed under 48 clients, and its standby is promoted; `DATABASE_URL` names both. With a synchronous standby each whole
- * answer is charged once. What an asynchronous one has lost is said, with its number.
+ * A primary is killed under 48 clients, and its standby is promoted; `DATABASE_URL` names both. With a synchronous
+ * standby each whole answer is charged once. Charges that an asynchronous one has lost are reported, with their
+ * number.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'

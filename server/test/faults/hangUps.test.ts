@@ -165,8 +165,8 @@ describe('in mid-answer', () => {
 })
 
 /**
- * What the provider sent and the client can't see has been read by the gateway. Gateway and client share one HTTP client
- * here, which takes what arrives in its order: answers that were sent later are there later.
+ * Waits until the gateway has read the reasoning, which the client can't see. Gateway and client share one HTTP
+ * client here, which takes what arrives in its order: answers that were sent later are there later.
  */
 async function asThought(): Promise<void> {
   for (let trip = 0; trip < 5; trip += 1) {

@@ -9,7 +9,7 @@ import { startRedis } from '../redis.ts'
 import { startServer } from '../server.ts'
 import { seeded } from './seeded.ts'
 
-/** What dead processes leave behind is taken over once the database has run for a minute. */
+/** The attempts of dead processes are taken over once the database has run for a minute. */
 const OLD_ENOUGH_MS = 62_000
 
 export interface KeyedHouse {

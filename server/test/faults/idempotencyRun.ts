@@ -1,6 +1,7 @@
 /**
- * Seeds of the kill test for requests with an Idempotency-Key, of every kind of paid call: several clients send each of
- * them at once, a gateway dies, and all ask again. Whatever had left whole must come again, and each key is charged once.
+ * Seeds of the kill test for requests with an Idempotency-Key, of every kind of paid call: several clients send each
+ * of them at once, a gateway dies, and all ask again. An answer that had left whole must come again, and each key is
+ * charged once.
  */
 
 import type { Database } from '../../src/infra/postgres/database.ts'
@@ -38,7 +39,7 @@ interface Asked {
   readonly body: string
 }
 
-/** What a client got; null: the connection broke off. */
+/** The answer that a client got; null: the connection broke off. */
 interface Got {
   readonly asked: Asked
   readonly status: number

@@ -95,7 +95,7 @@ export function troubled(milliseconds: number, troubleAfterMs: number, trouble: 
   }
 }
 
-/** How many answers had each status. */
+/** Returns how many answers had each status. */
 export function statuses(asked: readonly Asked[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { status } of asked) counts[status] = (counts[status] ?? 0) + 1

@@ -117,7 +117,7 @@ async function finishProvider(afterMs: number): Promise<void> {
   await until(async () => stalled.waiting > 0 && (await metric('unposted_charges')) > before)
 }
 
-/** What a call was answered, a moment after the deadline. */
+/** Turns the clock past the deadline and returns the answers of these calls. */
 async function passDeadline(...sent: readonly Sent[]): Promise<(Answer | null)[]> {
   clock.turn(DEADLINE_MS)
   await until(() => sent.every(({ answer }) => answer !== null))

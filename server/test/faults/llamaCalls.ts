@@ -6,14 +6,16 @@ import type { Seeded } from './seeded.ts'
 
 export type Way = 'stream' | 'whole' | 'embeddings'
 
-/** What a call asks for. Of the tiny model every letter is a token, and no answer ends before its most tokens. */
+/**
+ * The call that a client makes. Of the tiny model every letter is a token, and no answer ends before its most tokens.
+ */
 export interface LlamaCall {
   readonly way: Way
   readonly words: string
   readonly maxTokens: number
 }
 
-/** What became of one. */
+/** The outcome of one call. */
 export interface LlamaOutcome {
   readonly call: LlamaCall
   /** Null: the caller has left before. */
@@ -82,7 +84,7 @@ export interface ChargedCall {
   readonly completion: bigint
 }
 
-/** What a call is to be charged. `templateTokens`: of the chat template around one message. */
+/** Returns the charge that a call must get. `templateTokens`: of the chat template around one message. */
 export function chargeOf({ way, words, maxTokens }: LlamaCall, templateTokens: number): ChargedCall {
   const isChat = way !== 'embeddings'
   return {

@@ -23,7 +23,7 @@ export interface OpenPort {
   hungUp(count: number): Promise<void>
   /** Resolves when no request is open and no charge on its way. */
   idle(): Promise<void>
-  /** What a customer was charged so far, oldest first. */
+  /** Returns the charges of a customer so far, oldest first. */
   charges(key: TestKey): Promise<ChargeSeen[]>
   close(): Promise<void>
 }

@@ -160,7 +160,7 @@ test('one process killed and another stopped for 40 s: never more than 50, and i
   await stopped
   fourth.process.kill('SIGCONT')
   servers[0] = await start()
-  // What the dead one had is free once the database has run for a minute; clients go on asking.
+  // The share of the dead process is free once the database has run for a minute; clients go on asking.
   const untilMs = performance.now() + FREED_WITHIN_MS
   let refusals = 0
   for (let tries = 0; performance.now() < untilMs; tries += 1) {

@@ -1,4 +1,4 @@
-/** What a gateway's process keeps in memory while providers of every kind of call send without an end. */
+/** The memory of a gateway's process while providers of every kind of call send without an end. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFile, writeFile } from 'node:fs/promises'

@@ -1,6 +1,7 @@
 /**
- * Four gateway processes that share Redis: they admit what the limit says for one key, refuse nobody when it is killed or
- * stands still, and hold the limit again within a second. What that costs in time: `bench/limits.ts`.
+ * Four gateway processes that share Redis: they admit what the limit says for one key, refuse nobody when it is
+ * killed or stands still, and hold the limit again within a second. `bench/limits.ts` measures the time that this
+ * costs.
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
@@ -13,11 +14,11 @@ const PROCESSES = 4
 /** As the limits come. */
 const PER_SECOND = 100
 const BURST = 200
-/** What is admitted may differ from what is right by so much. */
+/** The part by which the number of admitted requests may differ from the limit. */
 const TOLERANCE = 0.02
 /** Four times what one key may. */
 const FLOOD_PER_SECOND = 400
-/** What all keys of a crowd send, which is below the limit of each. */
+/** The rate of all keys of a crowd together, which is below the limit of each. */
 const CROWD_PER_SECOND = 200
 
 let fleet: LimitedFleet
@@ -64,7 +65,7 @@ test.each(faults)(
   60_000,
 )
 
-/** What becomes of a flood from a second after the repair. */
+/** Counts the admitted requests of a flood from a second after the repair. */
 async function afterRepair(flooder: TestKey, repair: () => Promise<void>) {
   let backAtMs = Number.POSITIVE_INFINITY
   void repair().then(() => {

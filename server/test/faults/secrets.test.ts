@@ -23,14 +23,14 @@ const ANSWER = 'canary answer 3fd8b7'
 /** The client's own, and no business of anyone who reads a disk. */
 const IDEMPOTENCY_KEY = 'canary idempotency 8e20aa'
 const PROVIDER_ERROR = 'canary provider error 1e6a55'
-/** What the engine says to it is gibberish, and as secret: what it was is kept here. */
+/** The engine's answer to it is gibberish, and as secret: this keeps the answers. */
 const gibberish: string[] = []
 const GIBBERISH_TOKENS = 60
 /** Looks like a key of ours and is none; clients send other people's too. */
 const FOREIGN_KEY = 'svc_live_CanaryForeignKey0000000'
 
 let provider: RawServer
-/** What the provider does with the next calls, in turn. */
+/** The provider's behaviour in the next calls, in turn. */
 const script: ('answer' | 'refuse' | 'break' | 'html' | 'silence')[] = []
 let server: TestServer
 let settings: string

@@ -12,7 +12,7 @@ import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
 import { type SilentProxy, startSilentProxy, throughProxy } from '../silentProxy.ts'
 
-/** What the client of the database gives one statement, and a step of the clock. */
+/** The longest that the client of the database gives one statement, and a step of the clock. */
 const LONGEST_MS = 40 * SECOND_MS
 const STEP_MS = 5 * SECOND_MS
 const ID = '01993f8e-5c7b-7e0b-8a35-c1f2d3e4a5b6'

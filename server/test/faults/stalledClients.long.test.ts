@@ -72,7 +72,7 @@ test(
     console.log(`cut off after ${Math.round(elapsedMs / 1_000)} s`)
     expect(elapsedMs).toBeGreaterThan(55_000)
     expect(elapsedMs).toBeLessThan(80_000)
-    // What the kernels had taken is less than the answer.
+    // The kernels had taken less than the whole answer.
     expect(await readAll(stalled, 0)).toBeLessThan(ANSWER_BYTES)
     expect(await port.charges(still)).toMatchObject([
       { outcome: 'completed', completionTokens: ANSWER_TOKENS, estimated: false },

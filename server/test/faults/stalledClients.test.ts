@@ -137,7 +137,8 @@ test(
     await provider.abandoned()
     await port.idle()
     expect(await port.charges(key)).toMatchObject([{ outcome: 'cancelled' }])
-    // What the kernel kept for it may still be read; then there is no end of an answer, but that of the connection.
+    // The bytes that the kernel kept for it may still be read; then there is no end of an answer, but that of the
+    // connection.
     const text = await readAll(socket, closed)
     expect(text).not.toContain('[DONE]')
     await port.close()

@@ -2,11 +2,11 @@ import type { Database } from '../../src/infra/postgres/database.ts'
 import { ProviderFailure, type VideoWork } from '../../src/providers/dialect/spec.ts'
 import { testVideo } from '../scriptedVideos.ts'
 
-/** A provider whose jobs outlive whoever asks: they stand in a table. What it fails says so in its prompt. */
+/** A provider whose jobs outlive the process that asks: they stand in a table. A job fails whose prompt is `fails`. */
 export function tabledVideos(database: Database, finds: boolean): VideoWork {
   const find = async (where: string, value: string) => {
     const rows = await database.query<{ id: bigint; prompt: string; seconds: number }>(
-      `select id, prompt, seconds from test_upstream where ${where} = $1`,
+      `select id, prompt, seconds from test_provider where ${where} = $1`,
       [value],
     )
     return rows[0] ?? null
@@ -14,7 +14,7 @@ export function tabledVideos(database: Database, finds: boolean): VideoWork {
   const work: VideoWork = {
     async submit({ attemptId, prompt, seconds }) {
       const [row] = await database.query<{ id: bigint }>(
-        'insert into test_upstream (attempt, prompt, seconds) values ($1::uuid, $2, $3::integer) returning id',
+        'insert into test_provider (attempt, prompt, seconds) values ($1::uuid, $2, $3::integer) returning id',
         [attemptId, prompt, seconds],
       )
       return `${row?.id}`
@@ -31,12 +31,12 @@ export function tabledVideos(database: Database, finds: boolean): VideoWork {
       return new Response(testVideo(job.seconds)).body ?? new ReadableStream()
     },
     async cancel(id) {
-      await database.query('update test_upstream set cancelled = true where id::text = $1', [id])
+      await database.query('update test_provider set cancelled = true where id::text = $1', [id])
     },
   }
   if (finds) work.find = async (attemptId) => (await find('attempt::text', attemptId))?.id.toString() ?? null
   return work
 }
 
-export const TABLE = `create table test_upstream (id bigserial primary key, attempt uuid, prompt text, seconds integer,
+export const TABLE = `create table test_provider (id bigserial primary key, attempt uuid, prompt text, seconds integer,
   cancelled boolean not null default false)`

@@ -53,7 +53,7 @@ export function startWordyProvider(wordsOf: () => number): WordyProvider {
   }
 }
 
-/** What an answer of so many words is charged. */
+/** Returns the usage of an answer of so many words. */
 function usageOf(words: number): object {
   const completion = Math.ceil((words * TOKENS_A_HUNDRED_WORDS) / 100)
   return { prompt_tokens: PROMPT_TOKENS, completion_tokens: completion, total_tokens: PROMPT_TOKENS + completion }

@@ -77,7 +77,7 @@ test('no call is refused, no kept answer forgotten and nothing dated by the wron
   }
 }, 60_000)
 
-test('what a command writes on such a machine is dated by the database', async () => {
+test('rows that a command writes on such a machine are dated by the database', async () => {
   for (const jumpMs of CLOCK_JUMPS_MS) {
     const words = ['credits', 'grant', '--org', 'default', '--usd', '1', '--data-dir', server.dataDir]
     const child = Bun.spawn([join(import.meta.dirname, '../../../tollgate'), ...words], {

@@ -24,7 +24,7 @@ const CREDIT_CENTS = 2_000_000_000
 /** A round of 200 cases an operation takes half a minute alone on the machine. */
 const ROUND_LIMIT_MS = 600_000
 
-/** What was sent to an operation, and how it was answered. */
+/** The number of requests to an operation, and of its answers. */
 export interface Counts {
   requests: number
   /** Cases that fit the description and had a good key. */

@@ -83,7 +83,7 @@ const VECTORS = ['svc/words', 'words']
 const IMAGES = ['svc/picture', 'picture', 'svc/area']
 const VIDEOS = ['svc/film', 'film']
 
-/** What a hook puts into cases, by operation as schemathesis writes it. */
+/** The models that a hook puts into cases, by operation as schemathesis writes it. */
 export const MODELS: Readonly<Record<string, readonly string[]>> = {
   'POST /chat/completions': CHAT,
   'POST /embeddings': VECTORS,
@@ -93,7 +93,7 @@ export const MODELS: Readonly<Record<string, readonly string[]>> = {
   'GET /models/{id}': [...CHAT, ...VECTORS, ...IMAGES, ...VIDEOS, 'svc/later', 'svc/retired'],
 }
 export const SIZES: readonly string[] = ['64x64', '128x64']
-/** What every image model above makes at once. */
+/** The number of images that every image model above makes at once. */
 export const IMAGES_MOST = 4
 /** The longest clip of the video models that are asked. */
 export const SECONDS_MOST = 8

@@ -1,4 +1,7 @@
-/** What controllers, nodes and people do to the objects of a machine: a small part of it, when a test says so. */
+/**
+ * The part of controllers, nodes and people: the changes that they make to the objects of a machine when a test says
+ * so.
+ */
 
 import type { ApiClient } from './apiClient.ts'
 

@@ -1,4 +1,4 @@
-/** What the driver guarantees, on a fake of the API and on a real one. */
+/** The guarantees of the driver, on a fake of the API and on a real one. */
 
 import { expect, test } from 'bun:test'
 import { CreateRefused, type InstanceDriver } from '../../src/instances/drivers/driver.ts'

@@ -40,7 +40,7 @@ export interface AskedOfCluster {
   readonly authorization: string
 }
 
-/** What happens to a request instead; null: it is answered. */
+/** Returns the answer to a request in place of the cluster's; null: the cluster answers. */
 export type Fault = (asked: AskedOfCluster) => Response | Promise<Response> | null
 
 export interface FakeCluster {

@@ -1,4 +1,4 @@
-/** What may happen in a history, and how often. */
+/** The acts of a history, each with its weight. */
 
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { hearing, sweepRoom } from '../../src/payments/open.ts'

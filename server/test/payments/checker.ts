@@ -1,4 +1,4 @@
-/** What must be true of the books of payments: the payment provider's list is the judge. */
+/** The rules that the books of payments must keep: the payment provider's list is the judge. */
 
 import type { Plan } from '../../src/catalog/plan.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
@@ -19,7 +19,7 @@ interface Entry {
 /** A payment of credit as the ledger must have it. */
 interface ExpectedPayment {
   readonly amountMicrocents: bigint
-  /** What is left of it, once all refunds and disputes are posted. */
+  /** The amount that remains of it, once all refunds and disputes are posted. */
   readonly leftMicrocents: bigint
   /** The sources of its entries. */
   readonly credit: string
@@ -46,7 +46,7 @@ function expectedOf(provider: SimulatedProvider, { organizationId }: Customer): 
   })
 }
 
-/** What the ledger has of a payment. */
+/** Returns the sum of a payment's ledger entries. */
 function postedOf(entries: readonly Entry[], { credit, movements }: ExpectedPayment): bigint {
   const own = entries.filter(({ source }) => source === credit || movements.has(source))
   return own.reduce((sum, { amount }) => sum + amount, 0n)
@@ -96,7 +96,7 @@ export interface AtEnd {
   readonly customers: readonly Customer[]
   readonly plans: readonly Plan[]
   readonly nowMs: number
-  /** Whether days have passed since the trouble: by then refunds that failed after they had succeeded are seen. */
+  /** True when days have passed since the trouble: by then refunds that failed after they had succeeded are seen. */
   readonly hasDays: boolean
 }
 

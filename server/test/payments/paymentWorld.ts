@@ -24,7 +24,7 @@ export const SIMULATED_PLANS: readonly Plan[] = ['small', 'large'].map((key) => 
   paymentPrice: `price_${key}`,
 }))
 
-/** What may happen, and how often. */
+/** An act of a history. The weight says how often it comes. */
 export type Act = readonly [weight: number, act: (world: PaymentWorld) => void | Promise<void>]
 
 export class PaymentWorld {
@@ -37,7 +37,7 @@ export class PaymentWorld {
   readonly telling: 'all' | 'some' | 'none'
   readonly dies: boolean
   readonly turnsClock: boolean
-  /** Whether a backup is restored. */
+  /** True when a backup is restored. */
   readonly restores: boolean
   hasBackup = false
   readonly database: Database

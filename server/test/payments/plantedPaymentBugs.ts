@@ -179,7 +179,7 @@ export const PLANTED_PAYMENT_BUGS: readonly PlantedPaymentBug[] = [
 
 const OF_REVERSALS = /^(reversals|reconcile)\/|^provider\/reversal/
 
-/** Whether a bug is one of refunds or disputes. */
+/** Returns whether a bug is one of refunds or disputes. */
 export function isOfReversals({ exchanges: [first] }: PlantedPaymentBug): boolean {
   return OF_REVERSALS.test(first.file)
 }

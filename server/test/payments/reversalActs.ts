@@ -1,4 +1,4 @@
-/** What may happen to payments that were paid: refunds and disputes. */
+/** The acts on payments that were paid: refunds and disputes. */
 
 import { DAY_MS } from '../../src/lib/time.ts'
 import { refundPayment } from '../../src/payments/reversals/refund.ts'
@@ -12,7 +12,7 @@ export const REVERSAL_ACTS: readonly Act[] = [
   [10, moveDispute],
 ]
 
-/** What has ended is looked at for 30 days more; nothing of it changes later. */
+/** A reversal that has ended is looked at for 30 days more; nothing of it changes later. */
 const CHANGES_WITHIN_MS = 20 * DAY_MS
 
 /** The operator refunds a payment by the command. */

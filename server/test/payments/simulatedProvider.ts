@@ -89,7 +89,7 @@ export class SimulatedProvider implements PaymentProvider {
   readonly customers = new Map<string, string>()
   readonly events: SimulatedEvent[] = []
   readonly reversals: SimulatedReversals
-  /** What it was asked to do that no caller may ask for. */
+  /** The requests to it that no caller may make. */
   readonly complaints: string[] = []
   /** By the id of the payment or the checkout that a checkout was asked for with: an idempotency key. */
   private readonly opened = new Map<string, OpenedCheckout>()

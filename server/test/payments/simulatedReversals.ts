@@ -27,7 +27,7 @@ export interface ReversalSurroundings {
   readonly nowMs: () => number
   readonly newId: (prefix: string) => string
   readonly tell: (reversal: string) => void
-  /** What was paid, with tax; null where there is no such payment. */
+  /** Returns the amount that was paid, with tax; null where there is no such payment. */
   readonly grossOf: (payment: string) => number | null
 }
 
@@ -39,7 +39,7 @@ export class SimulatedReversals {
     this.around = around
   }
 
-  /** How much of a payment is with the operator, with tax. Below 0: it was refunded and disputed. */
+  /** Returns how much of a payment is with the operator, with tax. Below 0: it was refunded and disputed. */
   leftOf(payment: string): number {
     const moved = this.of(payment).flatMap(({ movements }) => movements)
     return moved.reduce((sum, { amountCents }) => sum + amountCents, this.around.grossOf(payment) ?? 0)

@@ -22,7 +22,7 @@ const OWN: Readonly<Record<string, readonly string[]>> = {
 let mock: StripeMock
 let stripe: StripeServer
 let between: { readonly url: string; stop(): Promise<void> }
-/** What Stripe would have refused of requests, and where answers of the server differ from Stripe's. */
+/** The requests that Stripe would have refused, and the places where answers of the server differ from Stripe's. */
 let refused: string[] = []
 let differs: string[] = []
 const asked = new Set<string>()

@@ -28,7 +28,7 @@ export interface ReceivedVideo
   /** As the job says at its end. */
   jobStatus: string | null
   seconds: number | null
-  /** What the answer to its cancelling said; null: nobody wanted that. */
+  /** The job's status in the answer to its cancelling; null: nobody wanted that. */
   cancelStatus: string | null
   isCancelled: boolean
   /** Of the file that was fetched. */

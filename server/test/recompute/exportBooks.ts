@@ -40,7 +40,9 @@ export async function countOpenVideos(database: Database): Promise<number> {
   return Number(rows[0]?.count ?? 0n)
 }
 
-/** What the database says that each of these organizations has left, and what is held of it, micro-cents. */
+/**
+ * Returns the balance of each of these organizations in the database, and the money that is held of it, micro-cents.
+ */
 export async function readBalances(
   database: Database,
   organizationIds: readonly string[],

@@ -1,4 +1,4 @@
-/** Who pays in a run: their credit, their keys, and what two of them are given as it goes on. */
+/** The payers of a run: their credit, their keys, and the credit that two of them get as it goes on. */
 
 import { grantCredit } from '../../src/billing/ledger/grantCredit.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'

@@ -1,5 +1,5 @@
 /**
- * What each call of the random load is to be: decided by seed and number alone, so that client and provider, which are
+ * The plan of each call of the random load: decided by seed and number alone, so that client and provider, which are
  * processes of their own, know the same of it without telling each other.
  */
 
@@ -54,7 +54,7 @@ export interface CallPlan {
   readonly failure: Failure | null
   /** The failure comes after so many pieces. */
   readonly failsAfter: number
-  /** Whether the second target fails too, where there is one. */
+  /** True when the second target fails too, where there is one. */
   readonly spareFails: boolean
   /** The provider lets others have a turn after each piece, so that much can happen in the middle. */
   readonly isPaced: boolean
@@ -64,7 +64,7 @@ export interface CallPlan {
   readonly endsAfterMs: number
 }
 
-/** Who pays: organizations with more than enough, one whose credit runs out, one whose daily limit is reached. */
+/** The payers: organizations with more than enough, one whose credit runs out, one whose daily limit is reached. */
 export const PAYERS = ['first', 'second', 'third', 'poor', 'capped'] as const
 export type Payer = (typeof PAYERS)[number]
 

@@ -1,4 +1,4 @@
-/** What providers report of their tokens: the truth, their own count of it, or a lie. */
+/** The token counts that providers report: the truth, their own count of it, or a lie. */
 
 import type { Seeded } from '../faults/seeded.ts'
 
@@ -9,7 +9,7 @@ export interface WireUsage {
   readonly completion: number
 }
 
-/** What was on the wire, and what a model may come to. */
+/** The tokens that were on the wire, and the most that a model may use. */
 export interface Truth {
   readonly promptTokens: number
   readonly promptBytes: number
@@ -22,7 +22,7 @@ export interface Truth {
 
 /** Templates have some tokens that nobody else knows of. */
 const TEMPLATE_TOKENS_MOST = 60
-/** What a model thinks and does not show. */
+/** The most tokens that a model thinks and does not show. */
 const HIDDEN_TOKENS_MOST = 600
 /** A report is looked at more closely where a token has more bytes (C4). */
 const BYTES_CHECKED = 8

@@ -1,4 +1,4 @@
-/** What each call for a video is to be: by seed and number alone, like those of chat in `plan.ts`. */
+/** The plan of each call for a video: by seed and number alone, like those of chat in `plan.ts`. */
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { BAD_CLIPS, type ClipName, GOOD_CLIPS } from './clips.ts'
@@ -19,7 +19,7 @@ export interface VideoPlan {
   readonly model: number
   /** Null: left to what is preset. */
   readonly seconds: number | null
-  /** What is sent for a clip, however long one was asked for. */
+  /** The file that is sent for a clip, however long one was asked for. */
   readonly clip: ClipName
   /** So many seconds it is said to have, which is not what it has. */
   readonly toldSeconds: number

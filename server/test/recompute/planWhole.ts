@@ -1,4 +1,4 @@
-/** What each call for embeddings or images is to be: by seed and number alone, like those of chat in `plan.ts`. */
+/** The plan of each call for embeddings or images: by seed and number alone, like those of chat in `plan.ts`. */
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import type { Payer } from './plan.ts'
@@ -22,7 +22,7 @@ interface WholePlanned {
   readonly payer: Payer
   readonly model: number
   readonly failure: WholeFailure | null
-  /** Whether the second target fails too, where there is one. */
+  /** True when the second target fails too, where there is one. */
   readonly spareFails: boolean
   /** The provider takes so long. */
   readonly afterMs: number

@@ -63,7 +63,7 @@ class Connection {
   #sent: Sent | SentWhole | null = null
   #isClosed = false
   #isReading = false
-  /** What the kernel has not taken yet: at most one answer. */
+  /** The bytes that the kernel has not taken yet: at most one answer. */
   #unsent = Buffer.alloc(0)
 
   constructor(socket: Socket<Connection | undefined>) {

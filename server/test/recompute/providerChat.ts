@@ -1,11 +1,11 @@
-/** What the provider of the random load answers to a call of chat, by its plan, and what it writes down of it. */
+/** The answers of the provider of the random load to calls of chat, by their plans, and its record of them. */
 
 import type { CallPlan } from './plan.ts'
 import type { WireUsage } from './planUsage.ts'
 import { spaced, THOUGHT } from './words.ts'
 
 /**
- * What was sent in answer to one attempt whose request was read to its end:
+ * The usage that was sent in answer to one attempt whose request was read to its end:
  * - `running`: the prompt's tokens of a total that came with each piece, `completion` being the pieces so far
  * - `middle`: a total that came after so many pieces, and more after it
  * - `final`: the total that came after everything

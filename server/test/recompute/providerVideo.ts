@@ -6,7 +6,7 @@ import { planVideo, type VideoPlan } from './planVideo.ts'
 import { numberOf } from './words.ts'
 
 /**
- * What was asked for a job, and what came of it:
+ * A request about a job, and its outcome:
  * - `submit`: `taken`, `refused` (for now), `rejected`, or `lost`, where it may be taken
  * - `clip`: the file of that name was handed over `whole`, or `broken`
  * - `cancel`: it was `told` to end

@@ -1,4 +1,4 @@
-/** What the provider of the random load answers to calls for embeddings and images, by their plans. */
+/** The answers of the provider of the random load to calls for embeddings and images, by their plans. */
 
 import type { EmbeddingPlan, ImagePlan, WholePlan, WireImage } from './planWhole.ts'
 

@@ -30,7 +30,7 @@ export interface RunOptions {
   readonly signal?: AbortSignal
 }
 
-/** What `recompute.py` prints. */
+/** The figures that `recompute.py` prints. */
 export interface Recomputed {
   readonly calls: number
   readonly charges: number
@@ -57,7 +57,7 @@ export interface Recomputed {
 export interface RunResult {
   readonly load: LoadResult
   readonly recomputed: Recomputed
-  /** What the server's own verification says. */
+  /** The result of the server's own verification. */
   readonly agrees: boolean
 }
 
@@ -186,7 +186,7 @@ async function startProvider(seed: number, path: string, clips: string): Promise
   }
 }
 
-/** What the independent program says of the files of a run. */
+/** Runs the independent program over the files of a run, and returns its figures. */
 export async function recompute(folder: string): Promise<Recomputed> {
   const program = join(import.meta.dirname, 'recompute.py')
   const { stdout } = await promisify(execFile)('python3', ['-B', program, folder], { maxBuffer: 1 << 24 })

@@ -76,7 +76,7 @@ function modelOf(letter: string, model: number, pricing: (form: number) => objec
   const hedgeAfterMs = letter === 'm' ? hedgeAfterMsOf(model) : null
   const targets = (of: string) =>
     [of, ...(hasSpare(model) ? [`${of}-spare`] : [])].map((each) => ({ provider: 'wire', model: each }))
-  // Who refuses at once refuses always: there is nothing to be patient for.
+  // A target that refuses at once refuses always: there is nothing to be patient for.
   const economy = () => ({
     pricing: pricing(model + 1),
     targets: targets(`${name}-economy`),

@@ -4,7 +4,7 @@
 export const WORDS = ['a', 'word', 'responsibilities'] as const
 export type Word = (typeof WORDS)[number]
 
-/** What a model thinks, a token each. */
+/** The thinking of a model, a token each. */
 export const THOUGHT = ' hm'
 
 /** The counter cuts longer texts, and a word that is cut has more tokens. */
@@ -29,5 +29,5 @@ export function numberOf(message: string): number {
   return call === 'call' ? Number(words.map((word) => DIGITS.indexOf(word)).join('')) : Number.NaN
 }
 
-/** How many words a text has that {@link messageOf} made, or that is one word again and again. */
+/** Returns how many words a text has that {@link messageOf} made, or that is one word again and again. */
 export const wordsIn = (text: string) => text.trim().split(' ').length

@@ -37,7 +37,7 @@ test('a report tells of each file which tests failed, with their describes, and 
   ])
 })
 
-test('what is no report has no files', () => {
+test('a text that is no report has no files', () => {
   expect(readReports('')).toEqual([])
 })
 

@@ -36,7 +36,10 @@ async function processesNaming(folder: string): Promise<Map<number, string>> {
   return found
 }
 
-/** Whether a text has the path of the folder, or of something in it: not that of a folder whose name only begins alike. */
+/**
+ * Returns whether a text has the path of the folder, or of something in it: not that of a folder whose name only
+ * begins alike.
+ */
 function names(text: string, folder: string): boolean {
   for (let at = text.indexOf(folder); at >= 0; at = text.indexOf(folder, at + 1)) {
     if (!/[\w.-]/.test(text[at + folder.length] ?? '')) return true

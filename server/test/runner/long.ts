@@ -10,7 +10,10 @@ export const LONG_SECONDS_VARIABLE = 'TOLLGATE_LONG_SECONDS'
 const SHARING = /\bfreshSeeds\(/
 /** However little is left, a suite tries some seeds. */
 const LEAST_SHARE_SECONDS = 30
-/** What a suite may take beyond its share: starting servers, the last seed, stopping. More than suites allow themselves. */
+/**
+ * The time that a suite may take beyond its share: starting servers, the last seed, stopping. More than suites allow
+ * themselves.
+ */
 const SLACK_SECONDS = 240
 /** For a suite that takes as long as it takes. */
 const FIXED_LIMIT_SECONDS = 300

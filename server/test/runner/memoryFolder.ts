@@ -10,7 +10,10 @@ export const MEMORY_FOLDER = '/dev/shm'
 /** A run of all tests needs a tenth of this. */
 const FREE_BYTES_LEAST = 2_000_000_000
 
-/** Whether a run of tests may keep its files in a folder: it has room, may be written to, and its programs may be started. */
+/**
+ * Returns whether a run of tests may keep its files in a folder: it has room, may be written to, and its programs may
+ * be started.
+ */
 export function mayHoldRun(folder: string, freeBytesLeast = FREE_BYTES_LEAST): boolean {
   let own: string | undefined
   try {

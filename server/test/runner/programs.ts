@@ -70,7 +70,7 @@ export interface Chosen {
 /** Debian keeps servers where an ordinary user's PATH does not look. */
 const PATH = `${process.env['PATH'] ?? ''}:/usr/local/sbin:/usr/sbin:/sbin`
 
-/** Whether a program can be started on this machine. */
+/** Returns whether a program can be started on this machine. */
 function isInstalled(name: string): boolean {
   return Bun.which(name, { PATH }) !== null
 }

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/infra/clock.ts'
 import { type Failure, type Report, readReports } from './failures.ts'
 import { endLeftovers } from './leftovers.ts'
 
-/** What is kept of a file's output: its end. */
+/** The characters that are kept of a file's output: its end. */
 const OUTPUT_CHARACTERS = 200_000
 
 export interface FileRun {
@@ -39,7 +39,10 @@ const GRACE_MS = 10_000
 /** Process groups of the files that run now, so that an interrupted run can end them. */
 export type Running = Set<number>
 
-/** Far beyond what any test takes: a machine under load must not fail one. What hangs is named by it all the same. */
+/**
+ * Far beyond the time that any test takes: a machine under load must not fail one. A test that hangs is named by it
+ * all the same.
+ */
 export const TEST_LIMIT_MS = 60_000
 
 /**
@@ -100,7 +103,7 @@ interface Ended {
 /** How many last lines of a file's output are said again when no test of it failed by name. */
 const LAST_LINES = 8
 
-/** What is wrong beside tests that failed by name. */
+/** Returns the faults of a file beside tests that failed by name. */
 function wrongWithTheFile(
   ended: Ended & { readonly failed: number; readonly tests: number; readonly leftovers: readonly string[] },
   { limitMs }: FileOptions,

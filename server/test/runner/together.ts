@@ -1,6 +1,6 @@
 /**
- * Files that run together in one process: what they import is loaded and compiled once. They share no file and no database. What they do
- * share, the modules' own state, is what they would share in a server.
+ * Files that run together in one process: their imports are loaded and compiled once. They share no file and no
+ * database. They do share the modules' own state, as they would in a server.
  */
 
 import type { Closures } from './closure.ts'

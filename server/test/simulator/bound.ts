@@ -9,16 +9,18 @@ import type { Snapshot } from './engine.ts'
 import type { AccountRow, ChargeRow } from './model/books.ts'
 import type { Plan } from './plan.ts'
 
-/** What was allowed and what was seen of one organization. */
+/** The amounts that were allowed and seen of one organization. */
 interface Seen {
   /** Shares of a process that had lost its slot and did not know. */
   lostMicrocents: bigint
   debitedMicrocents: bigint
-  /** What was outstanding beyond the balance after the last debit or change of limits, or what is left of that. */
+  /**
+   * The amount that was outstanding beyond the balance after the last debit or change of limits, or the rest of that.
+   */
   beyondBalanceMicrocents: bigint
   /** The same beyond the tighter of the limits. */
   beyondLimitsMicrocents: bigint
-  /** Whether a limit was ever set so low that more was outstanding. */
+  /** True when a limit was ever set so low that more was outstanding. */
   wasLowered: boolean
   limits: string | null
   blocksNewCallsOnly: boolean
@@ -80,12 +82,15 @@ export class Allowances {
   /** A slot is folded whose process lives and may go on spending what it was granted. */
   noticeLost(snapshot: Snapshot, slot: number): void {
     for (const { organizationId, granted } of snapshot.shares.filter((row) => row.slot === slot)) {
-      const left = granted - sliceSum(snapshot, organizationId, slot)
+      const left = granted - unfoldedSum(snapshot, organizationId, slot)
       if (left > 0n) this.of(organizationId).lostMicrocents += left
     }
   }
 
-  /** What a call went on by although a limit was reached: where limits only block new calls, and over midnight. */
+  /**
+   * Returns the amount that a call went on by although a limit was reached: where limits only block new calls, and
+   * over midnight.
+   */
   extendedPastCaps(organizationId: string, charge: ChargeRow, call: Call | undefined): bigint {
     if (call === undefined) return 0n
     // Its charge may be posted before it has its answer.
@@ -157,7 +162,7 @@ export class Allowances {
     seen.blocksNewCallsOnly = enforcement === 'block_launch'
     const outstanding = snapshot.shares
       .filter((row) => row.organizationId === organizationId)
-      .reduce((sum, { slot, granted }) => sum + granted - sliceSum(snapshot, organizationId, slot), 0n)
+      .reduce((sum, { slot, granted }) => sum + granted - unfoldedSum(snapshot, organizationId, slot), 0n)
     this.allowBeyond(snapshot, account, outstanding)
     seen.wasLowered ||= seen.beyondLimitsMicrocents > 0n
     const isBeyond = seen.beyondBalanceMicrocents > 0n || seen.beyondLimitsMicrocents > 0n
@@ -188,14 +193,14 @@ export class Allowances {
 
 const atLeastNothing = (amount: bigint) => (amount > 0n ? amount : 0n)
 
-/** What a slot has posted and not folded in yet. */
-export function sliceSum(snapshot: Snapshot, organizationId: string, slot: number): bigint {
+/** Returns the sum of a slot's charges that are posted and not folded in yet. */
+export function unfoldedSum(snapshot: Snapshot, organizationId: string, slot: number): bigint {
   return snapshot.unfoldedSpend
     .filter((row) => row.organizationId === organizationId && row.slot === slot)
     .reduce((sum, { spent }) => sum + spent, 0n)
 }
 
-/** What may be overspent of each gate. */
+/** Returns the most that may be overspent of each gate. */
 export function boundOf(allowances: Allowances, organizationId: string): Bound {
   const { lostMicrocents, beyondBalanceMicrocents, beyondLimitsMicrocents } = allowances.of(organizationId)
   return {

@@ -13,7 +13,7 @@ import type { Gateway } from './gateway.ts'
 import type { Machine } from './machine.ts'
 import { CATALOG, CHARACTERS_PER_TOKEN, MAX_OUTPUT_TOKENS, promptAtMost, type Script, targetsFor } from './script.ts'
 
-/** What a client of the simulator asks for. */
+/** The call that a client of the simulator makes. */
 export interface Request {
   readonly organizationId: string
   /** Used once: it names the call in the books. */
@@ -33,17 +33,17 @@ export interface Call extends Request {
   readonly worst: WorstCase
   /** Why it must not be let in, as things stood when it came; null where nothing speaks against it. */
   readonly mustNotStart: string | null
-  /** Whether it was let in and its provider asked. */
+  /** True when it was let in and its provider asked. */
   wasAdmitted: boolean
   /** When its client left, targets that had the whole request and had not failed; null: it has not left, or that is not clear. */
   atWorkWhenLeft: number | null
   /** A usage was reported for it. */
   hasReport: boolean
-  /** What was held for its charge when that was taken; null: none was taken. */
+  /** The hold of its charge when that was taken; null: none was taken. */
   heldMicrocents: bigint | null
   /** The database did not answer in time when its hold was to be extended: it is charged what was held before. */
   wasSlow: boolean
-  /** What it ended with: `whole`, a refusal's code, or that its client or its gateway was gone. Null: not yet. */
+  /** The end of the call: `whole`, a refusal's code, or that its client or its gateway was gone. Null: not yet. */
   answer: string | null
   /** Tokens of text that its gateway has taken from the provider. */
   tokensTaken: number
@@ -56,7 +56,7 @@ export interface Call extends Request {
   endedAtMs: number
   /** Of the charge, from the answer; null before there is one. */
   chargeId: string | null
-  /** What the client was told that it cost; null where nothing was said. */
+  /** The usage and cost that the client was told; null where nothing was said. */
   told: { readonly usage: TokenUsage; readonly costMicrocents: bigint } | null
   hangUp(): void
 }
@@ -92,7 +92,7 @@ const NEW_CALL = {
 interface Times {
   /** The world's. */
   readonly nowMs: () => number
-  /** Whether the gateway may go by such a time. */
+  /** Returns whether the gateway may go by such a time. */
   readonly isAllowed: (clockMs: number) => boolean
 }
 

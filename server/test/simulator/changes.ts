@@ -1,4 +1,4 @@
-/** What operators and admins do to accounts while calls run: through the same verbs as the commands. */
+/** The acts of operators and admins on accounts while calls run: through the same verbs as the commands. */
 
 import { setLimit } from '../../src/billing/admission/accounts/limit.ts'
 import { refundCharge } from '../../src/billing/charges/refund.ts'
@@ -17,7 +17,7 @@ export interface ChangeOptions {
   readonly random: RandomBytes
   readonly organizationId: string
   readonly usualMicrocents: bigint
-  /** Whether limits mostly stop running calls, and are lowered under them. */
+  /** True when limits mostly stop running calls, and are lowered under them. */
   readonly stopsRunning: boolean
   /** The id of some charge that was posted; null: there is none yet. */
   readonly chargeId: string | null

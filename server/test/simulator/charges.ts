@@ -1,4 +1,7 @@
-/** What must be true of each charge: one a call at most, of its hold, for its usage; and none where there must be one. */
+/**
+ * The rules that each charge must keep: one a call at most, of its hold, for its usage; and none where there must be
+ * one.
+ */
 
 import type { Call } from './call.ts'
 import type { Snapshot } from './engine.ts'
@@ -102,7 +105,7 @@ function toldProblems(call: Call, charge: ChargeRow | null, isDead: boolean, isA
   ]
 }
 
-/** Who leaves while a target has all of the prompt and has not failed pays for the prompt at least (C3). */
+/** A client that leaves while a target has all of the prompt and has not failed pays for the prompt at least (C3). */
 function hangUpProblems(call: Call, charge: ChargeRow | null, isElsewhere: boolean, isAmple: boolean): string[] {
   const {
     answer,
@@ -119,7 +122,7 @@ function hangUpProblems(call: Call, charge: ChargeRow | null, isElsewhere: boole
   // It failed before its client left, and is as free as any that fails.
   if (atWorkWhenLeft === null || answer.includes('upstream_timeout')) return []
   if (atWorkWhenLeft === 0) {
-    // What was said before the provider broke off is charged.
+    // The text before the provider broke off is charged.
     return charge === null || tokensTaken > 0 ? [] : ['is charged, and nobody had its prompt when its client left']
   }
   if (charge === null) return ['left while its prompt was worked on, and is not charged']

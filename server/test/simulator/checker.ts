@@ -1,4 +1,4 @@
-/** What must be true of the books and of the processes after every step. */
+/** The rules that the books and the processes must keep after every step. */
 
 import { utcDay } from '../../src/lib/time.ts'
 import { type Allowances, boundOf } from './bound.ts'
@@ -13,7 +13,7 @@ export interface Checked {
   readonly allowances: Allowances
   /** Those whose money can't be short, whatever their calls cost. */
   readonly ampleOrganizations: ReadonlySet<string>
-  /** Whether everything has come to rest, and nothing is to come. */
+  /** True when everything has come to rest, and nothing is to come. */
   readonly isLast: boolean
 }
 
@@ -41,7 +41,7 @@ function unfoldedOf(snapshot: Snapshot, organizationId: string, sinceMs = 0) {
   return snapshot.unfoldedSpend.filter((row) => row.organizationId === organizationId && row.minuteMs >= sinceMs)
 }
 
-/** What was posted before a time and isn't folded in yet. */
+/** Returns the sum of the charges that were posted before a time and aren't folded in yet. */
 function spentBefore(snapshot: Snapshot, organizationId: string, untilMs: number): bigint {
   const earlier = snapshot.unfoldedSpend.filter(
     (row) => row.organizationId === organizationId && row.minuteMs < untilMs,
@@ -49,7 +49,7 @@ function spentBefore(snapshot: Snapshot, organizationId: string, untilMs: number
   return sum(earlier, ({ spent }) => spent)
 }
 
-/** What an account has, with all that is posted counted in. */
+/** Returns the balance of an account, with all that is posted counted in. */
 export function keptOf(snapshot: Snapshot, account: AccountRow): bigint {
   return account.balance - sum(unfoldedOf(snapshot, account.organizationId), ({ spent }) => spent)
 }
@@ -67,7 +67,10 @@ function identityProblems(snapshot: Snapshot, account: AccountRow, charges: read
   ]
 }
 
-/** What stands on the account of its day and month, and what is not folded in yet of them, is what was charged in them. */
+/**
+ * The account's figures of its day and month, and the charges of these that are not folded in yet, are the sums of
+ * their charges.
+ */
 function windowProblems(snapshot: Snapshot, account: AccountRow, charges: readonly ChargeRow[]): string[] {
   const { organizationId, day, daySpent, month, monthSpent } = account
   const check = (name: string, folded: bigint, isIn: (atMs: number) => boolean) => {
@@ -120,9 +123,9 @@ function overspendProblems(
 }
 
 /**
- * What is granted never exceeds what any gate leaves. Said only where nothing else can be the reason: no slot was lost,
- * nothing debited, no limit lowered; and where limits only block new calls running calls are granted past them. A limit
- * that is lowered after midnight doesn't count what was spent of a grant before.
+ * The granted amount never exceeds the headroom of any gate. Checked only where nothing else can be the reason: no
+ * slot was lost, nothing debited, no limit lowered; and where limits only block new calls running calls are granted
+ * past them. A limit that is lowered after midnight doesn't count the spend of a grant before.
  */
 function grantProblems(snapshot: Snapshot, account: AccountRow, allowances: Allowances): string[] {
   const { organizationId, granted, balance, enforcement, dailyLimit, daySpent, monthlyLimit, monthSpent } = account

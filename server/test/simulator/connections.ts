@@ -1,4 +1,4 @@
-/** What the code of a simulated process is given as its database: the real types, each await a point of the scheduler. */
+/** The database that the code of a simulated process is given: the real types, each await a point of the scheduler. */
 
 import type { Database, SqlParameter, Transaction } from '../../src/infra/postgres/database.ts'
 import type { Session } from '../../src/infra/postgres/session.ts'
@@ -9,7 +9,7 @@ import { StatementError } from './model/errors.ts'
 import { isAboutServer, type Outage } from './outage.ts'
 import type { World } from './world.ts'
 
-/** What the world wants to know, or to do, before a statement is carried out. */
+/** Called before a statement is carried out, for the world to look or to act. */
 export type Watch = (machine: Machine, text: string, parameters: readonly SqlParameter[]) => void | Promise<void>
 
 export function databaseOf(world: World, machine: Machine, outage: Outage, watch: Watch): Database {

@@ -226,7 +226,7 @@ class Sequence {
   }
 }
 
-/** What came of an operation: an answer, or of what kind the refusal was. */
+/** Returns the answer of an operation, or the kind of its refusal. */
 async function outcome(engine: Engine, { perform, databaseMs }: ReturnType<Sequence['next']>): Promise<unknown> {
   return await perform(directDatabase(engine, databaseMs)).catch(
     (error: unknown) => `refused data: ${WRITER_ERRORS.isRefusedData(error)}`,

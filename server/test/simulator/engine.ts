@@ -1,4 +1,4 @@
-/** What stands behind the simulated processes' statements: the model, or a real PostgreSQL. */
+/** The engine behind the simulated processes' statements: the model, or a real PostgreSQL. */
 
 import type { SqlParameter } from '../../src/infra/postgres/database.ts'
 import type { AccountRow, ChargeRow, EntryRow, ShareRow, UnfoldedSpendRow } from './model/books.ts'
@@ -32,7 +32,7 @@ export interface Snapshot {
 }
 
 export interface Engine {
-  /** Whether several statements may be under way at once, in an order that nobody decides. */
+  /** True when several statements may be under way at once, in an order that nobody decides. */
   readonly isConcurrent: boolean
   /** Counts commits that wrote something; a snapshot of the same count is the same. */
   readonly version: number

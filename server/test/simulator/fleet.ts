@@ -14,7 +14,9 @@ import type { World } from './world.ts'
 /** Owners have this long after a restart of the database to take their locks again (issue: 60 s). */
 const OWNERS_FIRST_MS = 60_000
 
-/** What a fold gives back of each share: more than any account has (`billing/admission/renewal/renew.ts`). */
+/**
+ * The amount that a fold gives back of each share: more than any account has (`billing/admission/renewal/renew.ts`).
+ */
 const EVERYTHING = String(1n << 62n)
 
 export class Fleet {
@@ -124,7 +126,7 @@ export class Fleet {
     const posts = text.includes('insert into charges')
     if (!takes && !folds && !posts) return
     const slot = Number(parameters[takes ? 0 : folds ? 5 : 15])
-    // Who takes a slot has its lock, and folds it as its own from then on.
+    // A process that takes a slot has its lock, and folds it as its own from then on.
     const before = this.slots.get(machine)
     const isOwn = before === slot
     if (takes) this.slots.set(machine, slot)
@@ -140,7 +142,7 @@ export class Fleet {
     )
     if (owners.length === 0 && !isOwnFold) return
     for (const owner of owners) this.doubted.add(owner)
-    // What a process posts by a slot that is another's now, it has spent of what it was granted before.
+    // The charges that a process posts by a slot that is another's now were spent of its earlier grant.
     if (posts) return
     if (isOwnFold) this.doubted.add(machine)
     for (const owner of owners) this.judgeFold(machine, owner, slot, { isOwnFold, isOthers: folds && !isOwn })
@@ -160,7 +162,7 @@ export class Fleet {
       this.broken.push(`${machine.name} folds slot ${slot}, the lock of which ${owner.name} has`)
     }
     const upMs = this.world.startMs + this.world.elapsedMs - this.outage.startedAtMs
-    // Who has not got through its start was granted nothing yet.
+    // A process that has not got through its start was granted nothing yet.
     const isServing = !this.starting.has(owner)
     if (isOthers && isServing && upMs < OWNERS_FIRST_MS - 2 * this.plan.skewMs - 1) {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)

@@ -41,7 +41,7 @@ export interface GatewayOptions {
   readonly outage: Outage
   readonly random: RandomBytes
   readonly lowBalanceMicrocents: bigint
-  /** Whether it asks for the database's clock. */
+  /** True when it asks for the database's clock. */
   readonly followsDatabase: boolean
   readonly watch: Watch
   /** Told of each charge that the writer takes, and how it was held. */

@@ -27,12 +27,12 @@ const STEPS_A_SNAPSHOT = 6
 
 export interface Result {
   readonly seed: number
-  /** What was wrong first, and whatever was wrong with it. Empty: nothing. */
+  /** The first problem, and all others of that step. Empty: none. */
   readonly problems: readonly string[]
   readonly steps: number
   readonly calls: number
   readonly answers: ReadonlyMap<string, number>
-  /** What was overspent of each organization beside its bound, in words, and as a share of it. */
+  /** The overspent amount of each organization beside its bound, in words, and as a share of it. */
   readonly bound: readonly { readonly share: number; readonly words: string }[]
   readonly trace: readonly string[]
 }
@@ -276,7 +276,7 @@ export class History {
     })
   }
 
-  /** Whether a process may go by such a time: one that the database has kept for a minute, or that it began with. */
+  /** Returns whether a process may go by such a time: one that the database has kept for a minute, or that it began with. */
   private isAllowed({ firstAheadMs }: Fleet['gateways'][number], clockMs: number): boolean {
     const { world } = this
     // Clocks of machines differ a little where nobody asks for the database's.

@@ -1,4 +1,7 @@
-/** What was really held for each charge, seen where the hold is spent: apart from what the code says of it itself. */
+/**
+ * The amount that was really held for each charge, seen where the hold is spent: apart from the code's own account of
+ * it.
+ */
 
 import { MONEY_WAIT_MS } from '../../src/billing/admission/moneyWait.ts'
 import { Hold } from '../../src/billing/admission/share.ts'

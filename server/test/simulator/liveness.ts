@@ -1,4 +1,7 @@
-/** What must be true when trouble is over: everything comes to rest, and whoever has money is served. */
+/**
+ * The rules that must hold when trouble is over: everything comes to rest, and each organization with money is
+ * served.
+ */
 
 import { NEW_ACCOUNT_CAP_MICROCENTS } from '../../src/billing/admission/gates.ts'
 import { utcDay } from '../../src/lib/time.ts'
@@ -88,8 +91,7 @@ export async function checkLiveness(history: History): Promise<string[]> {
           `${organizationId} has headroom of ${left} and is answered ${call.answer} by ${gateway.machine.name}`,
         )
       } else if (!mayHaveMore && left < firstStepMicrocents && call.answer === 'whole') {
-        // Of a new account the last hour is counted anew when it is asked: it may have headroom that the books do not show.
-        // What a lost slot has spent is taken off the account when the slot is folded next, not before.
+        // The spend of a lost slot is taken off the account when the slot is folded next, not before.
         problems.push(`${organizationId} has headroom of ${left} only and is served by ${gateway.machine.name}`)
       }
     }
@@ -97,7 +99,10 @@ export async function checkLiveness(history: History): Promise<string[]> {
   return problems
 }
 
-/** What the gates leave, from the books alone; nothing but idle money of other processes is granted. */
+/**
+ * Returns the least headroom of the gates, from the books alone; nothing but idle money of other processes is
+ * granted.
+ */
 function headroomOf(snapshot: Snapshot, account: AccountRow, nowMs: number): bigint {
   const { organizationId, dailyLimit, monthlyLimit, enforcement } = account
   const today = utcDay(nowMs)

@@ -33,7 +33,10 @@ export interface HeldTransaction {
   usedAtMs: number
 }
 
-/** What one process runs on: a clock, what has arrived for it, and its connections. Killed, it is never heard of again. */
+/**
+ * The machine of one process: its clock, the letters that have arrived, and its connections. Killed, it is never
+ * heard of again.
+ */
 export class Machine {
   readonly name: string
   readonly clock: Clock
@@ -41,7 +44,7 @@ export class Machine {
   isPaused = false
   /** How far its wall clock was set ahead. */
   wallAheadMs = 0
-  /** Whether a connection that may have held its lock was ever cut. */
+  /** True when a connection that may have held its lock was ever cut. */
   hasLostSession = false
   /** When it was last stopped, or lost a statement or a connection: until then it may have missed something. */
   troubledAtMs = Number.NEGATIVE_INFINITY
@@ -74,7 +77,10 @@ export class Machine {
     if (this.isAlive) this.letters.push({ label, open })
   }
 
-  /** What may reach the process next: letters in any order, and timers that are due, the earliest first. */
+  /**
+   * Returns the deliveries that may reach the process next: letters in any order, and timers that are due, the
+   * earliest first.
+   */
   deliveries(isWanted: (label: string) => boolean = () => true): Candidate[] {
     if (!this.runs) return []
     const found: Candidate[] = this.letters

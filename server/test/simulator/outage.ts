@@ -8,7 +8,7 @@ const START = /pg_postmaster_start_time/
 const CLOCK = /^select clock_timestamp\(\) as now$/
 const NOTIFY = /pg_notify\(\$1, \$2\)/
 
-/** Whether a statement is about the server and not about its data. */
+/** Returns whether a statement is about the server and not about its data. */
 export function isAboutServer(text: string): boolean {
   return START.test(text) || CLOCK.test(text) || NOTIFY.test(text)
 }
@@ -19,7 +19,7 @@ export class Outage {
   /** By the world's clock, milliseconds since the epoch. */
   startedAtMs: number
   private readonly world: World
-  /** Who listens for reclaims, and what to do with one. */
+  /** The machines that listen for reclaims, and their callbacks. */
   readonly listeners = new Map<Machine, { hear(organizationId: string): void; missed(): void }>()
 
   constructor(world: World) {

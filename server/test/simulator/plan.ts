@@ -1,4 +1,4 @@
-/** What a seed stands for: who has how much, how many processes there are, and what may go wrong. */
+/** The plan of a seed: the organizations and their money, the processes, and the troubles. */
 
 import type { Enforcement } from '../../src/billing/admission/gates.ts'
 import type { ResolvedModel } from '../../src/catalog/model.ts'
@@ -34,7 +34,7 @@ export interface Plan {
   readonly processes: number
   /** Whether the clocks of machines differ, by as much as readiness allows. */
   readonly skewMs: number
-  /** Whose balance falls below is told so; 0: nobody is. */
+  /** An organization whose balance falls below is told so; 0: none is. */
   readonly lowBalanceMicrocents: bigint
   readonly organizations: readonly OrganizationPlan[]
   readonly models: readonly ResolvedModel[]
@@ -119,7 +119,7 @@ function organizationPlan(random: Seeded, scale: bigint): OrganizationPlan {
   }
 }
 
-/** Whether an organization has more than all calls can cost, nothing limits or changes it, and nothing goes wrong. */
+/** Returns whether an organization has more than all calls can cost, nothing limits or changes it, and nothing goes wrong. */
 export function isAmple({ organizations, scale, calls, changes, trouble }: Plan, index: number): boolean {
   const organization = organizations[index]
   if (organization === undefined || organization.isNew || organization.limits !== null || changes > 0) return false
@@ -129,7 +129,7 @@ export function isAmple({ organizations, scale, calls, changes, trouble }: Plan,
   return isQuiet && organization.creditMicrocents > most
 }
 
-/** What a call that fills its context costs at most, at the lowest scale: `script.ts` has the prices. */
+/** The most that a call which fills its context costs, at the lowest scale: `script.ts` has the prices. */
 const DEAREST_CALL_MICROCENTS = 9_000n
 const PROBES_MOST = 15
 

@@ -1,4 +1,4 @@
-/** What a provider of the simulator does with one call, and the models that it serves. */
+/** The script of a provider of the simulator for one call, and the models that it serves. */
 
 import { createCatalog, DEFAULT_ROUTING, type Model, type ResolvedModel, tierOf } from '../../src/catalog/model.ts'
 import { type PriceTable, rateAt } from '../../src/catalog/price.ts'
@@ -7,14 +7,17 @@ import { type ChatAnswer, type ChatEvent, type Provider, ProviderFailure } from 
 import type { Seeded } from '../faults/seeded.ts'
 import type { Machine } from './machine.ts'
 
-/** What `inference/chat/request.ts` extends a hold by. */
+/** The tokens that `inference/chat/request.ts` extends a hold by. */
 export const STEP_TOKENS = 256
 export const MAX_OUTPUT_TOKENS = 2_048
 export const CHARACTERS_PER_TOKEN = 4
 /** Prompts of 2,000 characters, and answers of some steps, pass it. */
 const CONTEXT_TOKENS = 3_000
 
-/** What a target that is asked before the others does: nothing, or refuse with or without the whole request. */
+/**
+ * The behaviour of a target that is asked before the others: it is not there, or refuses with or without the whole
+ * request.
+ */
 const FIRST_TARGETS = ['is_not_there', 'is_not_there', 'is_not_there', 'refuses', 'is_not_reached'] as const
 
 export interface Script {
@@ -31,7 +34,7 @@ export interface Script {
   readonly output: OutputReport
 }
 
-/** What is reported of the output: what was said, or some tokens that nobody saw with it, or a lie. */
+/** The reported count of the output: the tokens that were said, or some that nobody saw with them, or a lie. */
 export type OutputReport =
   | { readonly kind: 'said'; readonly unseenTokens: number }
   | { readonly kind: 'share'; readonly times: number }
@@ -258,7 +261,7 @@ export const poisonedAt = (scale: bigint): ResolvedModel =>
 const DEADLINES = { connectMs: 5_000, firstByteMs: 20_000, silenceMs: 10_000, wholeMs: 60_000 }
 export const CATALOG = createCatalog([], [], DEADLINES)
 
-/** What a usage costs, computed in another way than `billing/charges/pricing.ts` does it. */
+/** Returns the cost of a usage, computed in another way than `billing/charges/pricing.ts` does it. */
 export function costOf(
   resolved: ResolvedModel,
   atMs: number,

@@ -1,4 +1,4 @@
-/** What must be true of the shares of every process, held against the books and against its calls. */
+/** The rules of the shares of every process, held against the books and against its calls. */
 
 import type { Share } from '../../src/billing/admission/share.ts'
 import type { Call } from './call.ts'
@@ -51,13 +51,16 @@ function belief({ snapshot, fleet }: SharesChecked, { machine, slot }: Gateway, 
   return here > (there > 0n ? there : 0n) ? [`it believes to have ${here}, and has ${there}`] : []
 }
 
-/** What calls hold is granted, and no charge is more than its hold: a share is never short. */
+/** The holds of calls are granted, and no charge is more than its hold: a share is never short. */
 function backing({ fleet }: SharesChecked, { machine }: Gateway, share: Share): string[] {
   if (!fleet.isSteady(machine) || share.spendableMicrocents >= 0n) return []
   return [`it is short by ${-share.spendableMicrocents}`]
 }
 
-/** What clients have of answers under way, up to what they asked for, is held until the charge is taken. */
+/**
+ * The text that clients have of answers under way, up to the tokens that they asked for, is held until the charge is
+ * taken.
+ */
 function cover({ calls, hasPoison }: SharesChecked, { machine }: Gateway, share: Share): string[] {
   if (hasPoison) return []
   let read = 0n

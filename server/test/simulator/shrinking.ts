@@ -2,7 +2,7 @@
 
 import { largest } from '../../src/lib/money.ts'
 import { utcDay } from '../../src/lib/time.ts'
-import { sliceSum } from './bound.ts'
+import { unfoldedSum } from './bound.ts'
 import type { Call } from './call.ts'
 import type { Snapshot } from './engine.ts'
 import type { Gateway } from './gateway.ts'
@@ -31,7 +31,7 @@ function checkAccount(history: History, snapshot: Snapshot, account: AccountRow,
   const [operator] = world.machines
   const problems: string[] = []
   let outstanding = 0n
-  // What a process may not spend, since a gate is passed, is no reason to shrink what it holds.
+  // Money that a process may not spend, since a gate is passed, is no reason to shrink its holds.
   let unspendable = 0n
   for (const gateway of fleet.living) {
     const { machine, money, slot, writer } = gateway
@@ -39,7 +39,7 @@ function checkAccount(history: History, snapshot: Snapshot, account: AccountRow,
     const hasHeard = fleet.isSteady(machine) && writer.backlog === 0 && !isTroubled(history, machine, sinceMs)
     if (operator === undefined || isTroubled(history, operator, sinceMs) || !hasHeard) {
       const row = snapshot.shares.find((each) => each.organizationId === organizationId && each.slot === slot.number)
-      outstanding += (row?.granted ?? 0n) - sliceSum(snapshot, organizationId, slot.number)
+      outstanding += (row?.granted ?? 0n) - unfoldedSum(snapshot, organizationId, slot.number)
       continue
     }
     const share = money.shares.get(organizationId)
@@ -61,7 +61,10 @@ function isTroubled({ world }: History, machine: Machine, sinceMs: number): bool
   return machine.isPaused || machine.troubledAtMs >= sinceMs || isWaiting
 }
 
-/** What answers have used, the prompt at least, and one step each; all of a call that is being charged. */
+/**
+ * Returns the amount that answers have used, the prompt at least, and one step each; all of a call that is being
+ * charged.
+ */
 function neededBy({ machine }: Gateway, organizationId: string, calls: Iterable<Call>): bigint {
   let needed = 0n
   for (const call of calls) {
@@ -76,7 +79,7 @@ function neededBy({ machine }: Gateway, organizationId: string, calls: Iterable<
   return needed
 }
 
-/** What the hold was before, or the price that it is extended to. */
+/** Returns the whole worst case, or the price if the hold is extended beyond it. */
 function neededAtEnd(call: Call): bigint {
   const { promptTokens, cachedPromptTokens, completionTokens } = usageOfAnswer({
     ...call,
@@ -87,7 +90,10 @@ function neededAtEnd(call: Call): bigint {
   return price > wholeMicrocents ? price : wholeMicrocents
 }
 
-/** Whether more is set aside than a gate leaves, beside what can't be spent, and no lost slot is why. */
+/**
+ * Returns true if more is set aside than a gate leaves, beside the money that can't be spent, and no lost slot is
+ * why.
+ */
 function isPassed(
   { world, allowances }: History,
   snapshot: Snapshot,
@@ -102,7 +108,7 @@ function isPassed(
       .filter(({ minuteMs }) => minuteMs < Date.parse(`${from}T00:00:00Z`))
       .reduce((sum, row) => sum + row.spent, 0n)
   const headroom = [balance - granted]
-  // What was posted before the window is not spent in it, and not set aside any more.
+  // Charges that were posted before the window are not spent in it, and not set aside any more.
   const today = utcDay(world.startMs + world.elapsedMs)
   if (dailyLimit !== null && day === today) headroom.push(dailyLimit - daySpent - granted + unfolded(day))
   if (monthlyLimit !== null && month.slice(0, 7) === today.slice(0, 7)) {

@@ -14,7 +14,7 @@ const TURNS_MS = [-25 * HOUR_MS, -2 * HOUR_MS, 5_000, 20 * HOUR_MS, 40 * 24 * HO
 const RARE = 0.12
 const SOON = 0.4
 
-/** What may go wrong next, as far as the plan's budget of each kind lasts. */
+/** Returns the troubles that may come next, as far as the plan's budget of each kind lasts. */
 export function troublesOf(
   world: World,
   outage: Outage,

@@ -1,4 +1,7 @@
-/** What a call is charged for, worked out from its script by the rules (C3, C4, C10), apart from the code that does so. */
+/**
+ * The usage that a call is charged for, worked out from its script by the rules (C3, C4, C10), apart from the code
+ * that does so.
+ */
 
 import type { TokenUsage } from '../../src/lib/tokenUsage.ts'
 import type { Call } from './call.ts'

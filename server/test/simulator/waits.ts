@@ -20,7 +20,7 @@ export class Waits {
     const problems: string[] = []
     for (const gateway of fleet.living) {
       const { machine, money } = gateway
-      // What has arrived for the process, a timer that is due among it, may be what wakes the call.
+      // An arrival that waits for the process, a timer that is due among it, may be the one that wakes the call.
       const isQuiet = machine.runs && machine.deliveries().length === 0
       for (const share of money.shares.values()) {
         const need = this.mostNeeded(gateway, share, calls)
@@ -41,7 +41,10 @@ export class Waits {
     return problems
   }
 
-  /** What the most demanding call needs that is not let in yet; 0 when one that runs may be the one that waits. */
+  /**
+   * Returns the amount that the most demanding call needs that is not let in yet; 0 when one that runs may be the one
+   * that waits.
+   */
   private mostNeeded({ machine }: Gateway, { organizationId }: Share, calls: History['calls']): bigint {
     let most = 0n
     for (const call of calls.values()) {

@@ -14,7 +14,7 @@ const STATEMENT_TIMEOUT_MS = 30_000
 /** How long, in real time, statements under way are waited for before the next step: those that wait for a lock stay. */
 const CONCURRENT_PATIENCE_MS = 6
 
-/** What letters of providers begin with. */
+/** The beginning of the labels of providers' letters. */
 const PROVIDER = 'its provider'
 
 /** A jump of the database's clock is followed once it has held for a minute. */
@@ -25,7 +25,7 @@ export const FOLLOWED_WITHIN_MS = 2_600
 /** Rounds of {@link World.catchUp}: far more than ever follow from each other without time going on. */
 const ROUNDS_MOST = 10_000
 
-/** What may go wrong with a statement: it never arrives, or its answer is lost. */
+/** The fate of a statement: it arrives, it never does, or its answer is lost. */
 export type Fate = 'fine' | 'before' | 'after'
 
 /** Something that a machine has asked of the database. */
@@ -60,7 +60,7 @@ export class World {
   readonly startMs: number
   readonly machines: Machine[] = []
   readonly asked: Asked[] = []
-  /** What else may happen: calls, faults, whatever a history is made of. */
+  /** The sources of everything else that may happen: calls, faults, and other parts of a history. */
   readonly sources: (() => Candidate[])[] = []
   /** Decides what becomes of the next statement. */
   fate: () => Fate = () => 'fine'
@@ -85,7 +85,7 @@ export class World {
     return this.startMs + this.elapsedMs + this.databaseAheadMs
   }
 
-  /** How far the database's clock is ahead of the true time, in milliseconds. */
+  /** Returns how far the database's clock is ahead of the true time, in milliseconds. */
   private get databaseAheadMs(): number {
     return this.turns.at(-1)?.aheadMs ?? 0
   }
@@ -100,17 +100,17 @@ export class World {
     return this.databaseAheadMs !== 0
   }
 
-  /** Whether the database's clock was ever turned. */
+  /** Returns whether the database's clock was ever turned. */
   get wasTurned(): boolean {
     return this.turns.length > 1
   }
 
-  /** How far a clock at `nowMs` is ahead of the true time, in milliseconds. */
+  /** Returns how far a clock at `nowMs` is ahead of the true time, in milliseconds. */
   aheadOf(nowMs: number): number {
     return nowMs - this.startMs - this.elapsedMs
   }
 
-  /** Whether the database's clock was so far ahead at some time, and stayed so for a minute. */
+  /** Returns whether the database's clock was so far ahead at some time, and stayed so for a minute. */
   hasHeld(aheadMs: number): boolean {
     return this.turns.some((turn, index) => {
       const heldMs = (this.turns[index + 1]?.atMs ?? this.elapsedMs) - turn.atMs
@@ -185,7 +185,10 @@ export class World {
     this.elapsedMs = Math.max(this.elapsedMs, untilMs)
   }
 
-  /** What is under way between processes and database arrives, in the order in which it was asked; providers say nothing more. */
+  /**
+   * Lets everything under way between processes and database arrive, in the order in which it was asked; providers
+   * say nothing more.
+   */
   async catchUp(): Promise<void> {
     this.note('EVERYTHING ARRIVES')
     for (let rounds = 0; await this.happenAll((label) => !label.startsWith(PROVIDER)); rounds += 1) {

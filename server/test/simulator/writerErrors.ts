@@ -3,7 +3,7 @@ import { faultOf } from '../../src/infra/postgres/faults.ts'
 import { type DatabaseFault, faultOfState, LOST } from '../../src/infra/postgres/sqlStates.ts'
 import { StatementError } from './model/errors.ts'
 
-/** What `billing/open.ts` tells the writer of errors, for those of the model and of a server. */
+/** The writer's view of errors, as `billing/open.ts` gives it, for those of the model and of a server. */
 export const WRITER_ERRORS: WriterErrors = {
   isRefusedData: (error) => faultOfAny(error)?.mayTryAgain === false,
   isNothingDone: (error) => faultOfAny(error)?.outcome === 'not_done',

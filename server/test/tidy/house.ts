@@ -48,7 +48,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'billing/charges',
     'billing/statements',
   ],
-  // What an admin sets is in the audit log.
+  // The limits that an admin sets are in the audit log.
   'billing/limits': ['identity/audit', 'billing/admission'],
   'billing/usage': [],
   'billing/statements': ['catalog'],
@@ -92,8 +92,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 export const OPEN_TO_ALL: ReadonlySet<string> = new Set(['lib', 'infra'])
 
 /**
- * What wires the rooms together, lowest first: each may import those before it, and every room. Their stores too,
- * since they hand queries to verbs as arguments. A file that is not named stands with its folder.
+ * The files that wire the rooms together, lowest first: each may import those before it, and every room. Their stores
+ * too, since they hand queries to verbs as arguments. A file that is not named stands with its folder.
  */
 const WIRING: readonly (readonly string[])[] = [
   ['config'],
@@ -107,7 +107,7 @@ const WIRING: readonly (readonly string[])[] = [
 /** Files of `http/` that every room above it may import: types, with nothing of a request in them. */
 const HTTP_NOUNS: ReadonlySet<string> = new Set(['http/principal.ts'])
 
-/** Whether a file of a room stands where requests come in: it may import `http/`. */
+/** Returns whether a file of a room stands where requests come in: it may import `http/`. */
 export function isHttpFile(path: string): boolean {
   return path.endsWith('/http.ts') || path.endsWith('/routes.ts')
 }
@@ -133,12 +133,12 @@ export function wiringRank(path: string): number | null {
   return name === null ? null : WIRING.findIndex((names) => names.includes(name))
 }
 
-/** Whether a room's `open.ts` imports from beneath its own folder: it wires the room, stores and parts and all. */
+/** Returns whether a room's `open.ts` imports from beneath its own folder: it wires the room, stores and parts and all. */
 export function isRoomOpener(from: string, to: string): boolean {
   return from.endsWith('/open.ts') && to.startsWith(from.slice(0, -'open.ts'.length))
 }
 
-/** Whether an import between rooms breaks the order of {@link MAY_IMPORT}, known or not. */
+/** Returns whether an import between rooms breaks the order of {@link MAY_IMPORT}, known or not. */
 export function breaksOrder(from: string, to: string): boolean {
   const [room, target] = [roomOf(from), roomOf(to)]
   if (wiringRank(from) !== null || room === target || target === 'lib') return false

@@ -36,7 +36,7 @@ export function findCycles(graph: Graph): string[] {
   return cycles
 }
 
-/** Whether a file is pure: it reaches only `lib/` and other pure files. */
+/** Returns whether a file is pure: it reaches only `lib/` and other pure files. */
 export function isPure(graph: Graph, path: string, seen: ReadonlySet<string> = new Set()): boolean {
   if (path.startsWith('lib/') || seen.has(path)) return true
   if (path.startsWith('infra/') || path.endsWith('/store.ts') || path.endsWith('/http.ts')) return false

@@ -117,7 +117,7 @@ test('no kept answer is left, and their bytes are counted', async () => {
   expect(bytes).toBe(0n)
 })
 
-test('what requests that were under way write afterwards goes with the second erasure', async () => {
+test('rows that requests under way write afterwards go with the second erasure', async () => {
   const { database } = stage.house.gateway
   const [second] = await database.query<{ id: string; later: boolean }>(
     "select id, due_at > now() + interval '24 hours' as later from jobs where organization_id = $1 and unique_key = 'again'",

@@ -106,8 +106,9 @@ async function refuseOtherName(tx: Transaction, { organizationId, typedName }: D
 }
 
 /**
- * Ends everything that the organization has. Locks are taken in the order in which all others take them: what can be paid, videos,
- * instances, the account, the organization, its people, its keys, its endpoints. Whoever gives it something holds the organization's row meanwhile.
+ * Ends everything that the organization has. Locks are taken in the order in which all others take them: open
+ * payments, videos, instances, the account, the organization, its people, its keys, its endpoints. Code that gives
+ * the organization something locks the organization's row first.
  */
 async function endAll(
   tx: Transaction,

@@ -1,6 +1,6 @@
 /**
- * Every route for operators, from the description itself, asked by everybody who is none: it answers as if it were not there, and
- * nothing changes. What operators get is in gateway.test.ts.
+ * Every route for operators, from the description itself, asked by everybody who is none: it answers as if it were
+ * not there, and nothing changes. The answers to operators are in gateway.test.ts.
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
@@ -125,7 +125,7 @@ test("an operator's change from another site, or without the CSRF token, is refu
   expect(await state()).toBe(before)
 })
 
-test('who was an operator is told that there is nothing from the next request on; so is one whose session has expired', async () => {
+test('a person who was an operator is told that there is nothing from the next request on; so is one whose session has expired', async () => {
   const { database } = house.gateway
   const headers = await ownPage(operator)
   await database.query("update users set is_operator = false where email = 'ada@example.com'")

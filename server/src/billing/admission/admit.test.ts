@@ -139,7 +139,7 @@ test('calls whose holds are larger than what they cost get in one after the othe
   expect(await readBalance(house.database, organization)).toBe(200n)
 })
 
-test('who does not fit beside others waits for them, and is refused when 2 s bring nothing', async () => {
+test('a call that does not fit beside others waits for them, and is refused when 2 s bring nothing', async () => {
   const clock = new TurnedClock(NOON_MS)
   const till = openTill(house.database, 0, clock)
   const organization = await house.organization(100n)
@@ -160,7 +160,7 @@ test('who does not fit beside others waits for them, and is refused when 2 s bri
   expect(till.share(organization).heldMicrocents).toBe(0n)
 })
 
-test('who needs little is let in as soon as it fits, though one who needs more came first', async () => {
+test('a call that needs little is let in as soon as it fits, though one that needs more came first', async () => {
   const clock = new TurnedClock(NOON_MS)
   const till = openTill(house.database, 0, clock)
   const organization = await house.organization(100n)

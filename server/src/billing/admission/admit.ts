@@ -172,7 +172,7 @@ function tryAdmit(share: Share, worst: WorstCase, admittedAtMs: number): AdmitAt
   return decision.kind === 'hold' ? new Hold(share, decision.microcents, worst.firstStepMicrocents) : decision
 }
 
-/** Whether the share covers the whole worst case without asking the account, as far as is known here. */
+/** Returns whether the share covers the whole worst case without asking the account, as far as is known here. */
 function mayHaveEnough({ admittableMicrocents, exhaustedLimit }: Share, { wholeMicrocents }: WorstCase): boolean {
   return admittableMicrocents >= wholeMicrocents && exhaustedLimit === null
 }

@@ -146,7 +146,7 @@ test('a further gate, or less headroom of one, never turns a no into a yes', () 
   )
 })
 
-test('what lies elsewhere is waited for', () => {
+test('money that lies elsewhere is waited for', () => {
   const worst = { wholeMicrocents: 100n, firstStepMicrocents: 30n }
   const elsewhere = (microcents: bigint) =>
     decide(20n, 0n, worst, { ...NOTHING_LEFT, grantedToOthersMicrocents: microcents })

@@ -16,8 +16,9 @@ export type Enforcement = 'stop_running' | 'block_launch' | 'notify_only'
 export const NEW_ACCOUNT_CAP_MICROCENTS = 20n * MICROCENTS_PER_DOLLAR
 
 /**
- * Charges of instances are posted under this slot, which no process has, while their account is locked. What it has spent does
- * not count to the last hour of a new account: the cap counts the hourly price of its instances instead.
+ * Charges of instances are posted under this slot, which no process has, while their account is locked. The spend of
+ * this slot does not count to the last hour of a new account: the cap counts the hourly price of its instances
+ * instead.
  */
 export const INSTANCES_SLOT = -2
 

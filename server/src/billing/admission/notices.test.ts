@@ -107,7 +107,7 @@ test('a process that holds much of the account is asked for it before a limit th
   expect(await told(organization)).toMatchObject([{ kind: 'daily', bound: 10_000n }])
 })
 
-test('what was granted the day before does not hide that a limit of the new day is passed', async () => {
+test('a grant of the day before does not hide that a limit of the new day is passed', async () => {
   const organization = await house.organization(1_000_000n)
   await limit(organization, 50n, 'notify_only')
   const [one, two] = tills(2)
@@ -124,7 +124,7 @@ test('what was granted the day before does not hide that a limit of the new day 
   expect((await told(organization)).map(({ day }) => day)).toEqual(['2030-01-15', '2030-01-16'])
 })
 
-test('what was spent on a day that is over is told, by whoever folds the last of it', async () => {
+test('the limit of a day that is over is told, by the process that folds the last of its spend', async () => {
   const organization = await house.organization(1_000_000n)
   await limit(organization, 50n, 'notify_only', 60n)
   // Neither hears a reclaim.

@@ -72,7 +72,7 @@ for (const gate of ['balance', 'daily'] as const) {
   })
 }
 
-test('what other processes hold idle is reclaimed for a call that needs it', async () => {
+test('money that other processes hold idle is reclaimed for a call that needs it', async () => {
   const organization = await house.organization(1_000n)
   const [one, two, three] = openTills(house, [0, 1, 2], fast)
   if (!one || !two || !three) throw new Error('no tills')

@@ -50,7 +50,7 @@ test('slots are folded while others renew the same accounts, and nobody gets int
   expect(rows).toEqual([{ slots: 0n }])
 })
 
-test('what a stopped process still posts after its slot was folded counts, once', async () => {
+test('charges that a stopped process still posts after its slot was folded count, once', async () => {
   const organization = await house.organization(1_000n)
   const zombie = openTill(house.database, 60, clock)
   const share = zombie.share(organization)

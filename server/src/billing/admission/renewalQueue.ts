@@ -43,8 +43,9 @@ class Renewal {
   }
 
   /**
-   * What is missing here. What is idle here is used first, or leaves the share at once when it is reclaimed: should the
-   * renewal fail, it may have been carried out all the same, and others may have it.
+   * Returns the amounts that this share lacks. It uses its idle money first, or gives that back at once when it is
+   * reclaimed: if the renewal seems to fail, it may have been carried out all the same, and others may have the
+   * money.
    */
   want(): Want {
     const giveBack = this.isReclaim ? this.share.takeIdle() : null

@@ -25,7 +25,7 @@ export interface Renewed extends AccountView {
   readonly grantedMicrocents: bigint
   /** The customer's limit that is used up and cuts running calls (P5). */
   readonly exhaustedLimit: Gate | null
-  /** Whether the customer's limits bind running calls too. */
+  /** True when the customer's limits bind running calls too. */
   readonly stopsRunning: boolean
   /** The first instant of the UTC day that the account had reached. */
   readonly dayStartMs: number
@@ -52,7 +52,7 @@ export class Share {
   openUses = 0
   /** When a call last asked, on the monotonic clock. */
   usedAtMs = 0
-  /** Whether the account was ever asked for anything: what came of it may have been lost on the way. */
+  /** True when the account was ever asked for anything: what came of it may have been lost on the way. */
   hasAsked = false
   /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
   openAsks = 0
@@ -69,7 +69,7 @@ export class Share {
   /** By how much the account has passed a gate: so much of this share is not for new calls, or not for running ones. */
   private admissionExcess = 0n
   private runningExcess = 0n
-  /** Whether the customer's limits bind running calls too. */
+  /** True when the customer's limits bind running calls too. */
   private stopsRunning = false
   /** Of running calls that use theirs bit by bit. */
   private readonly shrinkable = new Set<Hold>()

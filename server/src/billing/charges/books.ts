@@ -1,4 +1,4 @@
-/** What the parts of an account add up to; each pair must agree. All micro-cents. */
+/** The sums of an account that must agree, in pairs. All are in micro-cents. */
 export interface Books {
   /** Σ ledger entries − Σ charges. */
   readonly booked: bigint

@@ -21,8 +21,8 @@ export type Posted =
   | { readonly kind: 'late'; readonly isPosted: Promise<boolean> }
 
 /**
- * Whether the deadline may take a charge back from the customer. It is asked once, at the deadline. True means that nothing
- * of the answer has left and that the client still waits: then a refusal leaves in place of the answer.
+ * Asks, once, at the deadline, if it may take a charge back from the customer. True: nothing of the answer has left
+ * and the client still waits, so that a refusal leaves in place of the answer.
  */
 export type MayGiveUp = () => boolean
 
@@ -44,7 +44,7 @@ export class QueuedCharge {
   readonly sinceMs: number
   /** They commit together with the charge. */
   participants: readonly Participant[]
-  /** Whether its deadline has passed. Its call was answered then. */
+  /** True when its deadline has passed. Its call was answered then. */
   isLate = false
   private state: State = 'waiting'
   /** A statement that posts it was sent, and nobody knows whether it was carried out. */
@@ -81,8 +81,8 @@ export class QueuedCharge {
   }
 
   /**
-   * Whether the customer pays for an answer that nobody got and that is kept nowhere (E14). The credit commits together with
-   * the charge; where the charge is found posted, it comes after.
+   * Returns whether the customer pays for an answer that nobody got and that is kept nowhere (E14). The credit
+   * commits together with the charge; where the charge is found posted, it comes after.
    */
   get owesCredit(): boolean {
     if (!this.isGivenUp || this.isWithdrawn || this.isCredited) return false
@@ -181,7 +181,7 @@ export class ChargeQueue {
   private readonly watchdog: Watchdog
   private batch: readonly QueuedCharge[] = []
   private line: QueuedCharge[] = []
-  /** Whether the watchdog waits for the deadline of the first charge whose call still waits. */
+  /** True when the watchdog waits for the deadline of the first charge whose call still waits. */
   private isWatching = false
 
   constructor({ clock, deadlineMs, onLate, onEnded }: ChargeQueueOptions) {
@@ -192,12 +192,12 @@ export class ChargeQueue {
     this.watchdog = new Watchdog(clock, () => this.expireLate())
   }
 
-  /** How many charges are not known to be posted. */
+  /** Returns how many charges are not known to be posted. */
   get size(): number {
     return this.batch.length + this.line.length
   }
 
-  /** How many of them wait behind the batch that is being posted. */
+  /** Returns how many of them wait behind the batch that is being posted. */
   get waiting(): number {
     return this.line.length
   }

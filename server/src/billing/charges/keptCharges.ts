@@ -1,6 +1,6 @@
 /**
- * Whether the database still has the charges that it had confirmed (E21). One that was restored from a backup has not, and neither
- * has a standby that was promoted and had not received all of its primary.
+ * Finds out if the database still has the charges that it had confirmed (E21). A database that was restored from a
+ * backup has not, and neither has a standby that was promoted and had not received all of its primary.
  */
 
 import type { Queryable } from '../../infra/postgres/database.ts'

@@ -1,4 +1,4 @@
-/** What commits together with a charge, and what may keep it from being made. */
+/** Participants that commit together with a charge, and participants that keep it from being posted. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => house.drop())
 
-/** How often a database was asked for a transaction. */
+/** Returns how often a database was asked for a transaction. */
 function countingTransactions(database: Database): { database: Database; count: () => number } {
   let transactions = 0
   const transaction: Database['transaction'] = (work) => {

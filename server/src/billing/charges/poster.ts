@@ -111,8 +111,8 @@ export class Poster {
   }
 
   /**
-   * Posts those of a batch whose participants let them, and credits what their calls gave up, in one transaction. What a participant says
-   * stays true, so that a repeat decides the same.
+   * Posts those charges of a batch whose participants let them, and credits the money that their calls gave up, in
+   * one transaction. A participant's decision stays true, so a repeat decides the same.
    */
   private async postTogether(queued: readonly QueuedCharge[]): Promise<void> {
     const { database, slot, clock, random, log } = this.dependencies

@@ -13,9 +13,9 @@ const PIXELS_PER_PRICE = 1_000_000n
 const FACTOR_ONE = 1_000n
 
 /**
- * What a usage costs, in micro-cents: the sum over token classes, divided and rounded up once (B1). Cached prompt tokens
- * cost the cached rate where the model has one, else the input rate. Throws RangeError on counts that are negative or not
- * whole, and on negative prices: the edges have refused those.
+ * Returns the cost of a usage, in micro-cents: the sum over token classes, divided and rounded up once (B1). Cached
+ * prompt tokens cost the cached rate where the model has one, else the input rate. Throws RangeError on counts that
+ * are negative or not whole, and on negative prices: the edges have refused those.
  */
 export function priceTokens(rate: TokenRate, usage: TokenUsage): bigint {
   const { promptTokens, cachedPromptTokens, completionTokens } = usage
@@ -33,8 +33,8 @@ export function priceTokens(rate: TokenRate, usage: TokenUsage): bigint {
 }
 
 /**
- * What one request for images costs, in micro-cents: per image exact, per megapixel (a million pixels) rounded up once
- * (B1). `pixels` are those of all images together. Throws RangeError on what is no count.
+ * Returns the cost of one request for images, in micro-cents: per image exact, per megapixel (a million pixels)
+ * rounded up once (B1). `pixels` are those of all images together. Throws RangeError on negative counts and prices.
  */
 export function priceImages(price: ImagePrice, images: number, pixels: number): bigint {
   const perUnit = price.kind === 'image' ? price.perImageMicrocents : price.perMegapixelMicrocents
@@ -45,14 +45,19 @@ export function priceImages(price: ImagePrice, images: number, pixels: number): 
     : divideRoundingUp(BigInt(pixels) * perUnit, PIXELS_PER_PRICE)
 }
 
-/** What a video costs, in micro-cents: its billed seconds, rounded up to a whole cent (V6). Throws like the others. */
+/**
+ * Returns the cost of a video, in micro-cents: its billed seconds, rounded up to a whole cent (V6). Throws like the
+ * others.
+ */
 export function priceVideo(price: VideoPrice, billedSeconds: number): bigint {
   if (billedSeconds < 0) throw new RangeError('a video of negative length cannot be priced')
   refuseNegativePrice(price.perSecondMicrocents)
   return toWholeCentsRoundingUp(BigInt(billedSeconds) * price.perSecondMicrocents)
 }
 
-/** What one request for embeddings costs, in micro-cents: rounded up to a whole cent, and at least one cent (B1). */
+/**
+ * Returns the cost of one request for embeddings, in micro-cents: rounded up to a whole cent, at least one cent (B1).
+ */
 export function priceEmbeddings(rate: TokenRate, promptTokens: number): bigint {
   const exact = priceTokens(rate, { promptTokens, cachedPromptTokens: 0, completionTokens: 0 })
   return largest(toWholeCentsRoundingUp(exact), MICROCENTS_PER_CENT)
@@ -106,8 +111,9 @@ export interface WeightedTokens {
 }
 
 /**
- * What a usage counts on a plan's meters: tokens times the model's usage factor, input and output each rounded up once a
- * call, so that no call counts nothing. Cached prompt tokens count like others. Throws RangeError on what is no usage.
+ * Returns the tokens that a usage counts on a plan's meters: tokens times the model's usage factor, input and output
+ * each rounded up once a call, so that no call counts nothing. Cached prompt tokens count like others. Throws
+ * RangeError on negative counts.
  */
 export function weightedTokens(usage: TokenUsage, factorThousandths: number): WeightedTokens {
   if (usage.promptTokens < 0 || usage.completionTokens < 0 || factorThousandths < 0) {

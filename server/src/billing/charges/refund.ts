@@ -14,7 +14,7 @@ export interface Refund {
 }
 
 /**
- * What became of a refund:
+ * The outcome of a refund:
  * - `unknown`: there is no such charge, or its day was dropped by retention
  * - `nothing`: the charge came to nothing
  * - `too_much`: more than was charged

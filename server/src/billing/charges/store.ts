@@ -92,7 +92,7 @@ function distinctOf(
   return { numbers: [...distinct.keys()], charges: [...distinct.values()] }
 }
 
-/** What the statement has beside the ordinary, for charges of the batch that need it. */
+/** The parts of the posting statement that only some charges of a batch need. */
 interface Parts {
   /** Of `charges`, each with a comma before it. */
   readonly columns: string
@@ -224,7 +224,7 @@ function postingWith(parts: readonly Parts[]): string {
     (select count(*) from inserted) as inserted`
 }
 
-/** What nearly every batch is posted by. */
+/** The statement that posts nearly every batch. */
 const POST_CHAT = postingWith([])
 
 /** Returns the id of each charge's row of `served_models` with its place in the list, from 1, and adds those that are missing. */
@@ -268,7 +268,7 @@ export async function insertDeadCharge(
 ): Promise<void> {
   const kept = JSON.stringify(charge, (_, value) => {
     if (value instanceof Uint8Array) return toHex(value)
-    // What jsonb can't hold: it would refuse the charge a second time.
+    // jsonb can't hold these characters: it would refuse the charge a second time.
     if (typeof value === 'string') return value.replaceAll('\0', '\uFFFD').toWellFormed()
     return typeof value === 'bigint' ? value.toString() : value
   })
@@ -328,7 +328,10 @@ export async function findImbalances(db: Queryable): Promise<Imbalance[]> {
   )
 }
 
-/** What a charge came to and whom it was charged to; null when there is none of this id, or its day was dropped. */
+/**
+ * Returns the cost of a charge and the organization that paid it; null when there is none of this id, or its day was
+ * dropped.
+ */
 export async function findCharge(
   db: Queryable,
   chargeId: string,

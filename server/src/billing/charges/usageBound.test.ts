@@ -37,7 +37,7 @@ test('where prompt and completion pass the context, the completion is cut', () =
   expect(boundUsage(used, bound).usage).toEqual({ promptTokens: 80, cachedPromptTokens: 80, completionTokens: 20 })
 })
 
-test('what a bound does not name is nothing', () => {
+test('a class that a bound does not name is nothing', () => {
   const used = {
     usage: { promptTokens: 5, cachedPromptTokens: 0, completionTokens: 5 },
     images: { count: 2, pixels: 9 },

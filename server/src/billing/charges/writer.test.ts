@@ -142,7 +142,7 @@ test('several organizations are renewed in one transaction, each with what it ha
   expect(await house.imbalances()).toEqual([])
 })
 
-test('what several calls want at once is granted to all of them', async () => {
+test('money that several calls want at once is granted to all of them', async () => {
   const organization = await house.organization(100n)
   const { writer, share } = openTill(house.database, 4, clock)
   await writer.renew(share(organization), 25n)

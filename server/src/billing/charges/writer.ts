@@ -104,17 +104,17 @@ export class Writer implements ShareRenewer {
     for (const work of this.betweenBatches) work.attach(() => this.run())
   }
 
-  /** How many charges are not yet known to be posted. */
+  /** Returns how many charges are not yet known to be posted. */
   get backlog(): number {
     return this.queue.size
   }
 
-  /** How many organizations' accounts are to be asked next. */
+  /** Returns how many organizations' accounts are to be asked next. */
   get waitingRenewals(): number {
     return this.renewals.size
   }
 
-  /** How long the oldest unposted charge has waited, milliseconds. */
+  /** Returns how long the oldest unposted charge has waited, milliseconds. */
   get oldestAgeMs(): number {
     return this.queue.oldestAgeMs
   }

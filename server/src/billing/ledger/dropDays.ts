@@ -16,10 +16,11 @@ import { droppedSourcePrefix } from './verify.ts'
 const LOCK_WAIT_MS = 200
 
 /**
- * Drops the charges of days that ended `retentionDays` or more days ago. What each organization was charged on such a
- * day becomes one ledger entry in the same transaction; rollups, and the sums that statements are made of, stay. A charge that comes later makes its day's partition
- * anew, as any late charge does, and is folded into a further entry by the next call. A day whose charges are not what its
- * rollups say is kept, for somebody to look at. Gives the days that were dropped.
+ * Drops the charges of days that ended `retentionDays` or more days ago. The charges of each organization on such a
+ * day become one ledger entry in the same transaction; rollups, and the sums that statements are made of, stay. A
+ * charge that comes later makes its day's partition anew, as any late charge does, and the next call folds it into a
+ * further entry. A day whose charges differ from its rollups is kept, for the operator to look at. Returns the days
+ * that were dropped.
  */
 export async function dropOldDays(
   dependencies: { readonly database: Database; readonly log: Log },

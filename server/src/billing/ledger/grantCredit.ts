@@ -9,7 +9,7 @@ export interface Credit {
   readonly organizationId: string
   /** More than 0. */
   readonly amountMicrocents: bigint
-  /** What this movement comes from; the same source is posted once only, such as `grant:<uuid>`. */
+  /** The origin of this credit, such as `grant:<uuid>`. The same source is posted once only. */
   readonly source: string
   readonly note: string | null
   /** A payment ends the limits of a new account (K2); a gift does not. */

@@ -17,7 +17,7 @@ export async function listChargeDays(db: Queryable): Promise<string[]> {
   return rows.map(({ day }) => day)
 }
 
-/** How often retention has dropped a day; 0: never. */
+/** Returns how often retention has dropped a day; 0: never. */
 export async function timesDropped(db: Queryable, day: string): Promise<number> {
   const rows = await db.query<{ times: number }>('select times from dropped_days where day = $1::date', [day])
   return rows[0]?.times ?? 0
@@ -237,7 +237,7 @@ export async function compareDay(db: Queryable, dayMs: number, limit: number): P
 /** An organization whose dropped day does not add up. Micro-cents. */
 export interface DroppedDifference {
   readonly organizationId: string
-  /** What the ledger entries of the day took, and charges that came late and are rows still. */
+  /** The sum of the day's ledger entries, and of charges that came late and are rows still. */
   readonly kept: bigint
   readonly rolledUp: bigint
 }
@@ -304,8 +304,8 @@ export async function noteVerified(db: Queryable, day: string, disagreements: nu
 }
 
 /**
- * Keeps writers off a day's partition until the end of the transaction. False: another process is at it, or it is gone.
- * Whatever the transaction waits for from here on, it waits for at most `waitMs`: writers queue behind it.
+ * Keeps writers off a day's partition until the end of the transaction. False: another process is at it, or it is
+ * gone. From here on the transaction waits for any lock at most `waitMs`: writers queue behind it.
  */
 export async function lockChargeDay(tx: Transaction, day: string, waitMs: number): Promise<boolean> {
   const partition = partitionOf(day)

@@ -22,7 +22,9 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => books.drop())
 
-/** What the verification finds while `fault` is in the database; it is taken out again. */
+/**
+ * Returns the disagreements that the verification finds while `fault` is in the database; `mend` takes it out again.
+ */
 async function foundWith(fault: string, mend: string): Promise<Disagreement[]> {
   await books.database.query(fault)
   try {

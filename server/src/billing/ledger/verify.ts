@@ -62,7 +62,7 @@ export interface Check {
   ): AsyncGenerator<Disagreement, void>
 }
 
-/** What ledger entries for the charges of a dropped day are called; the organization's id follows. */
+/** Returns the sources of a dropped day's ledger entries up to the organization's id, which follows. */
 export function droppedSourcePrefix(day: string): string {
   return `charges:${day}:`
 }
@@ -171,7 +171,10 @@ function checkCharge(charge: ChargeRow, price: PriceVersion | 'missing' | 'alter
     : { kind: 'cost', organizationId, chargeId, charged: costMicrocents, recomputed }
 }
 
-/** What a charge costs without a plan; an image's price on a call of another kind, or the other way, is 0: never charged. */
+/**
+ * Returns the cost of a charge without a plan, in micro-cents; 0 when the price is of another kind than the call,
+ * which is never charged.
+ */
 function listPrice(charge: ChargeRow, price: PriceVersion, usage: TokenUsage): bigint {
   if (charge.modality === 'image') {
     if (price.kind !== 'image' && price.kind !== 'megapixel') return 0n

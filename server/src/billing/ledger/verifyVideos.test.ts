@@ -1,4 +1,4 @@
-/** What the verification says of videos whose books were tampered with; each row is one lie, told and taken back. */
+/** The verification finds videos whose books were tampered with; each row is one lie, told and taken back. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => house.close())
 
-test('what is true is not objected to', async () => {
+test('true books are not objected to', async () => {
   expect(await house.disagreements()).toEqual([])
 })
 

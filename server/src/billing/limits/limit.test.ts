@@ -42,7 +42,7 @@ test('amounts have at most 2 decimals, and each comes out as the cents it was wr
   )
 })
 
-test('what is spent is shown in whole cents, rounded down, and as a share that may pass 100', () => {
+test('the spend is shown in whole cents, rounded down, and as a share that may pass 100', () => {
   expect(toSpendingLimit({ ...FIGURES, monthlyLimitMicrocents: null }, NOW_MS)).toBeNull()
   const spent = { daySpentMicrocents: 1_999_999n, monthSpentMicrocents: 150_005_000n, dailyLimitMicrocents: 7_000_000n }
   expect(toSpendingLimit({ ...FIGURES, ...spent }, NOW_MS)).toEqual({

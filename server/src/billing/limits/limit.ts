@@ -22,7 +22,7 @@ export interface SpendingLimit {
   readonly autoTerminateHours: number | null
 }
 
-/** What a customer asks for; validated. */
+/** The limits that a customer asks for; validated. */
 export interface LimitRequest {
   readonly monthlyDollars: number
   /** Undefined leaves it, 0 clears it. */
@@ -32,7 +32,7 @@ export interface LimitRequest {
   readonly autoTerminateHours: number | null | undefined
 }
 
-/** Whether an amount has at most 2 decimals, as it was written in decimal. */
+/** Returns whether an amount has at most 2 decimals, as it was written in decimal. */
 export function isWholeCents(dollars: number): boolean {
   return Math.round(dollars * 100) / 100 === dollars
 }

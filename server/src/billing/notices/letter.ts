@@ -8,7 +8,7 @@ export interface Letter {
   readonly text: string
 }
 
-/** What a person is told: what happened, the figures, what it means and what to do. */
+/** Returns the mail of a notice: the event, the figures, the consequence, and how to mend it. */
 export function writeLetter(notice: Notice): Letter {
   const { happened, figures, means, mend } = TELLERS[notice.kind](notice)
   const paragraphs = [

@@ -1,6 +1,6 @@
 import type { Enforcement } from '../admission/gates.ts'
 
-/** What an organization is told of, once for each period. */
+/** The kinds of notices. An organization gets each at most once for a period. */
 export const NOTICE_KINDS = [
   'daily',
   'monthly',
@@ -26,16 +26,19 @@ export interface Notice {
   readonly amountMicrocents: bigint
   /** The limit that was reached, or the threshold; of an instance, the amount that is held for its last minutes. */
   readonly limitMicrocents: bigint
-  /** What the customer's own limits did when it was seen (P5). */
+  /** The enforcement of the customer's own limits when the limit was reached (P5). */
   readonly enforcement: Enforcement
   readonly noticedAtMs: number
   /** The instance that it is about; null: it is about none. */
   readonly instanceId: string | null
-  /** Of auto-pay: where a person mends it. Whoever has it may open it. Null else. */
+  /**
+   * Of auto-pay: the address where a person mends it; anybody who has the link may open it. Null: a notice of another
+   * kind.
+   */
   readonly link: string | null
 }
 
-/** A notice in its organization's list, without the link: whoever has that may open it. */
+/** A notice in its organization's list, without the link: anybody who has the link may open it. */
 export type ListedNotice = Omit<Notice, 'organizationId' | 'organizationName' | 'link'>
 
 /** A notice's place in the list. */

@@ -177,7 +177,7 @@ test('many processes at once mail each notice once', async () => {
   expect(logged('reached its daily spending limit')).toBe(12)
 })
 
-test('what a killed process had taken is mailed by another, under the same message id', async () => {
+test('notices that a killed process had taken are mailed by another, under the same message id', async () => {
   const server = await mailServer()
   const database = fresh.database
   await noted(['a@example.com'])

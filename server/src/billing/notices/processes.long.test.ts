@@ -87,10 +87,10 @@ test(
       settings: await Bun.file(`${server.dataDir}/tollgate.yaml`).text(),
       environment,
     })
-    // What the killed had been granted is free a minute after the database's start at the latest.
+    // The share of the killed process is free a minute after the database's start at the latest.
     while ((await call()) !== 200) await new Promise((resolve) => setTimeout(resolve, 1_000))
     expect(new Set(await Promise.all(Array.from({ length: CALLS }, () => call())))).toEqual(new Set([200]))
-    // Drained, so that whatever was under way has been folded or mailed.
+    // Drained, so that all spend under way has been folded and all notices are mailed.
     expect(await server.stop()).toBe(0)
     const texts = mails.mails.map(({ text }) => text)
     expect(texts.filter((text) => text.includes('has reached its daily spending limit'))).toHaveLength(1)

@@ -11,14 +11,14 @@ import { hasEnded, isEntitled, planOfSubscription, type Subscription } from './s
 /** Retry-After in the grace period: the renewal may have come by then (P7). */
 const RENEWAL_WAIT_MS = MINUTE_MS
 
-/** What decides whether a model is within plans. */
+/** The facts about a model that decide whether plans cover it. */
 export interface Coverable {
   readonly modality: Modality
   readonly planCovered: boolean
   readonly usageFactorThousandths: number
 }
 
-/** What a plan has been used for. Tokens are weighted. */
+/** The amounts that a plan was used for. Tokens are weighted. */
 export interface PlanUsage {
   /** Of the subscription's period. */
   readonly inputTokens: bigint
@@ -40,7 +40,7 @@ export interface PlanState {
   readonly oldestHourMs: number | null
 }
 
-/** What makes a call's charge one of the plan. */
+/** The cover of a call by a plan: the charge costs nothing and counts on this period's meter. */
 export interface Cover {
   /** Names the period, and so the meter; in the grace the one that ended. */
   readonly periodStartMs: number
@@ -63,8 +63,8 @@ export type PlanAnswer =
 export const NO_PLAN: PlanAnswer = { kind: 'none' }
 
 /**
- * Whether a plan is for calls of a model (P4): only where the model says so, never for videos, and for images only where
- * the plan has a backstop, since images spend no tokens. Both tiers of a model alike.
+ * Returns whether a plan is for calls of a model (P4): only where the model says so, never for videos, and for
+ * images only where the plan has a backstop, since images spend no tokens. Both tiers of a model alike.
  */
 export function isWithin(plan: Plan, model: Coverable): boolean {
   if (!model.planCovered || model.modality === 'video') return false

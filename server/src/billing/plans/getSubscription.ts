@@ -20,7 +20,7 @@ export interface ShownSubscription {
 
 const NO_QUOTA: PlanQuota = { inputTokens: 0, outputTokens: 0, weeklyTokens: 0, backstopMicrocents: 0n }
 
-/** What is shown where the settings have no plan. */
+/** The plan that is shown where the settings have none. */
 const NO_PLAN: Plan = { key: 'none', name: 'No plan', graceMs: 0, quota: NO_QUOTA }
 
 export interface SubscriptionDependencies {
@@ -35,8 +35,9 @@ export interface SubscriptionDependencies {
 }
 
 /**
- * What an organization is subscribed to, exact to the last charge that was answered. Who never was to anything is shown
- * the first plan, with the quota that it would give. A plan that the settings have no more is shown without any quota.
+ * Returns the subscription of an organization with its usage, exact to the last charge that was answered. An
+ * organization that never subscribed is shown the first plan, with the quota that it would give. A plan that the
+ * settings no longer have is shown without any quota.
  */
 export async function getSubscription(
   dependencies: SubscriptionDependencies,

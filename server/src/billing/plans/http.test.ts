@@ -65,7 +65,7 @@ const FREE = {
 }
 
 describe('what is shown', () => {
-  test('who never subscribed sees the first plan, and the quota that it would give', async () => {
+  test('an organization that never subscribed sees the first plan, and the quota that it would give', async () => {
     expect((await get(await gateway.customer())).json).toEqual(FREE)
   })
 

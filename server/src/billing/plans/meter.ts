@@ -1,6 +1,6 @@
 import { type Cover, NOTHING_USED, type PlanState, type PlanUsage } from './gate.ts'
 
-/** What one covered charge counts on the plan's meter. Tokens are weighted. */
+/** The amounts that one covered charge adds to the plan's meter. Tokens are weighted. */
 export interface Metered {
   readonly inputTokens: bigint
   readonly outputTokens: bigint
@@ -41,7 +41,7 @@ export class PlanMeter {
     return this.unpostedCharges === 0
   }
 
-  /** What was read with this process's own charges added; null before the first read. */
+  /** The state that was read, with this process's own charges added; null before the first read. */
   get current(): PlanState | null {
     const { state } = this
     if (state === null) return null

@@ -65,7 +65,7 @@ async function subscriber(microcents = 0n, planKey = 'large', periodEndMs = PERI
   return organizationId
 }
 
-/** What becomes of a call that is let in: covered, paid for, or the refusal's code. */
+/** Admits a call of `CALL`. Returns it, or the code of the refusal. */
 async function ask(till: Till, organizationId: string): Promise<Admitted | string> {
   const worst = { wholeMicrocents: 10n, firstStepMicrocents: 10n }
   const admitted = await admitCall(till, { organizationId, ...CALL }, worst, MODEL)
@@ -91,7 +91,7 @@ async function call(till: Till, organizationId: string, promptTokens: number, co
 const usageOf = async (organizationId: string): Promise<PlanUsage> =>
   (await readPlanState(house.database, organizationId, clock.now())).usage
 
-test('what a process has covered itself counts at once, durable or not, and once', async () => {
+test('charges that a process has covered itself count at once, durable or not, and once', async () => {
   const till = openPlanTill(0)
   const organizationId = await subscriber()
   const calls = []
@@ -138,7 +138,7 @@ test('a quota that is used up is paid for while there is credit', async () => {
   expect((await usageOf(organizationId)).inputTokens).toBe(100n)
 })
 
-test('what other processes have covered is seen when the figure is a second old, and what a restart left at once', async () => {
+test('charges that other processes have covered are seen when the figure is a second old, and what a restart left at once', async () => {
   const [one, other] = [openPlanTill(0), openPlanTill(1)]
   const organizationId = await subscriber()
   expect(await call(one, organizationId, 2)).toBe('covered')

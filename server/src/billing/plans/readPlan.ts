@@ -3,7 +3,7 @@ import { NOTHING_USED, type PlanState } from './gate.ts'
 import { readPlanStates, selectSubscription } from './store.ts'
 import type { Subscription } from './subscription.ts'
 
-/** What an organization is subscribed to; null where it never was to anything. */
+/** Returns the subscription of an organization, ended ones too; null where it never had one. */
 export function readSubscription(database: Queryable, organizationId: string): Promise<Subscription | null> {
   return selectSubscription(database, organizationId)
 }

@@ -1,4 +1,4 @@
-/** Every query on subscriptions, and the reads of plan meters. What is posted to the meters: `billing/charges/store.ts`. */
+/** Every query on subscriptions, and the reads of plan meters. `billing/charges/store.ts` posts to the meters. */
 
 import { arrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import type { MeteredSums } from '../../lib/disagreement.ts'
@@ -161,7 +161,7 @@ export async function comparePlanPeriods(
   }
 }
 
-/** Whether any plan's meter has counted something in a window of hours. */
+/** Returns whether any plan's meter has counted something in a window of hours. */
 export async function hasPlanHours(db: Queryable, startMs: number, endMs: number): Promise<boolean> {
   const rows = await db.query<{ there: boolean }>(
     `select exists (select from plan_hours where hour >= $1::timestamptz and hour < $2::timestamptz) as there`,

@@ -39,8 +39,8 @@ export function keyOfUnknownPrice(paymentPrice: string): string {
 }
 
 /**
- * Whether a subscription entitles at an instant: by its status, within its period, and for `graceMs` milliseconds after it
- * where it is to be renewed (P7).
+ * Returns whether a subscription entitles at an instant: by its status, within its period, and for `graceMs`
+ * milliseconds after it where it is to be renewed (P7).
  */
 export function isEntitled(subscription: Subscription, graceMs: number, nowMs: number): boolean {
   return (
@@ -53,7 +53,7 @@ export function endsAt({ periodEndMs, cancelAtPeriodEnd }: Subscription, graceMs
   return cancelAtPeriodEnd ? periodEndMs : periodEndMs + graceMs
 }
 
-/** Whether the period is over at an instant: a subscription that entitles all the same does so by its grace. */
+/** Returns whether the period is over at an instant: a subscription that entitles all the same does so by its grace. */
 export function hasEnded({ periodEndMs }: Subscription, nowMs: number): boolean {
   return nowMs >= periodEndMs
 }

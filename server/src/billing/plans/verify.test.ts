@@ -33,7 +33,9 @@ function postCovered(atMs: number, of = organization, periodStartMs = PERIOD_MS)
   })
 }
 
-/** What the verification finds while `fault` is in the database; it is taken out again. */
+/**
+ * Returns the disagreements that the verification finds while `fault` is in the database; `mend` takes it out again.
+ */
 async function foundWith(fault: string, mend: string) {
   await books.database.query(fault)
   try {

@@ -54,9 +54,9 @@ export function bucketEnd(bucket: Bucket, atMs: number): number {
 }
 
 /**
- * What a window is added up from: whole days where it holds some, hours at its edges, and single charges within the hour
- * that an edge cuts. All of it is as the running total sees it: the hours from that of the start up to that of the end,
- * less what was charged before the start in its hour, plus what was charged before the end in its.
+ * The parts that a window is added up from: whole days where it has some, hours at its edges, and single charges
+ * within the hour that an edge cuts. They follow the running total: the hours from that of the start up to that of
+ * the end, less the charges before the start in its hour, plus the charges before the end in its hour.
  */
 export interface Span {
   /** The day, and the hour, that the start is in. */
@@ -93,13 +93,13 @@ export function spanOf(bucket: Bucket, { startMs, endMs }: Window, nowMs: number
   }
 }
 
-/** What was charged in one bucket. */
+/** The sum of the charges in one bucket. */
 export interface BucketSum {
   readonly startMs: number
   readonly microcents: bigint
 }
 
-/** What was charged to one group in one bucket. */
+/** The sum of one group's charges in one bucket. */
 export interface GroupSum extends BucketSum {
   /** An instance or a GPU type; null: calls to models. */
   readonly group: string | null

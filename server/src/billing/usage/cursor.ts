@@ -2,7 +2,10 @@ import { readCursor, writeCursor } from '../../lib/cursor.ts'
 import { LATEST_MS } from '../../lib/instant.ts'
 import { BUCKETS, type Bucket, bucketStart, type Window } from './bucket.ts'
 
-/** Whatever a use of compute is grouped by. Calls to models have none of these, and so make one group, the first of a bucket. */
+/**
+ * The properties that uses of compute are grouped by. Calls to models have none of these, so they make one group, the
+ * first of a bucket.
+ */
 export const GROUPINGS = ['instance_id', 'gpu_type'] as const
 export type Grouping = (typeof GROUPINGS)[number]
 

@@ -54,7 +54,7 @@ const groupOf = (charge: Charge, by: Grouping | null): string | null => {
   return by === 'gpu_type' ? charge.instance.gpuType : charge.instance.instanceId
 }
 
-/** What a question must be answered with, from the charges alone. */
+/** Computes the answer to a question from the charges alone. */
 function expected({ bucket, startMs, endMs, groupBy }: UsageQuestion) {
   const cents = (microcents: bigint) => divideRoundingDown(microcents, MICROCENTS_PER_CENT)
   const rows = new Map<string, { startMs: number; group: string | null; cents: number; gpuSeconds: number }>()

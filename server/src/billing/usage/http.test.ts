@@ -107,7 +107,7 @@ function totalBefore(atMs: number): bigint {
   return charged.reduce((sum, each) => (each.atMs < atMs ? sum + each.microcents : sum), 0n)
 }
 
-/** What the rules say of a window, from the charges themselves. */
+/** Computes the buckets of a window from the charges themselves. */
 function expected(bucket: (typeof BUCKETS)[number], startMs: number, endMs: number): Page['data'] {
   const inside = charged.filter(({ atMs }) => atMs >= startMs && atMs < endMs)
   const starts = [...new Set(inside.map(({ atMs }) => bucketStart(bucket, atMs)))].sort((a, b) => a - b)

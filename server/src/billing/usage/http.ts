@@ -88,7 +88,7 @@ function toQuestion(query: UsageQuery, nowMs: number): Result<UsageQuestion> {
   return ok({ ...window, bucket: query.bucket ?? defaultBucket(window), groupBy: query.group_by ?? null })
 }
 
-/** What stands beside a cursor must be what its first page was asked for. */
+/** Reads a cursor. Parameters beside it must be those of its first page; others are refused. */
 function toCursor(text: string, query: UsageQuery): Result<UsageCursor> {
   const cursor = cursorFromWire(text)
   if (cursor === null) return refused(BAD_CURSOR)

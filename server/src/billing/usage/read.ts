@@ -25,7 +25,7 @@ interface UsageDependencies {
   readonly clock: Clock
 }
 
-/** What a page shows: at most `limit` rows behind the last row of the page before. */
+/** The bounds of a page: at most `limit` rows behind the last row of the page before. */
 interface AskedPage {
   readonly after: { readonly startMs: number; readonly group: string | null } | null
   readonly limit: number

@@ -5,7 +5,7 @@ import { toTimestamp } from '../../lib/time.ts'
 import type { Bucket, BucketSum, GroupSum, Span } from './bucket.ts'
 import type { Grouping } from './cursor.ts'
 
-/** What was charged in one bucket, and the seconds of GPUs among it. */
+/** The sum of the charges in one bucket, and the GPU seconds among them. */
 interface UsageSum extends BucketSum {
   readonly gpuSeconds: number
 }

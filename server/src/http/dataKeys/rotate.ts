@@ -22,7 +22,7 @@ export interface RotationDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly ring: RingSource
-  /** Whether nobody owns a slot; stays so until the end of the transaction. */
+  /** Returns whether nobody owns a slot; stays so until the end of the transaction. */
   readonly isAbandoned: (tx: Transaction, slot: number) => Promise<boolean>
   /** For each kind of sealed values, whether any is sealed with the key of this number. */
   readonly isSealedWith: readonly ((tx: Transaction, number: number) => Promise<boolean>)[]
@@ -134,7 +134,7 @@ export async function dropKeys(dependencies: RotationDependencies): Promise<read
   return left
 }
 
-/** The slots of living processes for which `isWaited` holds. What dead ones held is forgotten. */
+/** Returns the slots of living processes for which `isWaited` holds, and deletes the rows of dead ones. */
 async function living(
   tx: Transaction,
   { isAbandoned }: RotationDependencies,

@@ -1,4 +1,4 @@
-/** Whatever order processes and steps of a rotation come in, every living process opens every sealed value at all times. */
+/** In any order of processes and steps of a rotation, every living process opens every sealed value at all times. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'

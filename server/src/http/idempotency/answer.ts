@@ -33,7 +33,7 @@ export interface ReplayedAnswer extends Omit<KeptAnswer, 'body'> {
   readonly body: Uint8Array<ArrayBuffer> | BodyInPieces
 }
 
-/** Whose Idempotency-Key it is: that of one principal never meets another's (D7). */
+/** The owner and the hash of an Idempotency-Key: that of one principal never meets another's (D7). */
 export interface KeyScope {
   /** UUID of the API key, or of the member. */
   readonly keyId: string

@@ -83,7 +83,7 @@ test('a living process keeps its key from others, a dead one gives it up at once
   const next = await begin(other, 'dying')
   expect((await one.begin(KEY, 'dying', request)).kind).toBe('inProgress')
 
-  // Who was taken for dead and comes back ends nothing, and keeps nothing, of the other's.
+  // A process that was taken for dead and comes back neither ends the other's attempt nor keeps an answer for it.
   await late.end()
   expect((await openProcess(3).begin(KEY, 'dying', request)).kind).toBe('inProgress')
   await next.keepNow(answer('of the second'))
@@ -102,7 +102,7 @@ test('two that find the same dead process do not both take its key', async () =>
   dead.clear()
 })
 
-test('what a process has lost of its own it takes again', async () => {
+test('a process takes its own lost attempts again', async () => {
   await begin(openProcess(5), 'left behind')
   // A new process in the same slot: whatever is there of it is a dead one's.
   expect((await openProcess(5).begin(KEY, 'left behind', request)).kind).toBe('begun')

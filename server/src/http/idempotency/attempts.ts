@@ -36,15 +36,15 @@ export interface AttemptsDependencies {
   readonly log: Log
   /** This process's slot, which changes where it was lost: its attempts live while it holds the slot's lock. */
   readonly slot: () => number
-  /** Whether nobody owns a slot; stays so until the end of the transaction. */
+  /** Returns whether nobody owns a slot; stays so until the end of the transaction. */
   readonly isAbandoned: (tx: Transaction, slot: number) => Promise<boolean>
   /** Encrypts, stores and reads bodies. */
   readonly bodies: KeptBodies
-  /** Whether organizations may keep more. */
+  /** The quota of kept answers of each organization. */
   readonly quota: KeptQuota
-  /** Whether the store can take more. */
+  /** The space in the store of large answers; while it is short, none is kept. */
   readonly space: Pick<KeptSpace, 'isShort'>
-  /** What became of a request with a key, for metrics. */
+  /** Told for metrics what a request with a key met, such as `begun`, `replay` or `mismatch`. */
   readonly onAsked?: (kind: Begun['kind']) => void
 }
 
@@ -60,7 +60,7 @@ export interface Attempt {
   keep(answer: KeptAnswer): Promise<readonly Participant[]>
   /** Keeps an answer whose effect needs no transaction. Rejects while the database can't be asked; it is not kept then. */
   keepNow(answer: KeptAnswer): Promise<void>
-  /** Whether an answer was prepared. */
+  /** True when an answer was prepared. */
   readonly isKept: boolean
   /** Says that the effect of the prepared answer was withdrawn: nothing is kept. */
   discard(): void
@@ -97,7 +97,7 @@ export function createAttempts(dependencies: AttemptsDependencies): Attempts {
   // As many as there are requests open.
   const living = new Set<string>()
 
-  /** Whether nobody works on an attempt that has no answer. */
+  /** Takes over an attempt that has no answer for another request. False: somebody works on it. */
   const takeOver = async (row: AttemptRow, next: NewAttempt): Promise<boolean> => {
     // One that began under a slot that was lost since, and is not adopted yet, lives too.
     if (living.has(row.attempt)) return false
@@ -107,7 +107,9 @@ export function createAttempts(dependencies: AttemptsDependencies): Attempts {
     )
   }
 
-  /** What an attempt that is there means for another request with its key; null: it is gone, or has come free. */
+  /**
+   * Returns the answer to another request with the key of this attempt; null: the attempt is gone, or has come free.
+   */
   const answerFor = async (row: AttemptRow, next: NewAttempt): Promise<Begun | null> => {
     if (row.is_expired) {
       await dropAnswer(database, row.attempt, next.nowMs)

@@ -6,7 +6,7 @@ export interface FormField {
   readonly value: string
 }
 
-/** What tells one request from another. */
+/** The parts of a request that tell it from another. */
 export interface Fingerprinted {
   readonly method: string
   /** As sent, not decoded. */

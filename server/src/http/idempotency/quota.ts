@@ -10,7 +10,7 @@ import { ROW_BYTES, readKeptBytes } from './store.ts'
 const REMEMBERED_ORGANIZATIONS = 10_000
 const REMEMBERED_MS = 5 * SECOND_MS
 
-/** What an organization may keep. */
+/** The bytes of kept answers that an organization may have. */
 export interface QuotaSettings {
   /** In any case. */
   readonly bytes: number
@@ -27,7 +27,10 @@ export interface QuotaDependencies {
 }
 
 export interface KeptQuota {
-  /** Whether an organization may keep nothing more. At once where its figures are in memory; rejects while the database is away. */
+  /**
+   * Returns whether an organization may keep nothing more. At once where its figures are in memory; rejects while the
+   * database is away.
+   */
   isFull(organizationId: string): boolean | Promise<boolean>
   /** Counts the body of an answer that this process keeps, until the figures are read again. */
   add(organizationId: string, bodyBytes: number): void

@@ -1,4 +1,4 @@
-/** Whether the store of large kept answers can take more (D6). */
+/** Looks at the space in the store of large kept answers, which may be too short to take more (D6). */
 
 import type { Artifacts } from '../../infra/artifacts.ts'
 import type { Log } from '../../lib/log.ts'
@@ -13,7 +13,7 @@ export const SPACE_LOOK_MS = 5 * SECOND_MS
 const PROBE = 'probe'
 
 export interface KeptSpace {
-  /** Whether new answers should not be kept. */
+  /** True when new answers should not be kept. */
   readonly isShort: boolean
   /** Says that a file could not be written: the space is short until one can be again. */
   failed(): void

@@ -49,7 +49,7 @@ export interface AttemptRow {
   readonly body: Uint8Array | null
   /** Number of the key that the body is sealed with. */
   readonly data_key: number
-  /** Whether the body is in the row. */
+  /** True when the body is in the row. */
   readonly is_in_row: boolean
   readonly is_expired: boolean
 }
@@ -163,7 +163,7 @@ const UNCOUNT = `uncounted as (
    )
    select count(*) as count from dropped`
 
-/** How many bytes the kept answers of an organization take. */
+/** Returns how many bytes the kept answers of an organization take. */
 export async function readKeptBytes(db: Queryable, organizationId: string): Promise<number> {
   const rows = await db.query<{ bytes: bigint }>(
     'select coalesce(sum(bytes), 0)::bigint as bytes from kept_answer_bytes where organization_id = $1::uuid',
@@ -259,7 +259,7 @@ export async function findAttempts(db: Queryable, attempts: readonly string[]): 
   return new Set(rows.map(({ attempt }) => attempt))
 }
 
-/** Whether any kept answer is sealed with a data key. */
+/** Returns whether any kept answer is sealed with a data key. */
 export async function isAnswerSealedWith(db: Queryable, number: number): Promise<boolean> {
   const rows = await db.query(
     'select 1 from idempotent_attempts where data_key = $1::smallint and status is not null limit 1',

@@ -3,7 +3,7 @@
 import { type Refusal, refusal } from '../../lib/errors.ts'
 import { addBytes } from '../../lib/ownedBytes.ts'
 
-/** What one body takes of the memory: nothing at first. */
+/** The memory that one body takes: nothing at first. */
 export interface BodyReservation {
   /** The organization, or for requests without one the address or the sender. */
   readonly owner: string

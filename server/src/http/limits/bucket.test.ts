@@ -26,7 +26,7 @@ function send(limit: RateLimit, between: readonly number[]) {
   })
 }
 
-test('who was idle may send all of the burst at once, then as many as come back (K3)', () => {
+test('a key that was idle may send all of the burst at once, then as many as come back (K3)', () => {
   const limit = { perSecond: 100, burst: 200 }
   const atOnce = send(limit, new Array(250).fill(0))
   expect(atOnce.filter(({ admitted }) => admitted)).toHaveLength(200)
@@ -63,7 +63,7 @@ test('in no stretch of time are more admitted than the burst and what came back 
   )
 })
 
-test('what a client is told comes true: so many are left, then one after the wait, and all after the reset', () => {
+test('the level that a client is told comes true: so many are left, then one after the wait, and all after the reset', () => {
   fc.assert(
     fc.property(limits, pauses, (limit, between) => {
       const last = send(limit, between).at(-1)

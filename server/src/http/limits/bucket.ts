@@ -11,14 +11,14 @@ export interface RateLimit {
   readonly burst: number
 }
 
-/** What became of one request. */
+/** The result of taking a token for one request. */
 export interface Taken {
   readonly admitted: boolean
   /** When the bucket is full again, in microseconds of the clock that `nowMicros` came from. */
   readonly fullAtMicros: number
 }
 
-/** What the headers of an answer say of a bucket. */
+/** The level of a bucket, as the headers of an answer show it. */
 export interface BucketLevel {
   /** Whole tokens that are left. */
   readonly remaining: number
@@ -47,7 +47,7 @@ export function takeToken(limit: RateLimit, fullAtMicros: number, nowMicros: num
   return { admitted, fullAtMicros: admitted ? from + interval : from }
 }
 
-/** What a client is told of a bucket. */
+/** Returns the level of a bucket that is full again at `fullAtMicros`, at the instant `nowMicros`. */
 export function bucketLevelOf(limit: RateLimit, fullAtMicros: number, nowMicros: number): BucketLevel {
   const interval = intervalMicros(limit)
   const capacity = interval * limit.burst

@@ -9,7 +9,7 @@ export interface Limits {
   /** Of addresses that call routes without a key. Each process has its own: strangers never fill the shared store. */
   readonly addressRateLimiter: RateLimiter
   readonly openRequests: OpenRequests
-  /** Whether requests are let through because the store that processes share does not answer. */
+  /** Returns whether requests are let through because the store that processes share does not answer. */
   isStoreAway(): boolean
   close(): void
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/time.ts'
 import { type BucketLevel, bucketLevelOf, intervalMicros, type RateLimit, takeToken } from './bucket.ts'
 import { rateOperation, type ScriptAnswer, type ScriptOperation } from './script.ts'
 
-/** What the limit says of one request. */
+/** The decision of the rate limit on one request. */
 export interface RateVerdict {
   readonly admitted: boolean
   readonly limit: RateLimit

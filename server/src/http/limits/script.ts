@@ -1,6 +1,7 @@
 /**
- * What Redis or Valkey does for the limits: one script that takes any number of operations and answers each with two or
- * three whole numbers, or with an empty list where its key holds a value of another type. Redis's own clock counts, so that the clocks of gateways need not agree.
+ * The script that Redis or Valkey runs for the limits. It takes any number of operations and answers each with two or
+ * three whole numbers, or with an empty list where its key holds a value of another type. Redis's own clock counts,
+ * so that the clocks of gateways need not agree.
  */
 
 /** One operation of the script: its key in Redis and its arguments. */
@@ -9,7 +10,7 @@ export interface ScriptOperation {
   readonly words: readonly string[]
 }
 
-/** What it answers; the meaning is each operation's own. */
+/** The numbers that the script answers one operation with; the list of operations below has their meaning. */
 export type ScriptAnswer = readonly number[]
 
 /**

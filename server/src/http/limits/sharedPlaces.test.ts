@@ -37,7 +37,7 @@ test('processes have so many places between them; one that is given back is free
   expect(await first.take('k')).toMatchObject(REFUSED)
 })
 
-test('who has all places in one process is refused without the store being asked', async () => {
+test('a key with all places taken in one process is refused without the store being asked', async () => {
   const { first, store } = open()
   await first.take('k')
   await first.take('k')

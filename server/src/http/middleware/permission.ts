@@ -30,7 +30,7 @@ function isFull(scopes: ApiKeyPrincipal['scopes']): boolean {
   return [serverless, billing, webhooks, instances].every((level) => level === 'write')
 }
 
-/** Whether `scopes` cover `permission`: `write` includes `read`. */
+/** Returns whether `scopes` cover `permission`: `write` includes `read`. */
 export function allows(scopes: ApiKeyPrincipal['scopes'], permission: Permission): boolean {
   const [resource, needed] = PERMISSIONS[permission]
   const granted = scopes[resource]

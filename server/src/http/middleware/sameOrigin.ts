@@ -27,7 +27,7 @@ export function sameOrigin(sessions: Pick<Sessions, 'origin' | 'cookie' | 'csrfT
   }
 }
 
-/** Whether a browser says that a request comes from a page of this origin. */
+/** Returns whether a browser says that a request comes from a page of this origin. */
 export function isOwnPage(headers: Headers, origin: string): boolean {
   const sent = headers.get('Origin')
   return sent === null ? headers.get('Sec-Fetch-Site') === 'same-origin' : sent === origin

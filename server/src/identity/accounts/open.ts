@@ -58,20 +58,20 @@ export interface AccountsOptions {
   readonly wakeJobs: () => void
   readonly dataDirectory: string
   readonly sessionDays: number
-  /** Whether strangers may register. */
+  /** True when strangers may register. */
   readonly takesStrangers: boolean
   /** Opens the account of a new organization. */
   readonly openAccount: OpenAccount
   /** Deletes an organization for one of its owners. */
   readonly deleteOrganization: DeleteOrganization
-  /** Whether this server rents machines. */
+  /** True when this server rents machines. */
   readonly offersInstances: boolean
-  /** Whether people may sign in with passkeys. */
+  /** True when people may sign in with passkeys. */
   readonly passkeys: boolean
   readonly identityProviders: readonly IdentityProviderOptions[]
   /** Where people reach this server, as the settings say; null: they do not. */
   readonly publicUrl: string | null
-  /** Whether the server is to stop, so that long answers break off. */
+  /** Returns whether the server is to stop, so that long answers break off. */
   readonly isStopping: () => boolean
   /** Where it is to listen. */
   readonly host: string

@@ -43,6 +43,6 @@ export interface AuditEntry extends NewAuditEntry {
 
 /** An entry that a person made, by a session or a key of theirs, or that tells of the person. */
 export interface OwnAuditEntry extends AuditEntry {
-  /** Whether the person made it. */
+  /** True when the person made it. */
   readonly isOwn: boolean
 }

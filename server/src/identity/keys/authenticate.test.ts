@@ -93,7 +93,7 @@ function record(): ApiKey {
   }
 }
 
-/** What the listener does with a notification. */
+/** Hands the hash of a changed key to the authenticator, as the listener does with a notification. */
 function hear(keyHash: string): void {
   authenticator.hear(keyHash)
 }
@@ -284,7 +284,7 @@ describe('while news may be missed', () => {
     for (const answer of await Promise.all(waiting)) expect(answer).toMatchObject(INVALID)
   })
 
-  test('what was remembered before is forgotten when listening begins anew', async () => {
+  test('keys that were remembered before are forgotten when listening begins anew', async () => {
     const key = await makeKey()
     await authenticate(key.header, ADDRESS)
     authenticator.onConfirmed(false)

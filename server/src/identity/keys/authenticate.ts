@@ -38,7 +38,7 @@ const BEARER = /^bearer +/i
 /** Keys of IPv6 addresses that share so many leading bits wait in one line: providers give a customer as much (K5). */
 const LINE_PREFIX_BITS = 56
 
-/** What memory keeps of a key that exists. */
+/** The memory of a key that exists. */
 interface KnownKey {
   readonly answer: Answer
   readonly stored: Pick<ApiKey, 'id' | 'expiresAtMs' | 'revokedAtMs'>
@@ -46,7 +46,7 @@ interface KnownKey {
   noteFromMs: number
 }
 
-/** What every request passes, and what it has to be told. Give the last two to the process's listener. */
+/** The check that every request passes, and two functions to hand to the process's listener. */
 export interface Authenticator {
   readonly authenticate: Authenticate
   /** A key was made or revoked, or its organization's limits have changed. */

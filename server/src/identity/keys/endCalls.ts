@@ -30,7 +30,7 @@ interface EndCallsDependencies {
 export interface KeyEnds {
   /** Some key has changed: at the next looks the database is asked. */
   hear(): void
-  /** Whether news is sure to arrive. While it is not, the database is asked at each look. */
+  /** Tells if news is sure to arrive. While it is not, the database is asked at each look. */
   setCurrent(current: boolean): void
   /** One look. Never rejects: while the database is away it is asked again at the next one. */
   look(): Promise<void>
@@ -54,7 +54,7 @@ export function createKeyEnds({ database, clock, openCalls }: EndCallsDependenci
       const keys = openCalls.keys()
       const expired = keys.filter(({ expiresAtMs }) => isOver(expiresAtMs))
       const isQuiet = isCurrent && clock.monotonicMs() >= askUntilMs
-      // What has expired may have been given more time meanwhile.
+      // An expired key may have been given more time meanwhile.
       const asked = isQuiet ? expired : keys
       if (asked.length === 0) return
       try {

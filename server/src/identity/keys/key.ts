@@ -3,7 +3,7 @@ import type { Role } from '../../http/principal.ts'
 import { BRAND } from '../../lib/brand.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 
-/** What an API key looks like (section 5 of the interface) and what it is stored as. */
+/** The form of an API key (section 5 of the interface), and the hash that it is stored as. */
 
 const KEY_PREFIX = `${BRAND}_live_`
 /** 62^24 is 2^142: nobody guesses one. */
@@ -43,7 +43,7 @@ export interface ApiKey {
   /** Its maker's word for it; null: it has none. */
   readonly name: string | null
   readonly scopes: string
-  /** Whether it has an admin's rights: a member's key has them only while the member has them. */
+  /** True when it has an admin's rights: a member's key has them only while the member has them. */
   readonly admin: boolean
   readonly createdAtMs: number
   readonly expiresAtMs: number | null
@@ -84,7 +84,7 @@ export interface KeyToAuthenticate extends ApiKey {
 
 export type KeyState = 'active' | 'expired' | 'revoked'
 
-/** Whether a key may be used at `nowMs`. It expires at the instant named, not after it. */
+/** Returns the state of a key at `nowMs`. A key expires at the instant named, not after it. */
 export function keyStateAt(key: Pick<ApiKey, 'expiresAtMs' | 'revokedAtMs'>, nowMs: number): KeyState {
   if (key.revokedAtMs !== null) return 'revoked'
   return key.expiresAtMs !== null && key.expiresAtMs <= nowMs ? 'expired' : 'active'

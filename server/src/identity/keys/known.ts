@@ -5,7 +5,7 @@ import type { KeyToAuthenticate } from './key.ts'
 import { type FoundKey, LookUps } from './lookUps.ts'
 import { findKeysByHash } from './store.ts'
 
-/** What a process remembers of keys, and how it comes to forget in time. */
+/** The keys that a process remembers, and how it comes to forget them in time. */
 
 /** About 30 MB of heap at its fullest, measured. */
 const REMEMBERED_KEYS = 100_000
@@ -16,9 +16,9 @@ const UNKNOWN_FOR_MS = 10 * SECOND_MS
 const LOOK_UP_TIMEOUT_MS = 5 * SECOND_MS
 
 export interface KnownKeys<K> {
-  /** What memory has on a key; not to be relied on for a known key unless {@link KnownKeys.isCurrent}. */
+  /** Returns the remembered entry of a key; not to be relied on for a known key unless {@link KnownKeys.isCurrent}. */
   remembered(keyHash: string): K | 'unknown' | undefined
-  /** Whether memory can be relied on: all news is sure to be heard. */
+  /** Returns whether memory can be relied on: all news is sure to be heard. */
   isCurrent(): boolean
   /**
    * Asks the database; never rejects because of it. The key waits in the named line for its turn, behind the others of that line
@@ -27,7 +27,7 @@ export interface KnownKeys<K> {
   lookUp(line: string, keyHash: string): Promise<FoundKey<K>>
   /** A key was made or revoked somewhere, or its organization's limits have changed. */
   hear(keyHash: string): void
-  /** Whether news is sure to arrive from now on; false at first. On true, all that is remembered is forgotten. */
+  /** Tells if news is sure to arrive from now on; false at first. On true, all that is remembered is forgotten. */
   setCurrent(current: boolean): void
 }
 

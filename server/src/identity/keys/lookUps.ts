@@ -51,7 +51,7 @@ export class LookUps<Row> {
     this.options = options
   }
 
-  /** How many keys wait for their turn. */
+  /** Returns how many keys wait for their turn. */
   get size(): number {
     return this.waiting
   }

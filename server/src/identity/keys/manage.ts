@@ -38,7 +38,7 @@ export interface KeyCaller {
   readonly actor: Actor
   /** The member that is signed in; null: a key. */
   readonly memberId: string | null
-  /** Whether the caller has an admin's rights: it sees and changes the keys of everybody, and makes admins' keys. */
+  /** True when the caller has an admin's rights: it sees and changes the keys of everybody, and makes admins' keys. */
   readonly isAdmin: boolean
 }
 

@@ -2,7 +2,7 @@ import type { Level, Resource } from '../../http/principal.ts'
 import { refusal } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 
-/** What a key may do (section 5 of the interface, K1). */
+/** The rights of a key (section 5 of the interface, K1). */
 
 export const SCOPE_RESOURCES = ['serverless', 'billing', 'webhooks', 'instances'] as const satisfies readonly Resource[]
 /** From the least to the most. */

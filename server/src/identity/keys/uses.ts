@@ -10,7 +10,7 @@ const WAITING_MOST = 100_000
 export interface KeyUses {
   /** Notes that a key was used at an instant (milliseconds since the epoch). Returns at once. */
   note(keyId: string, atMs: number): void
-  /** Writes down what was noted. What could not be written is kept for the next time. */
+  /** Writes the noted uses to the database. Uses that could not be written are kept for the next time. */
   write(): Promise<void>
 }
 

@@ -38,7 +38,7 @@ export function findAnyOrganizationById(database: Queryable, id: string): Promis
   return selectAnyOrganizationById(database, id)
 }
 
-/** Whether an organization of this installation was ever deleted. */
+/** Returns whether an organization of this installation was ever deleted. */
 export function hasDeletedOrganization(database: Queryable): Promise<boolean> {
   return selectAnyDeleted(database)
 }

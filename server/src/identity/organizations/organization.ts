@@ -19,7 +19,7 @@ export interface Organization {
   readonly name: string
   readonly standing: Standing
   readonly createdAtMs: number
-  /** Who is told of limits that are reached and of a low balance; at most ten. */
+  /** The addresses that are told of limits that are reached and of a low balance; at most ten. */
   readonly notifyAddresses: readonly string[]
   /** Milliseconds since the epoch; null: it is not deleted. */
   readonly deletedAtMs: number | null

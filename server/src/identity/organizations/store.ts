@@ -120,7 +120,7 @@ export async function selectAnyOrganizationById(database: Queryable, id: string)
   return rows[0] && fromRow(rows[0])
 }
 
-/** Whether any organization was ever deleted. */
+/** Returns whether any organization was ever deleted. */
 export async function selectAnyDeleted(database: Queryable): Promise<boolean> {
   return (await database.query('select 1 from organizations where deleted_at is not null limit 1')).length > 0
 }

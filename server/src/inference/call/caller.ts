@@ -1,4 +1,4 @@
-/** Who makes a paid call. */
+/** The caller of a paid call, and the Idempotency-Key of its request. */
 
 /** The Idempotency-Key of a request, for charges that are not known to be posted in time. */
 export interface RequestKey {

@@ -153,7 +153,7 @@ export class PaidCall {
 /** The refusal that leaves in place of an answer, or of its last part. */
 export interface Unanswered {
   readonly refusal: Refusal
-  /** Whether the charge stands all the same. */
+  /** True when the charge stands all the same. */
   readonly isCharged: boolean
 }
 
@@ -263,12 +263,12 @@ function lateRefusal(isKept: boolean, isStreamed: boolean): Refusal {
   return isStreamed ? LATE_STREAM : LATE_WHOLE
 }
 
-/** What a trace is told of a charge. Images have no tokens. */
+/** Returns the part of a charge that its trace shows: the images or the usage, and the cost in micro-cents. */
 function toldOf({ usage, images, costMicrocents }: Charge) {
   return images === undefined ? { usage, costMicrocents } : { usage: null, costMicrocents, images: images.count }
 }
 
-/** Returns who calls what, for a trace. */
+/** Returns the caller and the model of a call as its trace names them. */
 export function tracedOf(
   { organizationId, keyId, traceparent }: InferenceCaller,
   { model, tier }: ResolvedModel,

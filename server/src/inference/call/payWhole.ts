@@ -24,7 +24,7 @@ export interface InferenceAnswer {
   readonly prepared: PreparedCall
 }
 
-/** What is particular to one call of an endpoint. */
+/** The parts of a call that differ between endpoints: its name, its deadline, its wording of failures. */
 export interface WholeCall<T> {
   /** In the log, such as "a call for images". */
   readonly name: string

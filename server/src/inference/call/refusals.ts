@@ -1,4 +1,4 @@
-/** What a client is told of a call that was admitted and came to nothing. */
+/** The refusals of calls that were admitted and failed, or whose charge was not confirmed in time. */
 
 import type { CallSignal } from '../../lib/callSignal.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'

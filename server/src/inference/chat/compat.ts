@@ -20,7 +20,7 @@ const NEUTRAL: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ['top_p', isOne],
 ])
 
-/** The body without the parameters that change nothing. What is left is checked as ever. */
+/** Returns the body without the parameters that change nothing. The schema checks the rest as ever. */
 export function withoutNeutral(body: unknown): unknown {
   if (!isObject(body)) return body
   const entries = Object.entries(body)

@@ -215,7 +215,7 @@ test('a provider that breaks off: a stream is charged for what it gave, a JSON a
   await here.expectClean()
 })
 
-test('who hangs up before the first token pays nothing, and after it for what was generated', async () => {
+test('a client that hangs up before the first token pays nothing, and after it for what was generated', async () => {
   const before = await stage(1_000_000n, (of) => [() => of.client.abort(new Error('gone')), ...tokens(5)])
   expect((await before.stream()).ok).toBe(false)
   expect(await before.balance()).toBe(1_000_000n)

@@ -46,8 +46,9 @@ export async function completeWhole(
 }
 
 /**
- * Answers a chat request as a stream, once its first text is here or 15 s have passed. Else as {@link completeWhole}: whoever
- * writes the last part out commits it first. What nobody commits is committed when the stream ends.
+ * Answers a chat request as a stream, once its first text is here or 15 s have passed. Otherwise works as {@link
+ * completeWhole}: the door that writes the last part commits it first. If no door commits the call, the end of the
+ * stream does.
  */
 export async function completeStreamed(
   dependencies: ChatDependencies,
@@ -230,7 +231,7 @@ class ChatCompletion {
         const outcome = generation.outcome ?? 'cancelled'
         prepared = await this.prepare(generation, outcome, target, 'cancelled', generation.finishReason)
       }
-      // Whoever wrote the last part out has done so already.
+      // The door that wrote the last part has committed the call already; then this does nothing.
       await prepared?.commit()
     }
   }

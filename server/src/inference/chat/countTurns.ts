@@ -71,7 +71,7 @@ export function createCountTurns(countSlices: CountSlices) {
       })
   }
   return {
-    /** How many counts have been asked for and not been answered. */
+    /** Returns how many counts have been asked for and not been answered. */
     get waiting() {
       return unanswered.size
     },
@@ -136,7 +136,7 @@ function takePieces(counting: Counting): string[] {
   return pieces
 }
 
-/** Whether nothing of it is left to be given to the tokenizer. */
+/** Returns whether nothing of it is left to be given to the tokenizer. */
 function isGiven({ index, texts }: Counting): boolean {
   return index >= texts.length
 }

@@ -5,7 +5,7 @@ export interface ChatMetrics extends InferenceMetrics {
   firstToken(milliseconds: number): void
 }
 
-/** What a chat call needs. */
+/** The dependencies of a chat call. Without `metrics`, nothing is measured. */
 export interface ChatDependencies extends InferenceDependencies {
   readonly tokenCounter: TokenCounter
   readonly metrics?: ChatMetrics

@@ -20,7 +20,7 @@ afterAll(() => house.drop())
 
 interface Stage extends Budget {
   readonly money: Till
-  /** What the database does from now on. */
+  /** The fault that the database has from now on. */
   fault: Fault
 }
 
@@ -177,7 +177,7 @@ test('when the database cannot be asked for more, nothing is forwarded on credit
   expect(generation.failure?.kind).toBe('unavailable')
 })
 
-test('what is paid for goes out before anyone waits for more money', async () => {
+test('text that is paid for goes out before anyone waits for more money', async () => {
   const budget = await stage({ credit: 10_000n, held: 12n })
   budget.share.grantedMicrocents = 12n
   const generation = new Generation(scriptedAnswer([text('one '), text('two '), text('more')]), budget, live)

@@ -30,7 +30,7 @@ const BYTES_PER_TOKEN_ON_AVERAGE = 8
 
 type TextEvent = Extract<ChatEvent, { readonly text: string }>
 
-/** What an answer may come to, and the money held for it. */
+/** The most tokens that an answer may have, their price, and the money held for them. */
 export interface Budget {
   readonly money: AdmissionContext
   readonly share: Share
@@ -89,7 +89,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     this.tokensCovered = this.coveredBy(this.budget.hold.microcents)
   }
 
-  /** How it ended; null while it goes on. */
+  /** Returns how it ended; null while it goes on. */
   get outcome(): CallOutcome | null {
     return this.ending
   }
@@ -121,12 +121,14 @@ export class Generation implements HoldOwner, Arriving<string> {
     return this.bytesSoFar
   }
 
-  /** Whether the model has produced anything, shown or not. */
+  /** Returns whether the model has produced anything, shown or not. */
   get hasTokens(): boolean {
     return this.textPieces.length > 0 || this.reasoningPieces.length > 0
   }
 
-  /** What the provider reported, where that is possible for this model; null otherwise. */
+  /**
+   * The usage that the provider reported; null when it reported none, or more tokens than the model's context holds.
+   */
   get usage(): TokenUsage | null {
     const { reported } = this
     if (reported === null) return null
@@ -134,7 +136,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     return reported.promptTokens <= contextTokens && reported.completionTokens <= contextTokens ? reported : null
   }
 
-  /** Whether more was generated after the last usage was reported: then it is no total. */
+  /** Returns whether more was generated after the last usage was reported: then it is no total. */
   get isUsageBehind(): boolean {
     return this.saidMoreSince
   }
@@ -195,7 +197,10 @@ export class Generation implements HoldOwner, Arriving<string> {
     return outputIsLimited ? outputTokens : contextTokens
   }
 
-  /** Whether the provider has sent more tokens than it was told to, or than the context has: nobody would pay for them. */
+  /**
+   * Returns whether the provider has sent more tokens than it was told to, or than the context has: nobody would pay
+   * for them.
+   */
   private get isPastLimit(): boolean {
     const { tokenLimit, bytesSoFar } = this
     if (bytesSoFar <= BYTES_PER_TOKEN_ON_AVERAGE * tokenLimit) return false
@@ -236,7 +241,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     }
     const covered = await owed.covered
     if (covered === 'extended') return this.keep(owed.event)
-    // Whose client left meanwhile is cancelled, and charged for its prompt at least (C3).
+    // A client that left meanwhile: the call is cancelled and charged for its prompt at least (C3).
     if (this.signal.aborted) await this.end('cancelled')
     if (this.ending !== null) return ''
     if (covered === 'unavailable') {

@@ -117,7 +117,10 @@ export const chatCompletionChunk = z
 
 const TOOL_ROLES = new Set(['tool', 'function'])
 
-/** What chat says in its own words: tool calling inside messages, and the names that newer clients use (C8). */
+/**
+ * Returns chat's own refusal for two mistakes: tool calling inside messages, and names of newer clients (C8). Null:
+ * another.
+ */
 function explain(issue: Issue, body: unknown): Refusal | null {
   const param = pathOf(issue.path)
   if (issue.code === 'unrecognized_keys' && issue.path.length === 0 && issue.keys[0] === 'max_completion_tokens') {
@@ -319,8 +322,9 @@ function completionToWire(reply: WholeReply): string {
 }
 
 /**
- * Turns the parts of a streamed answer into `data:` events (C1): the role first, `choices` never empty, the last chunk
- * with the finish reason and, where asked for, the usage. What all chunks of an answer share is written once.
+ * Turns the parts of a streamed answer into `data:` events (C1): the role first, `choices` never empty, the last
+ * chunk with the finish reason and, where asked for, the usage. The fields that all chunks of an answer share are
+ * serialized once.
  */
 function chunkWriter(reply: Heading, includeUsage: boolean) {
   const shared =

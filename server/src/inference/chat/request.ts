@@ -40,7 +40,7 @@ export function promptOf(messages: readonly ChatMessage[]): Prompt {
   return { messages, bytes }
 }
 
-/** Whether a prompt is so long that no tokenizer fits it into the model's context (C10). */
+/** Returns whether a prompt is so long that no tokenizer fits it into the model's context (C10). */
 export function isTooLong({ bytes }: Prompt, { contextTokens, promptBytesPerToken }: Model): boolean {
   return bytes > contextTokens * promptBytesPerToken
 }
@@ -50,14 +50,14 @@ export function outputTokensAtMost(request: ChatRequest, model: Model): number {
   return Math.min(request.maxTokens ?? model.maxOutputTokens, model.maxOutputTokens)
 }
 
-/** What a prompt and so many output tokens cost, no part of the prompt being cached. Micro-cents. */
+/** Returns the cost of a prompt and so many output tokens, in micro-cents, when no part of the prompt is cached. */
 export function costAtMost(rate: TokenRate, promptTokens: number, completionTokens: number): bigint {
   return priceTokens(rate, { promptTokens, cachedPromptTokens: 0, completionTokens })
 }
 
 /**
- * What a request can come to, for the gates. Of `hiddenTokens`, which a model may spend without sending anything, nobody
- * sees when to extend for them: the first step has them all.
+ * Returns the most that a request can cost, for the gates. A model may spend `hiddenTokens` without sending anything,
+ * so nobody sees when to extend the hold for them: the first step has them all.
  */
 export function chatWorstCase(
   rate: TokenRate,

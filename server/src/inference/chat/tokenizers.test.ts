@@ -50,7 +50,7 @@ const counter: TokenCounter = {
   close: () => Promise.resolve(),
 }
 
-/** Whether a report of so many tokens of a text is believed: as that of a prompt, and as that of an answer. */
+/** Returns whether a report of so many tokens of a text is believed: as that of a prompt, and as that of an answer. */
 async function areBelieved(text: string, tokens: number): Promise<boolean[]> {
   const bytes = Buffer.byteLength(text)
   const believed: boolean[] = []

@@ -26,7 +26,7 @@ export interface Generated {
   readonly bytes: number
   /** The provider's last report; null when there was none that can be true. */
   readonly usage: TokenUsage | null
-  /** Whether more was generated after that report: then it is no total. */
+  /** True when more was generated after that report: then it is no total. */
   readonly isUsageBehind: boolean
 }
 

@@ -42,7 +42,7 @@ const lenientRequest = embeddingsRequest
 
 type RequestBody = z.infer<typeof lenientRequest>
 
-/** What a request may say under these settings. */
+/** Returns the schema of a request: `base64` is allowed where the settings allow it. */
 export function embeddingsRequestSchema(compat: CompatSettings): z.ZodType<RequestBody> {
   return compat.embeddingsBase64 ? lenientRequest : embeddingsRequest
 }
@@ -77,7 +77,10 @@ const NO_BASE64 = refusal(
 
 const wrongInput = (what: string) => refusal('invalid_request', `'input': ${what}.`, { param: 'input' })
 
-/** What embeddings say in their own words. Looked at before the schema, which would go through thousands of inputs first. */
+/**
+ * Returns the refusal of a wrong `input`, in the words of embeddings; null: none found. It runs before the schema,
+ * which would go through thousands of inputs first.
+ */
 function refuseInput(body: unknown): Refusal | null {
   if (typeof body !== 'object' || body === null || !('input' in body)) return null
   const { input } = body

@@ -40,7 +40,7 @@ export function firstTooLong(
   return index === -1 ? null : index
 }
 
-/** What a request can come to, for the gates: all of it is known before it starts. */
+/** Returns the cost of a request, for the gates. It is exact: the prompt is all that is charged. */
 export function embeddingWorstCase(rate: TokenRate, promptTokens: number): WorstCase {
   const microcents = priceEmbeddings(rate, promptTokens)
   return { wholeMicrocents: microcents, firstStepMicrocents: microcents }

@@ -82,7 +82,10 @@ interface KeptImages {
   readonly pixels: number
 }
 
-/** What is delivered, and so charged: images that are some, no more than were asked for, none larger than was. */
+/**
+ * Returns the images that are delivered and charged: at most `count`, each in a known format. An image larger than
+ * `pixelsMost` counts as that many pixels.
+ */
 function keepImages(drawn: Drawn, { count, pixelsMost }: ImagesRequest): KeptImages {
   const images: Uint8Array<ArrayBuffer>[] = []
   let pixels = 0

@@ -19,7 +19,7 @@ export function measurePixels(base64: Uint8Array): number | null {
     const pixels = width * height
     return Number.isSafeInteger(pixels) && pixels > 0 ? pixels : null
   } catch {
-    // What a header promises and does not have.
+    // The header is cut short or false.
     return null
   }
 }

@@ -7,14 +7,17 @@ import type { ImagePrice } from '../../catalog/price.ts'
 import { ok, type Result } from '../../lib/result.ts'
 import type { ImageSize } from '../../providers/dialect/spec.ts'
 
-/** What a request asks for, by the model's own descriptors. */
+/** The images that a request asks for, checked against the descriptors of its model. */
 export interface ImagesRequest {
   readonly prompt: string
   /** At least 1. */
   readonly count: number
   /** Null: the model's own. */
   readonly size: ImageSize | null
-  /** The most pixels that one image is charged for; infinite where nobody could say, and no price depends on it. */
+  /**
+   * The most pixels that one image is charged for; `Infinity` when the size is unknown and the price does not depend
+   * on it.
+   */
   readonly pixelsMost: number
 }
 
@@ -52,7 +55,10 @@ export function imagesAtMost({ count, pixelsMost: most }: ImagesRequest): ImageU
   return { count, pixels: count * most }
 }
 
-/** What a request can come to, for the gates: all of it is known before it starts. */
+/**
+ * Returns the most that a request can cost, for the gates. The first step is the whole: no hold for images is
+ * extended.
+ */
 export function imageWorstCase(price: ImagePrice, request: ImagesRequest): WorstCase {
   const { count, pixels } = imagesAtMost(request)
   // Only a price by the megapixel asks for pixels, and its models say how many there can be.

@@ -24,8 +24,9 @@ export interface PreflightDependencies {
 export type Preflight = Verdict & { readonly model: string }
 
 /**
- * What a call of `name` (an id or alias, perhaps with `:economy`) would meet if it were made now. Refused like the call
- * itself where there is no such model. Reads only, but for opening the account of an organization that never had one.
+ * Returns the verdict on a call of `name` (an id or alias, perhaps with `:economy`) if it were made now. Refuses as
+ * the call would where there is no such model. Reads only, but opens the account of an organization that never had
+ * one.
  */
 export async function askPreflight(
   dependencies: PreflightDependencies,
@@ -81,7 +82,7 @@ async function figuresOf(database: Queryable, organizationId: string, nowMs: num
   return readFigures(database, organizationId, nowMs)
 }
 
-/** Whether a call costs nothing, however long. Embeddings never do: each costs a cent at least (B1). */
+/** Returns whether a call costs nothing, however long. Embeddings never do: each costs a cent at least (B1). */
 function isFree(price: PriceTable, nowMs: number): boolean {
   switch (price.kind) {
     case 'image':

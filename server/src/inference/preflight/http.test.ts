@@ -141,7 +141,7 @@ test('nothing is written but the account of an organization that never had one',
   expect(await written()).toEqual({ accounts: 1n, shares: 0n, charges: 0n, entries: 0n, rollups: 0n })
 })
 
-test('what can not be read never blocks', async () => {
+test('facts that can not be read never block', async () => {
   const cut = await openAskedGateway({ settings: SETTINGS })
   const key = await cut.customer({ cents: 0 })
   const path = '/inference/preflight?model=svc/covered'

@@ -63,10 +63,10 @@ const rows: Row[] = [
   [NONE, notified(DAY_REACHED), {}, 'warn', 'daily_limit_reached', true],
   [NONE, notified(MONTH_REACHED), { isOffered: false }, 'warn', 'monthly_limit_reached', true],
   [NONE, notified(BROKE), {}, 'block', 'insufficient_balance', false],
-  // What is set aside may come back, and the cap of new accounts is not looked at.
+  // Money that is set aside may come back, and the cap of new accounts is not looked at.
   [NONE, { ...FUNDED, sharesMicrocents: 99n }, {}, 'ok', 'payg', true],
   [NONE, { ...FUNDED, isNew: true, hourSpentMicrocents: 10n ** 12n }, {}, 'ok', 'payg', true],
-  // What jobs hold is not counted on.
+  // The money that jobs hold is not counted on.
   [NONE, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 9n }, {}, 'block', 'insufficient_balance', false],
   [NONE, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 8n }, {}, 'ok', 'payg', true],
   [OUTSIDE, { ...FUNDED, balanceMicrocents: 9n, heldMicrocents: 9n }, {}, 'block', 'insufficient_balance', false],

@@ -29,11 +29,11 @@ export interface Verdict {
   readonly mayNeedMaxTokens: boolean
 }
 
-/** What is known of a call before it is made. */
+/** The facts about a call that its verdict follows from. */
 export interface Known {
   readonly modality: Modality
   readonly plan: PlanAnswer
-  /** Whether some plan on offer is for the model. */
+  /** True when some plan on offer is for the model. */
   readonly isOffered: boolean
   /** Null: could not be read. */
   readonly figures: Figures | null
@@ -52,7 +52,7 @@ const REASON_OF: Readonly<Record<FundingGate, Reason>> = {
   monthly: 'monthly_limit_reached',
 }
 
-/** Judges a call. Whatever could not be read speaks for it, never against (section 4 of the specification, rule 5 of preflight). */
+/** Judges a call. Facts that could not be read never block it (section 4 of the specification, rule 5 of preflight). */
 export function judge({ modality, plan, isOffered, figures, costsMoney, wholeOutputMicrocents }: Known): Verdict {
   const gates = modality === 'video' ? VIDEO_GATES : FUNDING_GATES
   const insufficient = figures === null ? null : insufficientFunds(figures, gates)

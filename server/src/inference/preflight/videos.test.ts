@@ -55,7 +55,7 @@ async function until(key: TestKey, id: string, status: string): Promise<void> {
   throw new Error(`never ${status}`)
 }
 
-test('what running jobs hold is not there for another; it is again when one of them is cancelled, and gone when it is done', async () => {
+test('money that running jobs hold is not there for another; it is again when one of them is cancelled, and gone when it is done', async () => {
   provider.looking = () => ({ kind: 'working', progress: 1 })
   // For one of the model's own length.
   const key = await gateway.customer({ cents: 4 })
@@ -64,7 +64,7 @@ test('what running jobs hold is not there for another; it is again when one of t
   expect((await ask(key)).json).toEqual(BLOCKED)
   expectRefusal(await create(key), 'B', INSUFFICIENT)
   expectRefusal(await create(key, { seconds: 1 }), 'B', INSUFFICIENT)
-  // What is held is nobody's: a chat is refused as well, and told so.
+  // Held money can't be spent: a chat is refused as well, and told so.
   expect((await ask(key, 'svc/demo')).json).toMatchObject({ verdict: 'block', reason: 'insufficient_balance' })
   expectRefusal(await gateway.ask({ path: '/chat/completions', key, body: chat() }), 'B', INSUFFICIENT)
   await gateway.ask({ method: 'POST', path: `/videos/${first.id}/cancel`, key })

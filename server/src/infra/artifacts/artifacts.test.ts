@@ -186,7 +186,7 @@ describe('a folder', () => {
     expect((await readdir(join(directory, 'own/videos'))).filter((name) => name.endsWith('unfinished'))).toEqual([])
   })
 
-  test('who reads goes on when the file is removed', async () => {
+  test('a reader goes on when the file is removed', async () => {
     await open().write('going', pieces(2), MANY)
     const stream = await open().read('going', 0, 2 * PIECE - 1)
     await open().remove('going')

@@ -9,7 +9,7 @@ import { absentAs, FILE_MODE, FOLDER_MODE, flushFolder } from '../folder.ts'
 const PIECE_BYTES = 256 << 10
 /** Of the tag that tells two writers of one name apart. */
 const TAG_BYTES = 8
-/** What the name of a file ends in while it is written. */
+/** The ending of a file's name while it is written. */
 const UNFINISHED = 'unfinished'
 
 export interface FolderDependencies {
@@ -93,7 +93,7 @@ function streamOf(file: FileHandle, first: number, last: number): ReadableStream
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        // What rejects in here after a cancel would end the process: errors go through the stream only.
+        // An error that rejects here after a cancel would end the process: errors go through the stream only.
         try {
           const piece = new Uint8Array(Math.min(PIECE_BYTES, last - at + 1))
           const bytesRead = at > last ? 0 : (await file.read(piece, 0, piece.byteLength, at)).bytesRead

@@ -8,7 +8,7 @@ export interface S3Place {
   readonly endpoint: string
   readonly region: string
   readonly bucket: string
-  /** What the names of all our files begin with; empty, or ending in a slash. */
+  /** The beginning of the names of all our files; empty, or ending in a slash. */
   readonly prefix: string
   readonly accessKeyId: Secret
   readonly secretAccessKey: Secret

@@ -28,7 +28,7 @@ function post(url: string, signal = new AbortController().signal, maxBytes = 1_0
   return http.post(url, { headers: { 'x-mine': '1' }, body: '{}', signal, maxBytes, connectMs: 5_000 })
 }
 
-/** What a promise is rejected with. */
+/** Returns the reason that a promise is rejected with. Throws if it is not. */
 async function rejection(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise
@@ -71,7 +71,7 @@ test('a refused connection was not reached; one that breaks without an answer ha
   expect(await rejection(post('http://nowhere.invalid/'))).toMatchObject({ outcomeUnknown: false })
 })
 
-test('what is no HTTP, and headers without end, are failures', async () => {
+test('bytes that are no HTTP, and headers without end, are failures', async () => {
   const junk = await serve((socket) => socket.end('220 mail ready\r\n\r\n'))
   expect(await rejection(post(junk.url))).toBeInstanceOf(HttpFailure)
   const endless = await serve((socket) => {

@@ -87,8 +87,8 @@ function rememberDestinations(): (url: string) => Destination {
 }
 
 /**
- * Whether a request that failed on a connection which was used before is sent once more. Servers close such connections when they
- * like: while they are idle, after an answer, when they start anew.
+ * Returns whether a request that failed on a connection which was used before is sent once more. Servers close such
+ * connections when they like: while they are idle, after an answer, when they start anew.
  */
 function isToRepeat(error: unknown, sent: Exchange, { mayRepeat = false }: HttpRequest): error is HttpFailure {
   if (!(error instanceof HttpFailure)) return false

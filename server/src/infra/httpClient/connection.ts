@@ -7,7 +7,7 @@ import type { Origin } from './origin.ts'
 const TIMEOUT = /\btimeout\s*=\s*(\d{1,6})\b/i
 const MAX = /\bmax\s*=\s*(\d{1,6})\b/i
 
-/** What a connection tells whoever keeps it. */
+/** The owner of a connection, which hears what becomes of it. */
 export interface ConnectionOwner {
   /** It is free for another call. */
   idle(connection: Connection): void
@@ -206,7 +206,7 @@ const HANDLERS = {
   connectError: () => {},
 }
 
-/** Whether `sentBytes` is all of it. */
+/** Returns whether `sentBytes` is all of it. */
 function isWhole(what: string | Buffer, sentBytes: number): boolean {
   return sentBytes >= (typeof what === 'string' ? Buffer.byteLength(what) : what.length)
 }

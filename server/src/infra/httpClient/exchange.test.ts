@@ -33,7 +33,7 @@ test('many small pieces that nobody reads leave the socket unread, long before t
   expect(told).toEqual([true, false])
 })
 
-test('who waits is called once by all that comes in one read, and by the end', () => {
+test('a reader that waits is called once by all that comes in one read, and by the end', () => {
   let called = 0
   const count = () => {
     called += 1
@@ -54,7 +54,7 @@ test('who waits is called once by all that comes in one read, and by the end', (
   expect([exchange.ready(), wait(), called]).toEqual([undefined, false, 2])
 })
 
-test('who waits is called when the exchange fails, is cancelled, or loses its connection', async () => {
+test('a reader that waits is called when the exchange fails, is cancelled, or loses its connection', async () => {
   const line = { setPaused: () => {}, over: () => {}, expectEnd: () => {} }
   for (const end of [
     (exchange: Exchange) => exchange.fail(new Error('late')),

@@ -52,7 +52,7 @@ export class Exchange implements HttpAnswer, ResponseParts {
     signal.addEventListener('abort', this.onAbort)
   }
 
-  /** Whether any byte has come from the server. */
+  /** Returns whether any byte has come from the server. */
   get isHeard(): boolean {
     return this.hasBytes
   }
@@ -92,13 +92,13 @@ export class Exchange implements HttpAnswer, ResponseParts {
   release(): void {
     if (this.isOver || this.isReleased) return
     this.isReleased = true
-    // What has come beyond the caller's end is more than an end.
+    // Bytes that came beyond the caller's end are more than an end.
     if (this.pieces.length > 0) this.cancel()
     else this.line.expectEnd()
   }
 
   cancel(): void {
-    // Once it is over this does nothing; else whoever reads sees an end.
+    // Once it is over this does nothing; before, a reader that waits sees an end.
     if (!this.finish(false)) return
     this.pieces = []
     this.isReleased = true
@@ -194,7 +194,7 @@ export class Exchange implements HttpAnswer, ResponseParts {
   }
 
   private readonly onAbort = (): void => {
-    // What has come but was not read is of no use to a caller that is gone.
+    // Bytes that came and were not read are of no use to a caller that is gone.
     if (!this.isOver) this.pieces = []
     this.fail(this.signal.reason)
   }
@@ -202,7 +202,8 @@ export class Exchange implements HttpAnswer, ResponseParts {
   /** Marks the end, once; false when it was over before. */
   private finish(reusable: boolean): boolean {
     if (this.isOver) return false
-    // What was to wait for a slow reader is here already; the next exchange must not find the socket unread.
+    // The bytes that were to wait for a slow reader are here already; the next exchange must not find the socket
+    // unread.
     if (this.isPaused) this.setPaused(false)
     this.isOver = true
     this.signal.removeEventListener('abort', this.onAbort)

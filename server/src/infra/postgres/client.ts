@@ -25,7 +25,7 @@ const RENEWAL_GRACE_MS = 300
 /** A server that takes no writes is left at most so often: each time opens all connections anew. */
 const LEAVE_EVERY_MS = SECOND_MS
 
-/** What a statement under way may still use of its time when the pool is closed. */
+/** The seconds that a statement under way may still take when the pool is closed. */
 const CLOSE_TIMEOUT_SECONDS = 5
 
 export interface ClientOptions {

@@ -103,7 +103,7 @@ export async function createCluster(cluster: Cluster, throwAway: boolean): Promi
   }
 }
 
-/** Whether a folder could not be renamed because another one with something in it has its name. */
+/** Returns whether a folder could not be renamed because another one with something in it has its name. */
 function isFolderInTheWay(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST')
 }
@@ -149,7 +149,10 @@ function syncOptions(throwAway: boolean): string[] {
   return process.platform === 'linux' ? ['--sync-method=syncfs'] : []
 }
 
-/** What a child of ours is spawned with: another user's identity when we are root, and none of our environment. */
+/**
+ * Returns the options that a child of ours is spawned with: another user's identity when we are root, none of our
+ * environment.
+ */
 export function identity(user: OsUser | null) {
   const env = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/local/bin:/usr/bin:/bin' }
   return { cwd: '/', env, ...(user === null ? {} : { uid: user.uid, gid: user.gid }) }

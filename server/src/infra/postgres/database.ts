@@ -1,4 +1,4 @@
-/** What stores see of PostgreSQL. The real one is `client.ts`; nothing else implements it. */
+/** The interface of PostgreSQL to stores. The real one is `client.ts`; nothing else implements it. */
 
 export type SqlParameter = string | number | bigint | boolean | null | Date | Uint8Array
 

@@ -30,7 +30,7 @@ function isOfPackagePg(error: unknown): error is { readonly code: unknown } {
   return error instanceof Error && error.name === 'error' && 'severity' in error && 'code' in error
 }
 
-/** Whether the client itself says that the server was not reached, went away, or did not answer. */
+/** Returns whether the client itself says that the server was not reached, went away, or did not answer. */
 function isBroughtOff(error: unknown): boolean {
   if (error instanceof Bun.SQL.PostgresError) return /^ERR_POSTGRES_(CONNECTION|IDLE_TIMEOUT|LIFETIME)/.test(error.code)
   return false
@@ -63,17 +63,20 @@ export function isUnanswered(error: unknown): boolean {
   return isConnectionFailure(error) && /_CONNECTION_(TIMEOUT|FAILED|CLOSED)$/.test((error as { code: string }).code)
 }
 
-/** Whether clients are told to try again (503), and not of a fault of ours (500) (E14). */
+/** Returns whether clients are told to try again (503), and not of a fault of ours (500) (E14). */
 export function isDatabaseAway(error: unknown): boolean {
   return faultOf(error)?.answer === 'unavailable'
 }
 
-/** Whether the database refuses the data of a statement for good. */
+/** Returns whether the database refuses the data of a statement for good. */
 export function isRefusedData(error: unknown): boolean {
   return faultOf(error)?.mayTryAgain === false
 }
 
-/** Whether it is known that nothing was carried out. False where that is unknown, or the error is none of the database. */
+/**
+ * Returns whether it is known that nothing was carried out. False where that is unknown, or the error is none of the
+ * database.
+ */
 export function isNothingDone(error: unknown): boolean {
   return faultOf(error)?.outcome === 'not_done'
 }

@@ -47,7 +47,7 @@ export async function resolveCluster(
   return { folder: clusterFolder, logFile: join(home, 'server.log'), binaries, user, password }
 }
 
-/** Whether a cluster was made for this folder, here or where `location` says. */
+/** Returns whether a cluster was made for this folder, here or where `location` says. */
 async function hasCluster(folder: string): Promise<boolean> {
   const home = await readFile(join(folder, 'location'), 'utf8').catch(() => folder)
   // Only the cluster's own user may look into it.

@@ -7,7 +7,7 @@ const REGAIN_BACKOFF_FIRST_MS = 50
 /** Calls go on within 5 s of a cut's end: of these an attempt that began in the cut takes up to 2.5. */
 const REGAIN_BACKOFF_LIMIT_MS = 250
 
-/** What was held can't be had again, ever: somebody else has it, or it has moved. */
+/** The locks of the session can't be had again, ever: somebody else has them, or the database has moved. */
 export class SessionOwnershipLost extends Error {
   override readonly name = 'SessionOwnershipLost'
 }

@@ -72,7 +72,7 @@ async function spawnHelper(dataDir: string, role: 'server' | 'command', task = '
   return { child, line, first: await line() }
 }
 
-test('what was written is there after a clean stop and a later start', async () => {
+test('rows that were written are there after a clean stop and a later start', async () => {
   const dataDir = await newDataDir()
   const first = await open(dataDir, 'server')
   await first.database.query('create table kept as select 7 as x')

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** Who the database server runs as. PostgreSQL refuses to run as root. */
+/** The OS user that the database server runs as. PostgreSQL refuses to run as root. */
 export interface OsUser {
   readonly name: string
   readonly uid: number
@@ -34,7 +34,7 @@ async function idOf(name: string, option: '-u' | '-g'): Promise<number | null> {
 }
 
 /**
- * Whether `user` may pass through every folder from the root down to `folder`, judged by owner, group and mode. Folders
+ * Returns whether `user` may pass through every folder from the root down to `folder`, judged by owner, group and mode. Folders
  * that do not exist yet don't count against it.
  */
 export async function canReach(user: OsUser, folder: string): Promise<boolean> {

@@ -64,7 +64,7 @@ async function pidOf(session: Session): Promise<number> {
   return (await session.query<{ pid: number }>('select pg_backend_pid() as pid'))[0]?.pid ?? 0
 }
 
-/** Whether a connection is still there. */
+/** Returns whether a connection is still there. */
 async function lives(pid: number): Promise<boolean> {
   return (await fresh.database.query('select 1 from pg_stat_activity where pid = $1::int4', [pid])).length > 0
 }

@@ -14,9 +14,9 @@ const ADVICE =
   'or of a pooler in session mode.'
 
 /**
- * Refuses a URL that leads to PgBouncer (or the like) in transaction or statement mode: advisory locks would be taken
- * on one connection and looked for on another, and LISTEN would hear nothing. What tells is behaviour, not a name: a
- * setting made on one connection must be there afterwards, and must not be there on another.
+ * Refuses a URL that leads to PgBouncer (or the like) in transaction or statement mode: advisory locks would be
+ * taken on one connection and looked for on another, and LISTEN would hear nothing. It tells a pooler by behaviour,
+ * not by name: a setting made on one connection must be there afterwards, and must not be there on another.
  *
  * @throws with one sentence for the operator; connection failures as they are.
  */

@@ -2,7 +2,7 @@ import { readFile, readlink, realpath, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SOCKET_NAME } from './socket.ts'
 
-/** What a running PostgreSQL server says of itself in `postmaster.pid`. */
+/** The contents of `postmaster.pid`, which a running PostgreSQL server writes. */
 export interface Postmaster {
   readonly pid: number
   /** Null while it starts. */
@@ -47,7 +47,7 @@ async function readPidFile(folder: string): Promise<Postmaster | null> {
   return { pid, port: port > 0 ? port : null, socketFolder, ready: lines[7]?.trim() === 'ready' }
 }
 
-/** Whether there is a process with this id, of whichever user. */
+/** Returns whether there is a process with this id, of whichever user. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

@@ -8,9 +8,10 @@ import type { Session, SessionName } from './session.ts'
 import { openSession } from './session.ts'
 
 /**
- * How an embedded server is shared. Everyone who uses it holds the lock `inUse` shared, on a session. Who leaves gives
- * that up and tries to get the lock exclusively: whoever gets it is the last one, keeps it while the server stops, and
- * so turns away those who come meanwhile; they wait and start the server anew.
+ * How processes share an embedded server. Each one that uses it holds the lock `inUse` shared, on a session. A
+ * process that leaves gives that up and tries to get the lock exclusively. The one that gets it is the last one: it
+ * keeps the lock while the server stops, and so turns away those that come meanwhile; they wait and start the server
+ * anew.
  */
 
 /** Longer than a clean stop, or the recovery after a crash, may take. */

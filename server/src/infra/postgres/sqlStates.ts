@@ -5,7 +5,7 @@ export interface DatabaseFault {
   readonly answer: 'unavailable' | 'broken'
   /** `not_done`: nothing was carried out. `unknown`: the statement, or the commit, may have been. */
   readonly outcome: 'not_done' | 'unknown'
-  /** Whether work that must not be lost is tried again as it is. False: the data itself is refused, for good. */
+  /** True when work that must not be lost is tried again as it is. False: the data itself is refused, for good. */
   readonly mayTryAgain: boolean
   /**
    * - `kept`: the connection goes on

@@ -97,7 +97,7 @@ test('one whose answer came before its body was taken has 15 seconds for its nex
   expect(early.destroyed).toBe(true)
 })
 
-test('what was closed is forgotten, whatever comes of it later', async () => {
+test('closed callers are forgotten, whatever comes of them later', async () => {
   const [first] = open(257, 'a') as [PassThrough]
   callers.asked(first)
   callers.answered(first)

@@ -26,7 +26,7 @@ export type HeaderList = Record<string, string | string[]>
 /** A request that is handed on. */
 export interface HandedOn {
   readonly host: string
-  /** Whether the caller reached us by TLS. */
+  /** True when the caller reached us by TLS. */
   readonly isSecure: boolean
   /** The cookies that are not handed on. */
   readonly isOwnCookie: (name: string) => boolean

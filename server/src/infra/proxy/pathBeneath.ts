@@ -5,8 +5,8 @@ const DECODINGS_MOST = 4
 const DOTS = /(^|[/\\])\.\.?($|[/\\;\s\0])/
 
 /**
- * Whether a path stays beneath another that is put before it, however the server that gets both decodes and resolves them. False
- * too for a path that only might not. `path` begins with `/`, and may have a query.
+ * Returns whether a path stays beneath another that is put before it, however the server that gets both decodes and
+ * resolves them. False too for a path that only might not. `path` begins with `/`, and may have a query.
  */
 export function staysBeneath(path: string): boolean {
   const [before = ''] = path.split('?', 1)

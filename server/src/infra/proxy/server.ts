@@ -132,7 +132,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0
 }
 
-/** Whether a request for a path can't reach what else there is at the target's host. */
+/** Returns whether a request for a path can't reach what else there is at the target's host. */
 function isWithin(target: ProxyTarget, path: string): boolean {
   return 'socketPath' in target || target.pathPrefix === '' || staysBeneath(path)
 }

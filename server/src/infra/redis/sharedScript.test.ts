@@ -68,7 +68,7 @@ test('until it has answered it counts as away; then each is answered with its ow
   expect(clock.pending).toBe(0)
 })
 
-test('what comes while two calls are under way goes together in the next, so many at most', async () => {
+test('operations that come while two calls are under way go together in the next, so many at most', async () => {
   const { clock, sent, store } = open()
   await clock.turn(0)
   for (let number = 0; number < 302; number += 1) void store.run(operation(`${number}`))
@@ -141,7 +141,7 @@ test('no answer within 250 ms: its connection is given up, and it is asked in th
   state.isUp = true
   await clock.turn(250)
   expect([store.isAway, state.ready, logged.length]).toEqual([false, 2, 2])
-  // What the first connection answers by now is nobody's.
+  // The first connection's answers are nobody's by now.
   sent[0]?.answer([[7]])
   const again = store.run(operation('again'))
   sent.at(-1)?.answer([[8]])

@@ -14,9 +14,9 @@ type Answer = readonly number[]
 /** A script in Redis or Valkey that many processes run. Never rejects: who asks does without while the store is away. */
 export interface SharedScript {
   /**
-   * What the script answers to an operation. Null while the store is away or late: those who are the first to find out have
-   * waited as long as its answers usually take, at most 20 ms, and nobody after them waits at all. What is asked of a late
-   * store is done when it comes to it. Null too where the key holds a value that is not the script's.
+   * Runs an operation and returns the script's answer. Null while the store is away or late: those who are the first
+   * to find out have waited as long as its answers usually take, at most 20 ms, and nobody after them waits at all.
+   * A late store still carries out what it was asked. Null too where the key holds a value that is not the script's.
    */
   run(operation: Operation): Promise<Answer | null> | null
   readonly isAway: boolean

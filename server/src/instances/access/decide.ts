@@ -62,7 +62,10 @@ async function decideOne(dependencies: AccessDecisionDependencies, request: Prox
   }
 }
 
-/** Whether a page of another origin asks for more than to read: the browser shows the password, whoever's page it is. */
+/**
+ * Returns whether a page of another origin asks for more than to read: the browser shows the password, whoever's page
+ * it is.
+ */
 function isForeign({ method, isUpgrade, host, header }: ProxyRequest): boolean {
   const origin = header('origin')
   if (origin === null || (!isUpgrade && /^(GET|HEAD|OPTIONS)$/.test(method))) return false

@@ -7,7 +7,7 @@ const REQUESTS_MOST = 1_024
 const ORGANIZATION_REQUESTS_MOST = 128
 const INSTANCE_REQUESTS_MOST = 64
 
-/** Whose request it is, and the password that opened it. */
+/** The instance of a request, its organization, and the hash of the password that opened the door. */
 interface DoorKey {
   readonly organizationId: string
   readonly id: string
@@ -24,7 +24,7 @@ export interface Door extends DoorKey {
   close(): void
 }
 
-/** What is under way to apps. */
+/** The requests that are under way to apps. */
 export interface Doors {
   /**
    * Takes a place. Where all are taken, the organization with the most loses its oldest request, unless it has hardly more than the
@@ -89,8 +89,8 @@ function newDoor(key: DoorKey, onClosed: () => void): Door {
 }
 
 /**
- * Ends what was opened by a password that is not its instance's any more. `readHashes` returns the hashes of those instances that
- * run. What is opened meanwhile stays: it was let in by a newer row.
+ * Ends the requests that were let in by a password which is not their instance's any more. `readHashes` returns the
+ * hashes of those instances that run. A request that begins meanwhile stays: it was let in by a newer row.
  */
 export async function endStaleDoors(
   doors: Pick<Doors, 'all'>,

@@ -21,7 +21,7 @@ interface AccessRow {
   readonly terminal_target: string | null
 }
 
-/** How an instance is reached, whoever has it. Null: there is none. */
+/** Returns how an instance is reached, whoever has it. Null: there is none. */
 export async function findAccess(db: Queryable, id: string): Promise<InstanceAccess | null> {
   const [row] = await db.query<AccessRow>(
     'select organization_id, state, app_password_hash, app_target, terminal_target from instances where id = $1::uuid',
@@ -50,7 +50,7 @@ export async function listHashes(db: Queryable, ids: readonly string[]): Promise
 export interface PasswordRow {
   readonly app_url: string | null
   readonly terminal_url: string | null
-  /** Whose kept answer shows the password before. */
+  /** The attempt whose kept answer shows the password before. */
   readonly earlier_attempt: string | null
 }
 

@@ -1,6 +1,6 @@
-/** What every driver is: it makes machines, and knows each by the name that we chose. */
+/** The interface of every driver: it makes machines, and knows each by the name that we chose. */
 
-/** What is to be made. All of it is the operator's, or was checked against the operator's settings. */
+/** The machine to make. All of it is the operator's, or was checked against the operator's settings. */
 export interface MachineSpec {
   readonly organizationId: string
   readonly app: string

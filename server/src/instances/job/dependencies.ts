@@ -8,7 +8,7 @@ import type { Log } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { InstanceDriver } from '../drivers/driver.ts'
 
-/** What happened to an instance, as its organization is told. */
+/** An event in the life of an instance, as its organization is told. */
 export interface InstanceEvent {
   readonly id: string
   readonly organizationId: string

@@ -138,7 +138,7 @@ export function instantOfSecond({ createdAtMs }: Pick<Instance, 'createdAtMs'>, 
   return createdAtMs + second * SECOND_MS
 }
 
-/** Whether an instance costs money. */
+/** Returns whether an instance costs money. */
 export function isLive({ state }: Pick<Instance, 'state'>): boolean {
   return state === 'creating' || state === 'running'
 }

@@ -23,7 +23,7 @@ export async function findShortLife(
   return rows[0]?.at.getTime() ?? null
 }
 
-/** How many instances live, of all organizations. */
+/** Returns how many instances live, of all organizations. */
 export async function countLive(db: Queryable): Promise<number> {
   const rows = await db.query<{ live: bigint }>(
     "select count(*) as live from instances where state in ('creating', 'running')",

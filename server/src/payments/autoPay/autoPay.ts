@@ -15,9 +15,9 @@ export interface AutoPay {
   readonly declines: number
   /** The last failure since the last success or change. */
   readonly failure: { readonly atMs: number; readonly reason: string } | null
-  /** Whether the organization was told that its bank asks for a person. */
+  /** True when the organization was told that its bank asks for a person. */
   readonly isTold: boolean
-  /** Whether it was switched off because of declines. A newly saved payment method switches it on again. */
+  /** True when it was switched off because of declines. A newly saved payment method switches it on again. */
   readonly isSuspended: boolean
   /** Up to here every payment in the payment provider's list is known; null: none was compared. */
   readonly listedUntilMs: number | null

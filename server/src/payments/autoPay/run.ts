@@ -115,7 +115,10 @@ async function begin(tx: Transaction, clock: Clock, organizationId: string, leas
   return isToPay ? { agreement, open } : null
 }
 
-/** Whether a payment is to be made now. Where it is not, the account gets the instant of the next look. The account is locked. */
+/**
+ * Returns whether a payment is to be made now. Where it is not, the account gets the instant of the next look. The
+ * account is locked.
+ */
 async function mayPay(tx: Transaction, organizationId: string, agreement: AutoPay, nowMs: number): Promise<boolean> {
   const account = await lockAccountAutoPay(tx, organizationId)
   if (account === null) return false
@@ -127,7 +130,10 @@ async function mayPay(tx: Transaction, organizationId: string, agreement: AutoPa
   return false
 }
 
-/** Whether every payment in the payment provider's list is known. Where it is not, the account is looked at again later. */
+/**
+ * Returns whether every payment in the payment provider's list is known. Where it is not, the account is looked at
+ * again later.
+ */
 async function isCompared(run: AutoPayRun, list: readonly ListedPayment[]): Promise<boolean> {
   const { database, clock, organizationId, lease } = run
   const waitMs = await compareList(run, organizationId, list, clock.now())
@@ -142,8 +148,9 @@ async function isCompared(run: AutoPayRun, list: readonly ListedPayment[]): Prom
 }
 
 /**
- * Whether the payment provider may be asked for a payment: auto-pay is on and the organization is not frozen (B11). It is the last look
- * before the request. Where it may not, the account gets the instant of the next look. The account is locked.
+ * Returns whether the payment provider may be asked for a payment: auto-pay is on and the organization is not frozen
+ * (B11). It is the last look before the request. Where it may not, the account gets the instant of the next look.
+ * The account is locked.
  */
 async function mayAsk(tx: Transaction, organizationId: string, agreement: AutoPay, nowMs: number): Promise<boolean> {
   const isFrozen = (await listFreezes(tx, organizationId)).length > 0

@@ -10,7 +10,7 @@ const POLL_MS = SECOND_MS
 /** Accounts that one process looks at together: a slow payment provider keeps no other account waiting for long. */
 const AT_ONCE = 8
 
-/** How long a stop waits for payments under way. What came of one that is left is found out by another process. */
+/** The longest that a stop waits for payments under way. Another process finds out the outcome of one that is left. */
 const STOP_PATIENCE_MS = 5 * SECOND_MS
 const ABORTED_PATIENCE_MS = SECOND_MS
 

@@ -48,7 +48,7 @@ export async function lockAgreement(tx: Transaction, organizationId: string, lea
   return fromRow(rows[0])
 }
 
-/** Whether an organization is deleted. Its account is locked, so that it is not deleted in between. */
+/** Returns whether an organization is deleted. Its account is locked, so that it is not deleted in between. */
 export async function selectIsDeleted(tx: Transaction, organizationId: string): Promise<boolean> {
   const rows = await tx.query('select 1 from organizations where id = $1::uuid and deleted_at is not null', [
     organizationId,

@@ -1,4 +1,4 @@
-/** What a start does with chains and tokens that are not what the settings say. */
+/** A start with chains and tokens that differ from the settings. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openTestChain, type TestChain } from '../../../test/deposits/anvil.ts'

@@ -120,7 +120,10 @@ function openAddresses(
   }
 }
 
-/** Checks chains and tokens. What can't be asked now is checked before the chain is watched, and is no reason not to start. */
+/**
+ * Checks chains and tokens. One that can't be asked now does not keep the server from starting: it is checked before
+ * the chain is watched.
+ */
 async function checkChains(chains: ReturnType<typeof openChains>, clock: Clock, log: Log): Promise<void> {
   const checks = chains.map(async ({ chain, reader }) => {
     try {

@@ -31,9 +31,9 @@ export interface LocalCheckout {
   readonly state: 'open' | 'authenticating' | 'paid' | 'expired'
   /** Its payment, or the subscription that it began, once it is paid. */
   readonly payment: string | null
-  /** Whether the page offers to keep the card for later payments. Left out: it does not. */
+  /** True when the page offers to keep the card for later payments. Left out: it does not. */
   readonly offersSaving?: boolean
-  /** Whether the customer agreed to keep the card for later payments. */
+  /** True when the customer agreed to keep the card for later payments. */
   readonly savesCard: boolean
   /** The card that was chosen last. */
   readonly card: LocalCard | null

@@ -2,7 +2,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import type { Clock } from '../../lib/time.ts'
 
-/** What the local payment provider needs. */
+/** The dependencies of the local payment provider. */
 export interface LocalProviderDependencies {
   readonly database: Database
   readonly clock: Clock

@@ -1,4 +1,7 @@
-/** The pages of the local payment provider: test mode, no real money. Whoever has the address of a checkout may open it. */
+/**
+ * The pages of the local payment provider: test mode, no real money. Anybody who has the address of a checkout may
+ * open it.
+ */
 
 import type { Handle } from '../../http/pipeline.ts'
 import type { PublicPrincipal } from '../../http/principal.ts'

@@ -30,7 +30,7 @@ export const LOCAL_AUTO_PAYMENT = 'lap_'
 /** A payment that was made, at a checkout or by a saved card, as its refunds and disputes need it. */
 export type LocalPaid = Pick<LocalPayment, 'customer' | 'amountCents'>
 
-/** Whether a payment by a saved card is paid. */
+/** Returns whether a payment by a saved card is paid. */
 export function isPaidByCard({ card }: LocalAutoPayment): boolean {
   return card === 'succeeds'
 }
@@ -77,7 +77,7 @@ export function factsOfDispute(reversal: string, dispute: LocalDispute): Reversa
   return { reversal, payment, state, movements, createdAtMs, request: null }
 }
 
-/** What may happen to a payment at the local payment provider. */
+/** The events that a person may cause to a payment at the local payment provider. */
 export const LOCAL_HAPPENINGS = ['refund', 'refund-fails', 'inquiry', 'dispute', 'won', 'lost'] as const
 
 export type LocalHappening = (typeof LOCAL_HAPPENINGS)[number]

@@ -33,7 +33,7 @@ const CHECKOUT = 'lcs_'
 const SUBSCRIPTION = 'lsu_'
 const PORTAL = 'lpo_'
 
-/** What a person sees on the page of a customer. */
+/** The data of a customer's page. */
 export interface LocalPortalView extends LocalPortal {
   readonly subscriptions: readonly (LocalSubscription & { readonly id: string })[]
 }

@@ -18,7 +18,7 @@ export interface NewAutoPayment {
   readonly createdAtMs: number
 }
 
-/** What became of it, as the payment provider has it. Reasons are in our words. */
+/** The state of a payment, as the payment provider has it. Reasons are in our words. */
 export type AutoPaymentFacts =
   | { readonly state: 'processing' }
   | ({ readonly state: 'paid' } & PaidFacts)

@@ -51,7 +51,7 @@ export type CheckoutFacts =
   /** `reason` is in our words. */
   | { readonly state: 'failed' | 'expired'; readonly reason: string }
 
-/** Whether more can become of a payment: it is looked at again. */
+/** Returns whether more can become of a payment: it is looked at again. */
 export function isPending(state: PaymentState): boolean {
   return state === 'opening' || state === 'open' || state === 'processing'
 }

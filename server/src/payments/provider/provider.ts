@@ -21,7 +21,7 @@ export interface NewCheckout {
   readonly amountCents: number
   /** One line for the person who pays. */
   readonly description: string
-  /** Whether the payment method is kept for later payments: the page says so, and the person agrees by paying. */
+  /** True when the payment method is kept for later payments: the page says so, and the person agrees by paying. */
   readonly savesMethod: boolean
   /** Where the person is sent afterwards. */
   readonly successUrl: string
@@ -39,7 +39,7 @@ export interface NewPlanCheckout extends Pick<NewCheckout, 'customer' | 'success
 export interface OpenedCheckout {
   /** The payment provider's id of it. */
   readonly id: string
-  /** The page where a person pays. Whoever has it may open it. */
+  /** The page where a person pays. Anybody who has the address may open it. */
   readonly url: string
 }
 
@@ -63,7 +63,7 @@ export interface PaymentProvider extends OffSessionProvider {
    * left, it does nothing.
    */
   refundSubscription(subscription: string): Promise<void>
-  /** Returns the page where a person manages subscriptions and cards. Whoever has its address may open it. */
+  /** Returns the page where a person manages subscriptions and cards. Anybody who has the address may open it. */
   openPortal(customer: string, returnUrl: string): Promise<string>
   /** Returns a price; null where it is gone, or is no price of a subscription. */
   readPrice(price: string): Promise<PlanPrice | null>

@@ -71,7 +71,7 @@ export interface ProviderWindow {
   readonly untilMs: number
 }
 
-/** What a payment at the payment provider was for. `other`: it has an id of ours, and is of no checkout. */
+/** The object that a payment at the payment provider pays for. `other`: it has an id of ours, and is of no checkout. */
 export type PaymentOwner =
   | { readonly kind: 'other'; readonly customer: string }
   | { readonly kind: 'checkout'; readonly checkout: ListedCheckout }
@@ -104,12 +104,15 @@ function roundedShare(part: number, of: number, whole: number): number {
   return Number((2n * product + divisor) / (2n * divisor))
 }
 
-/** Whether money of a dispute is with the customer's bank: while it is, the organization is frozen (B11). */
+/** Returns whether money of a dispute is with the customer's bank: while it is, the organization is frozen (B11). */
 export function isAgainstOperator(state: ReversalState | null): boolean {
   return state === 'open' || state === 'lost'
 }
 
-/** What has ended may still change: a refund fails days later, and a dispute that was won gives its money back. */
+/**
+ * A reversal that has ended may still change: a refund fails days later, and a dispute that was won gives its money
+ * back.
+ */
 const ENDED_WATCHED_MS = 30 * DAY_MS
 
 /** Returns when a reversal is to be retrieved again although nobody tells of it; null: never. */

@@ -12,7 +12,7 @@ export interface SubscriptionFacts {
   readonly periodEndMs: number
   readonly cancelAtPeriodEnd: boolean
   readonly createdAtMs: number
-  /** Whether its last invoice was paid, and came to more than nothing. */
+  /** True when its last invoice was paid, and came to more than nothing. */
   readonly isPaid: boolean
 }
 
@@ -35,7 +35,7 @@ export interface Candidate {
   readonly subscription: string
   readonly status: string
   readonly createdAtMs: number
-  /** Whether it was found to be one too many before. */
+  /** True when it was found to be one too many before. */
   readonly isSurplus: boolean
 }
 

@@ -38,9 +38,10 @@ export interface ComparisonWatch {
 }
 
 /**
- * Compares all that the payment provider made within a window with what is here, and yields what differs. What is missing here is
- * retrieved and posted, which counts once whatever else does the same at the same time; nothing is ever taken away. In memory are a page of
- * the payment provider's list, and what is here of the window. Throws `Refused` where the payment provider can't be asked.
+ * Compares all that the payment provider made within a window with the books here, and yields the differences. A
+ * payment that is missing here is retrieved and posted, which counts once whatever else does the same at the same
+ * time; nothing is ever taken away. In memory are a page of the payment provider's list, and the window's rows here.
+ * Throws `Refused` where the payment provider can't be asked.
  */
 export async function* compareWindow(
   dependencies: SubscriptionRefreshDependencies,

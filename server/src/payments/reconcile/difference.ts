@@ -22,6 +22,6 @@ export interface PaymentDifference {
   readonly organizationId: string | null
   /** US cents; null where it is not told. */
   readonly amountCents: number | null
-  /** Whether it was posted now, so that it differs no more. Else somebody has to look. */
+  /** True when it was posted now, so that it differs no more. Else somebody has to look. */
   readonly isMended: boolean
 }

@@ -1,4 +1,4 @@
-/** What Stripe has against what is here: by Stripe's official package, against a server that stands in for Stripe. */
+/** Stripe's books against ours: by Stripe's official package, against a server that stands in for Stripe. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { restoreBackup, takeBackup } from '../../../test/backup.ts'

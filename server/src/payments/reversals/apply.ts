@@ -7,7 +7,7 @@ import type { PaymentProviderName } from '../provider/payment.ts'
 import { isAgainstOperator, type ReversalFacts, type ReversalState, reversedCredit } from '../provider/reversal.ts'
 import { closeRefundRequest, insertMovement, lockPaid, sumMovements, updateReversed } from './store.ts'
 
-/** What was changed, for those who are told afterwards. */
+/** The change that was applied, for those who are told afterwards. */
 export interface AppliedReversal {
   /** US cents of credit: above 0 were taken, below 0 given back. */
   readonly takenCents: number

@@ -20,8 +20,8 @@ export interface WantedRefund {
 }
 
 /**
- * What became of it. `finished`: an earlier refund of the payment was still open, and was carried out in place of this one. `refused`: the
- * payment provider does not make it, and nothing was posted.
+ * The outcome of a refund. `finished`: an earlier refund of the payment was still open, and was carried out in place
+ * of this one. `refused`: the payment provider does not make it, and nothing was posted.
  */
 export type RefundOutcome =
   | { readonly kind: 'refunded' | 'finished'; readonly reversal: string }

@@ -47,7 +47,7 @@ export async function leaseReversal(
       }
 }
 
-/** Whose money a reversal takes back. */
+/** The owner of the payment that a reversal takes money back from. */
 export interface ReversalOwner {
   readonly organizationId: string
   readonly paymentId: string | null

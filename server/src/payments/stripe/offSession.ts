@@ -82,7 +82,7 @@ async function declinedOr(pay: () => Promise<AutoPaymentFacts>): Promise<AutoPay
   }
 }
 
-/** Whether Stripe took a request for invalid, and has done nothing. */
+/** Returns whether Stripe took a request for invalid, and has done nothing. */
 function isCertain(error: unknown): boolean {
   return error instanceof Stripe.errors.StripeInvalidRequestError && CERTAIN.has(error.statusCode ?? 0)
 }

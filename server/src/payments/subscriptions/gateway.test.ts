@@ -57,9 +57,9 @@ test('checkout, paid, entitled, covered calls counted, cancelled in the portal, 
 
 interface Step {
   readonly name: string
-  /** What happens at Stripe. */
+  /** Makes the step happen at Stripe. */
   readonly happens: (subscription: string) => void
-  /** What the organization is subscribed to then, and whether calls are covered. */
+  /** The plan that covers calls then; null: none does. */
   readonly plan: string | null
 }
 

@@ -157,7 +157,7 @@ export interface LeasedSubscription {
   readonly isSurplus: boolean
   /** Of a surplus one: its refund is done. */
   readonly isRefunded: boolean
-  /** Whether its organization is deleted: it is cancelled then. */
+  /** True when its organization is deleted: it is cancelled then. */
   readonly isForDeleted: boolean
 }
 

@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import type { PaymentProviderName } from '../provider/payment.ts'
 import { hasCallback, insertCallback } from './store.ts'
 
-/** Whether a callback was told before, and its effect committed. `event` is the payment provider's id of it. */
+/** Returns whether a callback was told before, and its effect committed. `event` is the payment provider's id of it. */
 export function wasTold(db: Queryable, provider: PaymentProviderName, event: string): Promise<boolean> {
   return hasCallback(db, provider, event)
 }

@@ -28,7 +28,10 @@ const URL_CHARACTERS_MAX = 2_048
 /** Others can't be in a header, or would be written otherwise there. */
 const PRINTABLE = /^[\x21-\x7e]+$/
 
-/** Whether a person may be sent to an address: https, or plain http to this machine; no user info; a plain host; at most 2,048 characters of ASCII. */
+/**
+ * Returns whether a person may be sent to an address: https, or plain http to this machine; no user info; a plain
+ * host; at most 2,048 characters of ASCII.
+ */
 function isReturnUrl(text: string): boolean {
   if (text.length > URL_CHARACTERS_MAX || !PRINTABLE.test(text) || !URL.canParse(text)) return false
   const { protocol, hostname, username, password, origin } = new URL(text)

@@ -1,4 +1,4 @@
-/** What becomes of payments that nobody tells of, or that many tell of at once. */
+/** Payments that nobody tells of, or that many tell of at once. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'

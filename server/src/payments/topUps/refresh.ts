@@ -19,8 +19,8 @@ export interface RefreshDependencies {
 }
 
 /**
- * What became of a look. `applied`: what was retrieved counts now; `superseded`: another retrieval was begun meanwhile, whose result
- * counts; `unknown`: the object is none of ours.
+ * The outcome of a look. `applied`: the retrieved payment counts now; `superseded`: another retrieval was begun
+ * meanwhile, whose result counts; `unknown`: the object is none of ours.
  */
 export type Refreshed = 'applied' | 'superseded' | 'unknown'
 
@@ -30,7 +30,7 @@ export function refuseTakenOver(): never {
   return refuse('idempotency_conflict', message, { retryAfterSeconds: 1 })
 }
 
-/** What a request is told whose organization was deleted meanwhile. */
+/** The refusal of a request whose organization was deleted meanwhile. */
 export const DELETED_MEANWHILE = 'There is no such organization.'
 
 const LATE = 'a payment of a deleted organization was made all the same, and is credited to it; refund it'

@@ -24,7 +24,7 @@ interface PaymentRow {
 const COLUMNS =
   'id, organization_id, provider, kind, amount_cents, reversed_cents, state, reason, checkout, checkout_url, receipt_url, is_replaced, created_at, paid_at'
 
-/** Whether the organization of a payment is deleted. */
+/** The SQL that is true when the organization of a payment is deleted. */
 const IS_DELETED = `(select deleted_at is not null from organizations o where o.id = payments.organization_id)`
 
 /** Returns the payment provider's id of an organization; null where it has none. */
@@ -103,7 +103,7 @@ export type NewPayment = Pick<
   Payment,
   'id' | 'organizationId' | 'provider' | 'kind' | 'amountCents' | 'createdAtMs'
 > & {
-  /** Whether its link is sent to mend auto-pay. */
+  /** True when its link is sent to mend auto-pay. */
   readonly isMending: boolean
 }
 
@@ -290,7 +290,7 @@ export async function selectPayment(db: Queryable, organizationId: string, id: s
   return rows[0] === undefined ? null : fromRow(rows[0])
 }
 
-/** Whether the effect of a callback was committed before. */
+/** Returns whether the effect of a callback was committed before. */
 export async function hasCallback(db: Queryable, provider: PaymentProviderName, event: string): Promise<boolean> {
   const rows = await db.query('select 1 from payment_callbacks where provider = $1 and event = $2', [provider, event])
   return rows.length === 1

@@ -21,9 +21,9 @@ export interface NewTopUp {
   readonly organizationId: string
   /** US cents, within the bounds of the settings. */
   readonly amountCents: number
-  /** Whether the payment method is kept for later payments, such as those of auto-pay. */
+  /** True when the payment method is kept for later payments, such as those of auto-pay. */
   readonly savesMethod: boolean
-  /** Whether its link is sent to mend auto-pay: an ordinary top-up does not replace it then, nor it one. Default: false. */
+  /** True when its link is sent to mend auto-pay: an ordinary top-up does not replace it then, nor it one. Default: false. */
   readonly isMending?: boolean
   readonly successUrl: string
   readonly cancelUrl: string

@@ -9,7 +9,7 @@ interface Read {
   readonly whole: boolean
 }
 
-/** What a message says whose events are given as objects. */
+/** Reads a message whose events are given as objects. */
 function read(...wires: unknown[]): Read {
   const events: ChatEvent[] = []
   const progress = { begun: false, finished: false }
@@ -66,7 +66,7 @@ test('a message: text, its end, the total', () => {
   expect([progress, whole]).toEqual([{ begun: true, finished: true }, true])
 })
 
-test('what was read from the cache and what was written to it are prompt tokens too, the former cached ones', () => {
+test('tokens read from the cache and written to it are prompt tokens too, the former cached ones', () => {
   const counted = {
     input_tokens: 10,
     cache_creation_input_tokens: 200,

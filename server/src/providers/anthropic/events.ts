@@ -75,7 +75,7 @@ class MessageReader {
       into.push({ kind: 'finish', reason: FINISH_REASONS.get(reason) ?? 'stop' })
     }
     const total = Object.entries(asObject(event['usage']) ?? {}).filter(([, count]) => count !== null)
-    // What the first event said of the output is no total, and is told only before any of it.
+    // The output count of the first event is no total: once text has come, only an event with a newer count is told.
     this.isKeptBack ||= total.some(([name]) => name === 'output_tokens')
     this.usage = { ...this.usage, ...Object.fromEntries(total) }
     this.tellUsage(into)

@@ -58,7 +58,7 @@ test.each(explained)('%p is told in our words', (message, words) => {
   expect(failureOfStatus(400, JSON.stringify(invalid(message)), null).publicMessage).toMatch(words)
 })
 
-test('what else is refused has no words but the usual ones', () => {
+test('any other refusal has no words but the usual ones', () => {
   expect(failureOfStatus(400, JSON.stringify(invalid('x')), null).publicMessage).toBeNull()
 })
 

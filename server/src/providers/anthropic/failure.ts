@@ -30,7 +30,7 @@ export function failureOfEvent(event: JsonObject, begun: boolean): ProviderFailu
 /** An account without credit, or at the limit that its owner set, is told with a 400, as a client's mistake is. */
 const OPERATORS_WORDS = /credit balance is too low|reached your specified .{0,40}usage limits?/i
 
-/** What models refuse that others take, and our words for it. */
+/** The requests that some models refuse and others take, and our words for each. */
 const EXPLAINED: readonly (readonly [RegExp, string])[] = [
   [/^`?temperature\b/, 'This model does not accept this temperature: leave the parameter out.'],
   [/assistant message prefill/, "This model requires that the last message has the role 'user'."],

@@ -126,7 +126,7 @@ test('a job is queued under the id of its attempt', async () => {
   })
 })
 
-test('what it refuses is the operator’s matter', async () => {
+test('a refusal is the operator’s matter', async () => {
   const { video } = over(() =>
     Response.json(
       { error: { type: 'prompt_outputs_failed_validation', message: 'canary' }, node_errors: {} },

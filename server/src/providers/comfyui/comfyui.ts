@@ -81,7 +81,7 @@ function comfyuiVideo({ baseUrl, apiKey, extraHeaders, workflows, http, clock }:
   }
 }
 
-/** What ComfyUI refuses is the workflow of the operator, never the words of a client. */
+/** Returns the failure of a refused job: ComfyUI refuses the operator's workflow, never the words of a client. */
 function failureOfJob(status: number, body: string, retryAfterSeconds: number | null): ProviderFailure {
   const failure = failureOfStatus(status, body, retryAfterSeconds)
   if (failure.kind !== 'rejected' && failure.kind !== 'context_length') return failure

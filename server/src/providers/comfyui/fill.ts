@@ -4,7 +4,7 @@ import type { VideoCall } from '../dialect/spec.ts'
 
 /**
  * The workflow with what a job asks for in its places. A place that is all of a text becomes a number where it is one; others
- * become part of their text. What a client wrote is never looked at for places.
+ * become part of their text. The client's text is never looked at for places.
  */
 export function fillWorkflow(workflow: Workflow, call: VideoCall): Workflow {
   return filled(workflow, call) as Workflow

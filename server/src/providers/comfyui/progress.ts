@@ -36,7 +36,7 @@ export function watchProgress({ baseUrl, headers, clock }: ProgressOptions): Pro
       url: `${baseUrl}/ws?clientId=${encodeURIComponent(jobId)}`,
       headers,
       onText: (text) => takeMessage(text, jobId, nodes),
-      // Whoever looks next listens again.
+      // The next look at the job listens again.
       onClosed: () => forget(jobId),
     })
     return { nodes, workflow, stop }
@@ -83,8 +83,8 @@ function note(nodes: Map<string, number>, node: unknown, state: JsonObject | nul
 }
 
 /**
- * How much of a workflow is done, in percent. A node counts as many times as it has steps, so that a sampler counts for what it
- * takes; nodes that are not of the workflow don't. Null where nothing is known.
+ * Returns how much of a workflow is done, in percent. A node counts as many times as it has steps, so that a sampler
+ * counts for what it takes; nodes that are not of the workflow don't. Null where nothing is known.
  */
 export function progressFrom(workflow: JsonObject, nodes: ReadonlyMap<string, number>): number | null {
   let [done, all] = [0, 0]

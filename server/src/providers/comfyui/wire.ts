@@ -1,4 +1,4 @@
-/** What ComfyUI says: its history, its queue, and the files of a job. Pure. */
+/** Reads the answers of ComfyUI: its history, its queue, and the files of a job. Pure. */
 
 import { asObject, asText, type JsonObject } from '../dialect/json.ts'
 import type { VideoState } from '../dialect/spec.ts'
@@ -15,7 +15,7 @@ export function historyEntry(document: JsonObject | null, jobId: string): JsonOb
   return document !== null && Object.hasOwn(document, jobId) ? asObject(document[jobId]) : null
 }
 
-/** What the history says of a job that is over. */
+/** Returns the end of a job that the history has: done when it saved an mp4, failed otherwise. */
 export function endFromWire(entry: JsonObject): VideoState {
   const word = asObject(entry['status'])?.['status_str']
   if (word === 'error') return { kind: 'failed', code: 'upstream_error', detail: reasonOf(entry) }

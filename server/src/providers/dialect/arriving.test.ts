@@ -81,7 +81,7 @@ const textOf = (chat: StreamedChat) => {
   return event?.kind === 'text' ? event.text : event?.kind
 }
 
-test('who waits is called by a whole event, at once, and not by a part of one or a comment', () => {
+test('a reader that waits is called by a whole event, at once, and not by a part of one or a comment', () => {
   const { answer, chat, wait, called } = open()
   expect(wait()).toBe(true)
   answer.push(': a comment\n\n', say('one').slice(0, 20))
@@ -95,7 +95,7 @@ test('who waits is called by a whole event, at once, and not by a part of one or
   expect([textOf(chat), textOf(chat), textOf(chat), textOf(chat)]).toEqual(['two', 'three', 'four', undefined])
 })
 
-test('who waits is called by the end, whole or not, and then nothing more is to be waited for', async () => {
+test('a reader that waits is called by the end, whole or not, and then nothing more is to be waited for', async () => {
   const whole = open()
   whole.wait()
   whole.answer.push(say('one') + STOP)

@@ -1,6 +1,6 @@
 import { ProviderFailure, type ProviderFailureKind } from './spec.ts'
 
-/** What a server says is wrong, whatever its dialect; a word that it does not say is empty. */
+/** A server's error, whatever its dialect. Fields that the server leaves out are empty. */
 export interface WireError {
   readonly message: string
   readonly type: string

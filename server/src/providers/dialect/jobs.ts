@@ -25,7 +25,7 @@ export interface JobRequest {
   readonly failureOfStatus: (status: number, body: string, retryAfterSeconds: number | null) => ProviderFailure
 }
 
-/** What a server said. `document` is null where the status is no success. */
+/** A server's answer. `document` is null where the status is no success. */
 export interface JobAnswer {
   readonly status: number
   readonly document: JsonObject | null
@@ -57,7 +57,7 @@ export async function askJob(
     const text = await readText(answer)
     return { status: answer.status, document: text.trim() === '' ? {} : objectOf(text) }
   } catch (error) {
-    // What breaks off is asked for again, or not known: half of it says nothing.
+    // An answer that breaks off is fetched again if that is safe; half of it says nothing.
     throw toFailure(error, isRepeatable, false)
   }
 }

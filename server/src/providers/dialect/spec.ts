@@ -1,6 +1,7 @@
 /**
- * What the gateway asks of whatever serves a model. A dialect (one folder each) turns this into its own wire format and
- * back, and does nothing else: deadlines, failover and money are not its business. It honours the signal it is given.
+ * The interface between the gateway and whatever serves a model. A dialect (one folder each) turns this into its own
+ * wire format and back, and does nothing else: deadlines, failover and money are not its business. It honours the
+ * signal it is given.
  */
 
 import type { Arriving } from '../../lib/arriving.ts'
@@ -22,7 +23,10 @@ export interface ChatCall {
   readonly messages: readonly ChatMessage[]
   /** At least 1, or null for the model's own limit. */
   readonly maxTokens: number | null
-  /** What the answer may have at most: `maxTokens`, or else the model's limit in the settings, for APIs that must be told one. */
+  /**
+   * The most tokens of the answer: `maxTokens`, or else the model's limit in the settings, for APIs that must be told
+   * one.
+   */
   readonly outputTokens: number
   /** 0 to 2, or null for the model's default. */
   readonly temperature: number | null
@@ -31,7 +35,7 @@ export interface ChatCall {
 export type FinishReason = 'stop' | 'length' | 'content_filter' | 'tool_calls'
 
 /**
- * What an answer consists of, in the order the provider sends it. `text` is never empty. `reasoning` is text that the
+ * One part of an answer, in the order the provider sends it. `text` is never empty. `reasoning` is text that the
  * model spent tokens on and that is not part of the answer: counted, never forwarded. `finish` comes at most once.
  * `usage` may come several times (running totals): the last one counts.
  */
@@ -60,7 +64,7 @@ export type ProviderFailureKind =
   | 'context_length'
   | 'too_large'
 
-/** What else is known of a failure. What is left out is unknown, and then nothing is asked twice. */
+/** More facts about a failure. A field that is left out is unknown, and then nothing is asked twice. */
 export interface ProviderFailureOptions {
   /** True when no byte of an answer had come and another target may be asked (never true for `rejected`). */
   readonly mayFailOver?: boolean
@@ -156,7 +160,7 @@ export interface ImageSize {
 }
 
 /**
- * What came of a call for images: at least one, in base64 (RFC 4648, padded, without white space; ASCII), perhaps fewer than
+ * The images of a call: at least one, in base64 (RFC 4648, padded, without white space; ASCII), perhaps fewer than
  * asked for.
  */
 export type Drawn = readonly Uint8Array<ArrayBuffer>[]
@@ -173,7 +177,7 @@ export interface VideoCall {
   readonly attemptId: string
 }
 
-/** What a provider says of one of its jobs. `unknown`: it does not know it, or not any more. */
+/** The state of a provider's job. `unknown`: the provider does not know the job, or not any more. */
 export type VideoState =
   | { readonly kind: 'waiting' }
   /** `progress` from 0 to 100; null: it does not say. */

@@ -29,7 +29,7 @@ export interface ChatPost {
 export interface ChatWire {
   /** Reads the events of one answer. */
   readonly reader: () => ReadEvent
-  /** Whether an answer may be one JSON document in place of a stream; its one event is the document. */
+  /** True when an answer may be one JSON document in place of a stream; its one event is the document. */
   readonly takesJson: boolean
   /** A status that is no success, with the (bounded) text of its body. */
   readonly failureOfStatus: (status: number, body: string, retryAfterSeconds: number | null) => ProviderFailure
@@ -125,7 +125,7 @@ async function readText(answer: HttpAnswer, maxBytes: number): Promise<{ text: s
   return { text: text + decoder.decode(), cut: false }
 }
 
-/** What has been seen of an answer; kept from event to event. */
+/** The progress of an answer; kept from event to event. */
 export interface Progress {
   /** Anything of the answer has come. */
   begun: boolean
@@ -207,7 +207,7 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
     return event
   }
 
-  /** Reads on until there is an event, the end, or a failure. What came before a failure is given out before it. */
+  /** Reads on until there is an event, the end, or a failure. Events before a failure are given out before it. */
   private async pull(): Promise<Next> {
     this.forgetTaken()
     for (;;) {
@@ -229,7 +229,7 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
     }
   }
 
-  /** Bytes have come, or the end. Who waits is told of whole events alone. */
+  /** Called when bytes or the end have come. Wakes the reader for whole events alone. */
   private readonly onBytes = (): void => {
     if (!this.fill() && !this.ended && this.answer.whenReady?.(this.onBytes) === true) return
     const { waiting } = this
@@ -302,7 +302,7 @@ export class StreamedChat implements AsyncIterableIterator<ChatEvent, undefined>
   }
 }
 
-/** What reading a body threw, as a failure; the reason of an abort stays what it is. */
+/** Turns an error of reading a body into a failure; the reason of an abort stays as it is. */
 function failureOfBody(error: unknown, begun: boolean): unknown {
   // Broken off before anything had come, it is a failed connection; later it is half an answer.
   if (error instanceof HttpFailure)

@@ -20,7 +20,7 @@ const MOST_BYTES = 100_000
 const NO_MEMORY = new ByteBudget(0, 0, 0).open('one')
 const JSON_TYPE = 'application/json'
 
-/** What a call to a server that answers so comes to: its text, or the failure and whether another target may be asked. */
+/** Calls a server that answers so. Returns the text, or the failure and whether another target may be asked. */
 async function ask(
   answer: (socket: Socket) => void,
   isRepeatable = true,

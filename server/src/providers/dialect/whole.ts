@@ -25,7 +25,7 @@ export interface WholePost {
   readonly connectMs: number
   /** Of the answer; one that has more is `too_large`, where it announces its length before any of it is read. */
   readonly maxBytes: number
-  /** What a large answer is read into. */
+  /** The memory that a large answer is read into. */
   readonly memory: MemoryReservation
   /** The request may be done twice without harm: where nobody knows whether it was, it may be sent again or another target asked. */
   readonly isRepeatable: boolean
@@ -72,7 +72,10 @@ export async function postForWhole(http: Http, clock: Clock, post: WholePost): P
   }
 }
 
-/** What a call threw, as a failure; the reason of an abort stays what it is. `hasBegun`: some of the answer had come. */
+/**
+ * Turns an error of a call into a failure; the reason of an abort stays as it is. `hasBegun`: some of the answer had
+ * come.
+ */
 export function toFailure(error: unknown, isRepeatable: boolean, hasBegun: boolean): unknown {
   if (error instanceof HttpBodyTooLarge) return tooLarge()
   if (error instanceof BudgetFull) return new NoMemoryLeft()
@@ -147,7 +150,7 @@ async function readPieces(
       length += bytes.byteLength
       onBegun()
       if (length > maxBytes) throw new HttpBodyTooLarge(maxBytes)
-      // What is read may share its memory with other things; a piece has its own.
+      // The bytes that were read may share their memory with other things; a piece has its own.
       pieces.push(bytes.slice())
       if (Math.max(announced, length) <= LARGE_BYTES) continue
       if (memoryBytes === 0) {

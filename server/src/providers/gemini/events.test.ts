@@ -64,7 +64,7 @@ test('a count of the prompt alone comes before the text of its chunk, so that it
   ])
 })
 
-test('what the model thought is counted and not part of the answer; signatures say nothing', () => {
+test("the model's thinking is counted and not part of the answer; signatures say nothing", () => {
   expect(read(chunk([{ text: 'so ', thought: true }, say('Yes'), { thoughtSignature: 'EjQK' }]))).toEqual([
     { kind: 'reasoning', text: 'so ' },
     text('Yes'),

@@ -1,4 +1,4 @@
-/** What a real engine does not do on demand: fail, hang, outrun its reader. */
+/** Faults that a real engine does not show on demand: it fails, hangs, outruns its reader. */
 import { afterEach, expect, test } from 'bun:test'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -71,7 +71,7 @@ test('an engine that fails in mid-answer ends the stream with an error and witho
   expect(isDone).toBe(false)
 })
 
-test('what a model thinks is told apart from what it says', async () => {
+test("a model's thinking is told apart from its answer", async () => {
   const { address } = await serve(async ({ onPiece }) => {
     onPiece(piece('hm', 'reasoning'))
     onPiece(piece('yes'))

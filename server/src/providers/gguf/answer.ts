@@ -7,7 +7,7 @@ import { TOKEN_CHARACTERS } from './tokenCharacters.ts'
 import { type ChildChatRequest, type ChunkHead, childErrorEvent, chunkEvent, DONE_EVENT, usageEvent } from './wire.ts'
 
 /**
- * The engine can't be made to wait for a reader. What is generated and not yet read is kept up to this bound (some
+ * The engine can't be made to wait for a reader. Generated text that is not yet read is kept up to this bound (some
  * 20,000 tokens); then the reader is cut off.
  */
 const MAXIMUM_UNREAD_BYTES = 4 * 1024 * 1024
@@ -15,7 +15,7 @@ const MAXIMUM_UNREAD_BYTES = 4 * 1024 * 1024
 /** An engine that has not let go of a call this long after its caller left is stuck in native code. */
 const STUCK_AFTER_MS = MINUTE_MS
 
-/** What has become of the calls so far. */
+/** The number of calls so far by how they ended, and of the tokens generated for them. */
 export interface Counters {
   finished: number
   /** Calls whose caller hung up. */

@@ -58,7 +58,7 @@ test('many inputs are tokenized in slices: others get their turn, and who left i
   expect(tokenized).toBe(8)
 })
 
-test('who hangs up while waiting gives up its place at once', async () => {
+test('a caller that hangs up while waiting gives up its place at once', async () => {
   const { embedder, answer } = open(1)
   const first = embedder.embed(['a'], live())
   const leaver = new AbortController()

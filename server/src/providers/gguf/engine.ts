@@ -60,7 +60,7 @@ export interface RenderedPrompt {
 export interface Piece {
   readonly kind: 'text' | 'reasoning'
   readonly text: string
-  /** What was spent up to and with this piece. */
+  /** The tokens spent up to and with this piece. */
   readonly usage: TokenUsage
 }
 
@@ -86,7 +86,7 @@ export interface Engine {
   readonly sequences: Pool<LlamaContextSequence>
   readonly embedder: Embedder
   render(messages: readonly ChatMessage[]): RenderedPrompt
-  /** How many tokens an answer to this prompt may have; under 1 where the prompt does not fit. */
+  /** Returns how many tokens an answer to this prompt may have; under 1 where the prompt does not fit. */
   roomTokens(prompt: RenderedPrompt): number
   /** Generates on a sequence taken from the pool. Rejects with the signal's reason soon after an abort. */
   generate(sequence: LlamaContextSequence, generation: GenerateOptions): Promise<Finished>

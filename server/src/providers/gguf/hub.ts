@@ -44,7 +44,7 @@ export function parseSpec(spec: string): HubFile {
 /** The file as the downloader is to be asked for it. */
 export const toUri = (file: HubFile) => `hf:${file.owner}/${file.repository}/${file.path}`
 
-/** What the hub says about a file before it is fetched. */
+/** The hash and size of a file, which the hub gives before it is fetched. */
 export interface HubFacts {
   /** 64 lower-case hex digits. */
   readonly sha256: string

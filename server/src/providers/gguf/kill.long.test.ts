@@ -1,4 +1,4 @@
-/** What happens to calls when the engine's process dies under them. In real time: processes are killed and started. */
+/** Calls whose engine's process dies under them. In real time: processes are killed and started. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -26,7 +26,7 @@ test('a full waiting room refuses at once', async () => {
   expect(await waiting).toBe('a')
 })
 
-test('who hangs up while waiting takes no item, and leaves the place to others', async () => {
+test('a caller that hangs up while waiting takes no item, and leaves the place to others', async () => {
   const pool = new Pool(['a'], 1)
   await pool.take(patient())
   const hangUp = new AbortController()

@@ -2,8 +2,8 @@
 export class PoolFull extends Error {}
 
 /**
- * A fixed set of things, each used by one caller at a time. Who finds none free waits in order of arrival, in a waiting
- * room of `maximumWaiting` places.
+ * A fixed set of things, each used by one caller at a time. A caller that finds none free waits in order of arrival,
+ * in a waiting room of `maximumWaiting` places.
  */
 export class Pool<Item> {
   readonly size: number

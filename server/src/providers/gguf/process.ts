@@ -77,7 +77,7 @@ function readyFromLine(line: string): ChildReady | null {
   }
 }
 
-/** What the child may know of this process's environment. */
+/** Returns the part of this process's environment that the child may have. */
 export function childEnvironment(environment: Environment): Record<string, string> {
   const inherited: Record<string, string> = {}
   for (const [name, value] of Object.entries(environment)) {

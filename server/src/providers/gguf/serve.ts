@@ -9,7 +9,7 @@ import { childChatRequestSchema, childEmbeddingsRequestSchema } from './wire.ts'
 /** The gateway refuses bodies of half this size; what comes here is from the gateway. */
 const MAXIMUM_BODY_BYTES = 32 * 1024 * 1024
 
-/** What the engine has done since it was loaded, and what it is doing. */
+/** The counts of the engine's calls since it was loaded, and of those it is working on. */
 export interface EngineStats extends Counters {
   readonly sequences: number
   readonly active: number

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { resolve } from 'node:path'
+import { doubledMs } from '../../lib/backoff.ts'
 import type { Environment } from '../../lib/environment.ts'
 import type { Log } from '../../lib/log.ts'
 import { type Clock, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
@@ -206,5 +207,5 @@ class Supervisor implements GgufEngine {
 
 /** The pause before the restart after `failures` failures in a row (at least 1). */
 export function pauseBeforeMs(failures: number): number {
-  return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS)
+  return doubledMs(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, failures - 1)
 }

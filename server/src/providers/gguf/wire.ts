@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
 import type { FinishReason } from '../dialect/spec.ts'
 
-/** What the child reads of OpenAI's chat request; anything else in it is ignored, as other servers do. */
+/** The fields of OpenAI's chat request that the child reads; it ignores all others, as other servers do. */
 export const childChatRequestSchema = z.object({
   model: z.string(),
   messages: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
@@ -14,7 +14,7 @@ export const childChatRequestSchema = z.object({
 
 export type ChildChatRequest = z.infer<typeof childChatRequestSchema>
 
-/** What the child reads of OpenAI's embeddings request. */
+/** The fields of OpenAI's embeddings request that the child reads. */
 export const childEmbeddingsRequestSchema = z.object({
   model: z.string(),
   input: z.array(z.string().min(1)).min(1),

@@ -8,7 +8,7 @@ export const IMAGES_MOST_BYTES = 128 << 20
 /** Models that give base64 always, and refuse to be asked for it. */
 const BASE64_ALWAYS = /(^|\/)(chat)?gpt-image/
 
-/** The body of `POST …/images/generations`. What is null is left out: the model's own applies. */
+/** Returns the body of `POST …/images/generations`. Without a size, the model's own applies. */
 export function drawToWire({ model, prompt, count, size }: DrawCall): string {
   return JSON.stringify({
     model,

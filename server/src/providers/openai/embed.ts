@@ -6,7 +6,7 @@ import type { VectorWork } from '../vectors/work.ts'
 /** Bytes of a whole answer, as much as one of ours may have. */
 export const EMBEDDINGS_MOST_BYTES = 64 << 20
 
-/** The body of `POST …/embeddings`. What is null is left out: the model's own applies. */
+/** Returns the body of `POST …/embeddings`. Parameters that are null are left out: the model's own apply. */
 export function embedToWire({ model, inputs, dimensions, user }: EmbedCall): string {
   return JSON.stringify({
     model,

@@ -17,7 +17,7 @@ export function failureOfChunk(chunk: JsonObject, begun: boolean): ProviderFailu
   return failureOf(status >= 400 && status <= 599 ? status : 500, error, !begun, null)
 }
 
-/** Whether a chunk (or a whole JSON answer) is an error object rather than an answer. */
+/** Returns whether a chunk (or a whole JSON answer) is an error object rather than an answer. */
 export function isErrorObject(chunk: JsonObject): boolean {
   return (chunk['error'] ?? null) !== null || chunk['object'] === 'error'
 }

@@ -116,7 +116,7 @@ test('a job is looked at by its id; one that is not there is unknown', async () 
   expect(server.asked[0]?.headers.get('content-length')).toBeNull()
 })
 
-test('what is said of another job is not believed', async () => {
+test('an answer about another job is not believed', async () => {
   const { video } = over(() => Response.json({ id: 'video_2', status: 'completed' }))
   expect(await providerFailureOf(video.look('video_1', signal, CONNECT_MS))).toMatchObject({ kind: 'faulty' })
 })
@@ -224,7 +224,7 @@ test('a file that breaks off is a failure, and so is one that is not there', asy
   expect((await providerFailureOf(video.download('video_1', signal, CONNECT_MS))).kind).toBe('misconfigured')
 })
 
-test('who stops taking the file, or aborts, closes the connection', async () => {
+test('a reader that stops taking the file, or aborts, closes the connection', async () => {
   const server = await rawServer((socket) => {
     socket.write('HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: 1000\r\n\r\nabc')
   })

@@ -48,8 +48,9 @@ export function openaiVideo({ baseUrl, apiKey, extraHeaders, http, clock }: Mode
 }
 
 /**
- * The body of `POST …/videos`, as a form: the one way that all of these servers take. What is null is left out. The attempt's id
- * separates the fields; a prompt that holds it can't come from a client, who is not told it.
+ * Returns the body of `POST …/videos`, as a form: the one way that all of these servers take. Parameters that are
+ * null are left out. The attempt's id separates the fields; a prompt that holds it can't come from a client, who is
+ * not told it.
  */
 export function formOf({ model, prompt, seconds, size, attemptId }: VideoCall): { body: string; contentType: string } {
   const boundary = `tollgate-${attemptId}`
@@ -84,7 +85,7 @@ const STATES: Readonly<Record<string, 'waiting' | 'working' | 'done' | 'failed' 
 
 const REFUSED_CONTENT = /moderation|content_?(policy|filter)|safety|sensitive/i
 
-/** What a job's document says. Throws `faulty` where that is nothing. */
+/** Returns the state in a job's document. Throws `faulty` where the document has none. */
 export function stateFromWire(document: JsonObject): VideoState {
   const status = document['status']
   const kind = typeof status === 'string' && Object.hasOwn(STATES, status) ? STATES[status] : undefined

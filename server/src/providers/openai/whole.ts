@@ -19,7 +19,10 @@ export interface OpenaiWholeOptions {
   readonly vectors: VectorWork
 }
 
-/** What servers of OpenAI's form answer in one piece: embeddings and images. Whether one does is the settings' to know. */
+/**
+ * Answers in one piece from servers of OpenAI's form: embeddings and images. The settings say whether a server has
+ * them.
+ */
 export function openaiWhole(options: OpenaiWholeOptions): Required<Pick<Provider, 'embed' | 'draw'>> {
   const { address, http, clock, vectors } = options
   const post = (path: string, body: string, more: Parts): Promise<Uint8Array<ArrayBuffer>[]> => {

@@ -44,7 +44,7 @@ export class SandboxAnswer implements AsyncIterableIterator<ChatEvent, undefined
     return Promise.resolve(END)
   }
 
-  /** When the next token is due. What follows the last one comes with it. */
+  /** Returns when the next token is due. The closing events come together with the last token. */
   private dueMs(): number {
     const { firstTokenMs, tokensPerSecond, tokens } = this.plan
     const index = Math.max(Math.min(this.tokenIndex, tokens.length - 1), 0)

@@ -1,6 +1,6 @@
 import { type FinishReason, ProviderFailure, type ProviderFailureKind } from '../dialect/spec.ts'
 
-/** What a call's own message asks of the sandbox; see README.md. */
+/** The behaviour that a call's own message asks of the sandbox; see README.md. */
 export interface Directive {
   readonly tokens?: number
   readonly reasoning_tokens?: number

@@ -10,7 +10,7 @@ const SANDBOX_DIMENSIONS_MOST = 4_096
 /** Numbers in one answer: 48 MiB of memory. */
 const NUMBERS_MOST = 12_582_912
 
-/** What a whole word weighs beside a run of three characters of it. */
+/** The weight of a whole word beside a run of three characters of it. */
 const WORD_WEIGHT = 2
 const RUN_LENGTH = 3
 

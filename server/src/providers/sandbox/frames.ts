@@ -1,2 +1,5 @@
-/** Not beside the encoder: that is for its thread alone. Who loads it has its handlers of errors that nobody caught, too. */
+/**
+ * The frames of a second of simulated video. They stand apart from the encoder, which only its thread may load: it
+ * installs handlers of uncaught errors.
+ */
 export const FRAMES_PER_SECOND = 24

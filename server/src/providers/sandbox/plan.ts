@@ -18,7 +18,10 @@ export interface SandboxPlan {
   readonly silentAfter: number | null
 }
 
-/** What the settings and the directive in the last user message make of a call. Throws for a bad directive. */
+/**
+ * Returns the plan of a call, from the settings and the directive in the last user message. Throws for a bad
+ * directive.
+ */
 export function planOf(call: ChatCall, settings: SandboxSettings): SandboxPlan {
   const last = lastUserIndex(call.messages)
   const { directive, rest } = takeDirective(call.messages[last]?.content ?? '')

@@ -12,8 +12,9 @@ const PARTS_WITHOUT_TOKENS: ReadonlySet<string> = new Set<keyof Directive>([
 ])
 
 /**
- * What comes before simulated embeddings and images: the directive in `text`, the time until the answer, the failure that
- * is asked for. `onBegun` is told when the time until the answer begins. Resolves with the text without its directive. Throws ProviderFailure, or the signal's reason.
+ * Does the work before simulated embeddings and images: reads the directive in `text`, waits, and fails where that
+ * asks for it. `onBegun` is told when the wait begins. Resolves with the text without its directive. Throws
+ * ProviderFailure, or the signal's reason.
  */
 export async function simulate(
   text: string,

@@ -4,7 +4,7 @@
  */
 const MAX_PIECE = 6
 
-/** How many tokens a text has; 0 for the empty one. */
+/** Returns how many tokens a text has; 0 for the empty one. */
 export function countTokens(text: string): number {
   let count = 0
   for (let at = 0; at < text.length; at = tokenEnd(text, at)) count += 1

@@ -5,7 +5,7 @@ const MARK = /"b64_json"\s*:\s*"/
 /** Characters in front of the mark: the fields of a job that come before its result. */
 const FRONT_MOST = 64 << 10
 
-/** Whether the beginning of a document shows that a clip follows. */
+/** Returns whether the beginning of a document shows that a clip follows. */
 export function holdsMedia(text: string): boolean {
   return MARK.test(text)
 }
@@ -41,7 +41,7 @@ function decoded(base64: string): Uint8Array {
   return Buffer.from(base64, 'base64')
 }
 
-/** What a clip is, by its first bytes; null for what none of these servers makes. */
+/** Returns the form of a clip by its first bytes; null for a form that none of these servers makes. */
 export function clipFormOf(start: Uint8Array): 'matroska' | 'avi' | 'mp4' | null {
   const bytes = Buffer.from(start.subarray(0, 12))
   const text = bytes.toString('latin1')

@@ -1,6 +1,6 @@
 import { type DrawCall, ProviderFailure } from '../dialect/spec.ts'
 
-/** What in a prompt is no prompt for this server: settings of its own, with which a client could ask for anything. */
+/** A tag in a prompt with which the server takes settings of its own: a client could ask for anything with it. */
 const SETTINGS_TAG = 'sd_cpp_extra_args'
 
 /**

@@ -55,7 +55,7 @@ const doneWith = (media: Uint8Array, more = '') =>
     { headers: { 'content-type': 'application/json' } },
   )
 
-/** What is left over of transcoding. */
+/** Lists the temporary folders that transcoding has left over. */
 const leftOver = async () => (await readdir(tmpdir())).filter((name) => name.startsWith('tollgate-clip-'))
 
 test('a job is asked for in frames, at the pace of the server', async () => {

@@ -1,6 +1,6 @@
 /** Vectors out of the JSON of `POST …/embeddings`, as servers of OpenAI's form answer it. Pure. */
 
-/** What an answer holds; see `Embedded` for the meaning. */
+/** The vectors of an answer; see `Embedded` for the meaning. */
 export interface ReadVectors {
   readonly values: Float32Array<ArrayBuffer>
   readonly dimensions: number

@@ -22,7 +22,7 @@ test('a number is written so that it names the same 32-bit float, and never long
   )
 })
 
-test('what is written is read back as it was, in either format, here and in the thread', async () => {
+test('a written set is read back as it was, in either format, here and in the thread', async () => {
   for (const [count, dimensions] of [
     [1, 1],
     [3, 7],

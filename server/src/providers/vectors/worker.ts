@@ -17,7 +17,7 @@ export type VectorAnswer =
   | { readonly kind: 'bad' | 'bad_images'; readonly reason: string }
   | { readonly kind: 'too_many_bytes' }
 
-// What is made is moved, not copied: it may have 64 MiB.
+// The result is moved, not copied: it may have 64 MiB.
 function work(task: VectorTask): Done<VectorAnswer> {
   try {
     if (task.kind === 'read') {

@@ -27,13 +27,13 @@ export function shortest(value: number): string {
   return String(value)
 }
 
-/** What is to be written. */
+/** The vectors and the text around them that are written as one answer. */
 export interface VectorText {
   /** One vector of `dimensions` numbers after the other. */
   readonly values: Float32Array<ArrayBuffer>
   readonly dimensions: number
   readonly format: VectorFormat
-  /** What stands around the list; ASCII. */
+  /** The text before the list; ASCII. */
   readonly before: string
   readonly after: string
   readonly maxBytes: number

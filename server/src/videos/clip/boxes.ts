@@ -29,9 +29,9 @@ const CONTAINERS: ReadonlySet<string> = new Set([
 const ENCRYPTED: ReadonlySet<string> = new Set(['pssh', 'saiz', 'saio', 'senc', 'sinf'])
 
 /**
- * Looks at the frame of an mp4 (ISO/IEC 14496-12) before it is parsed. What is cut off shows in it: a box goes on beyond its
- * end, or is missing. And a table of a few bytes may stand for billions of frames, which would fill the memory of whoever
- * believes it. Throws {@link InvalidOutput}.
+ * Looks at the frame of an mp4 (ISO/IEC 14496-12) before it is parsed. It finds a file that is cut off: a box goes
+ * on beyond the file's end, or is missing. It also finds a table of a few bytes that stands for billions of frames,
+ * which would fill the memory of a parser that believes it. Throws {@link InvalidOutput}.
  */
 export async function checkBoxes(read: ReadRange, bytes: number): Promise<void> {
   const counted = { frames: 0 }
@@ -121,7 +121,7 @@ const TABLES: Readonly<Record<string, { readonly entryBytes: number; readonly co
   stsc: { entryBytes: 12, countAt: 4 },
 }
 
-/** How many frames a table adds; 0 for what is no table, and for tables that tell more of the same frames. */
+/** Returns how many frames a table adds; 0 for what is no table, and for tables that tell more of the same frames. */
 function framesOf(type: string, inner: Buffer): number {
   if (type === 'trun') return inner.byteLength < COUNT_END ? 0 : inner.readUInt32BE(COUNT_END - 4)
   const table = Object.hasOwn(TABLES, type) ? TABLES[type] : undefined

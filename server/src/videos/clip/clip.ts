@@ -1,4 +1,4 @@
-/** What came is no clip that a customer could be given, or charged for. */
+/** The provider's file is no clip that a customer could be given, or charged for. */
 export class InvalidOutput extends Error {
   constructor(detail: string) {
     super(detail)

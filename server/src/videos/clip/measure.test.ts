@@ -107,7 +107,7 @@ function indexOf(entries: number): Buffer {
   return index
 }
 
-/** How far back the hidden one begins, from the end of a box that holds this alone. */
+/** Returns how far back the hidden one begins, from the end of a box that holds this alone. */
 function lengthOf(entries: number): Buffer {
   const back = Buffer.alloc(4)
   back.writeUInt32BE(indexOf(entries).byteLength + 12)
@@ -133,7 +133,7 @@ test('of a clip of the sandbox it is what was asked for, of half of it nothing',
   await expect(measure(bytes.subarray(0, bytes.byteLength >>> 1))).rejects.toBeInstanceOf(InvalidOutput)
 })
 
-test('what can not be read is no fault of the clip', async () => {
+test('a file that can not be read is no fault of the clip', async () => {
   const failing: Artifacts = { ...artifacts, read: () => Promise.reject(new Error('the disk is gone')) }
   await expect(measureSeconds(failing, 'clip.mp4', 1_000)).rejects.toThrow('the disk is gone')
   await expect(measureSeconds(artifacts, 'never-written', 1_000)).rejects.toThrow('is not there')

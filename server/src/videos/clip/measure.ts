@@ -65,7 +65,7 @@ async function measure(read: ReadRange, bytes: number): Promise<number> {
     if (track === null) throw new InvalidOutput('it has no picture')
     await checkPackets(new EncodedPacketSink(track))
     const [first, end] = [await track.getFirstTimestamp(), await track.computeDuration()]
-    // What lies before zero is never shown: it is there to be decoded from.
+    // Packets before zero are never shown: they are there to be decoded from.
     const seconds = end - Math.max(first, 0)
     if (seconds > 0 && seconds <= SECONDS_MOST) return seconds
     throw new InvalidOutput('its length can not be')

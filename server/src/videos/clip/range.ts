@@ -1,6 +1,6 @@
 /** Which part of a file is asked for (RFC 9110, sections 13 and 14). */
 
-/** What a file is known by: it never changes, so both of these are exact. */
+/** The validators of a file: it never changes, so both of these are exact. */
 export interface Validators {
   /** With its quotes. */
   readonly etag: string

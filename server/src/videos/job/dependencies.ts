@@ -14,7 +14,7 @@ import type { Health } from '../../routing/health.ts'
 import type { RoutingMetrics } from '../../routing/report.ts'
 import type { VideoError } from './video.ts'
 
-/** What happened to a job, as its organization is told. */
+/** An event in the life of a job, as its organization is told. */
 export interface VideoEvent {
   readonly id: string
   readonly organizationId: string
@@ -39,7 +39,7 @@ export type Step =
   | 'cancelling'
   | 'cancelled'
 
-/** What is counted of jobs. */
+/** The counters of jobs. */
 export interface VideoMetrics extends RunnerMetrics, Pick<RoutingMetrics, 'attempt'> {
   /** A job had to wait for money for so long until it was accepted or refused. */
   waitedForMoney(elapsedMs: number): void
@@ -59,7 +59,7 @@ export interface VideoDependencies {
   readonly money: AdmissionContext
   readonly catalog: () => Catalog
   readonly providers: Providers
-  /** What is known of all targets. */
+  /** The state of all targets, as this process knows it. */
   readonly health: Health
   readonly random: RandomBytes
   /** The client of a provider by its name in the settings; null: it is in there no more. */

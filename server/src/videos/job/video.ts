@@ -25,7 +25,7 @@ interface Move {
   readonly isFenced: boolean
 }
 
-/** All that can happen to a job. What stands here is what the guarded update of `store.ts` allows, and nothing else is. */
+/** The moves of a job between states. The guarded update of `store.ts` allows these and no other. */
 export const MOVES = {
   /** Its turn has come, and a provider is about to be asked. */
   take: { from: ['queued'], to: 'submitting', isFenced: false },
@@ -45,7 +45,7 @@ export const MOVES = {
 
 export type MoveName = keyof typeof MOVES
 
-/** Whether a job in this state is over, but for its file. */
+/** Returns whether a job in this state is over, but for its file. */
 export function isTerminal(status: VideoStatus): boolean {
   return status !== 'queued' && status !== 'submitting' && status !== 'in_progress'
 }

@@ -20,7 +20,10 @@ export interface VideoJob {
   readonly error: VideoError | null
 }
 
-/** What a job's state is called outside. A file whose time is over is gone, whether or not somebody has removed it yet. */
+/**
+ * Returns the state of a job in the interface's words. A file whose time is over is gone, whether or not it was
+ * removed yet.
+ */
 export function statusToWire({ status, expiresAtMs }: Video, nowMs: number): WireStatus {
   if (status === 'submitting') return 'queued'
   return status === 'completed' && expiresAtMs !== null && nowMs >= expiresAtMs ? 'expired' : status

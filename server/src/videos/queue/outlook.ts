@@ -12,7 +12,7 @@ const OTHERS_MOST = 50
 const RECENT_MOST = 20
 const RECENT_LEAST = 3
 
-/** What can be said of a job that is not over. */
+/** The estimate for a job that is not over. */
 export interface Outlook {
   /** Its place among the jobs of its organization and model, from 1; `AHEAD_MOST` stands for that and more. Null: it runs. */
   readonly position: number | null

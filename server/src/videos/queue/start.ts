@@ -23,9 +23,10 @@ export function waitingModels({ database, clock }: VideoDependencies): Promise<s
 }
 
 /**
- * Takes up jobs of a model whose turn it is: one of each organization that waits, in turn, as many as may be under way
- * beside the others and at most `most`. What it gives is written down, and nobody else's. Where nobody knows whether it was
- * written down, nothing is sent, and that is put right before it rejects, as long as `signal` allows.
+ * Takes up jobs of a model whose turn it is: one of each organization that waits, in turn, as many as may be under
+ * way beside the others and at most `most`. The jobs that it gives are written down as this process's. Where nobody
+ * knows whether they were written down, nothing is sent, and that is put right before it rejects, as long as
+ * `signal` allows.
  */
 export async function startNext(
   dependencies: VideoDependencies,

@@ -141,7 +141,7 @@ export async function readAhead(
   }
 }
 
-/** How long the last jobs of a model took from their start to their completion, in seconds. */
+/** Returns how long the last jobs of a model took from their start to their completion, in seconds. */
 export async function readRecentSeconds(db: Queryable, model: string, most: number): Promise<number[]> {
   const rows = await db.query<{ seconds: number }>(
     `select extract(epoch from completed_at - started_at)::float8 as seconds from videos
@@ -153,7 +153,7 @@ export async function readRecentSeconds(db: Queryable, model: string, most: numb
 
 const ORGANIZATIONS_MOST = 1_000
 
-/** What waits for a model, and what is under way. */
+/** The numbers of a model's jobs that wait and that are under way. */
 export interface QueueSize {
   readonly model: string
   /** At most `COUNTED_MOST`. */

@@ -33,7 +33,7 @@ export interface AttemptDependencies {
   readonly log: Log
 }
 
-/** What one attempt sends, and where. */
+/** The content and the address of one attempt. */
 export interface Sending {
   readonly url: string
   /** Throws when the secret can't be opened. */
@@ -97,8 +97,8 @@ function targetOf(url: string, allowed: Networks): WebhookTarget {
 }
 
 /**
- * What the connection may go to. The name is resolved this once, and what came of it is connected to: an answer that
- * changes afterwards reaches nothing else.
+ * Returns the addresses that the connection may go to. The name is resolved this once, and the connection uses the
+ * result: an answer that changes afterwards reaches nothing else.
  */
 async function findAddresses(
   { resolve, allowed }: AttemptDependencies,
@@ -142,7 +142,7 @@ async function readAnswer(answer: HttpAnswer): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let readBytes = 0
   try {
-    // Who sends more has answered; the rest says nothing that anybody would look at.
+    // A receiver that sends more has answered; the rest says nothing that anybody would look at.
     while (readBytes < READ_BYTES) {
       const piece = await answer.read()
       if (piece === null) break

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => house.close())
 afterEach(async () => {
-  // What one test leaves behind is not the next one's to deliver.
+  // The deliveries that one test leaves behind are not the next one's.
   await house.database.query("delete from webhook_deliveries where state = 'pending'")
   for (const receiver of receivers.splice(0)) receiver.stop()
 })
@@ -63,7 +63,7 @@ test.each<[number, 'delivered' | 'pending']>([
 ])('an answer of %i: %s', async (status, state) => {
   const receiver = await receive(answerWith(status))
   const { eventId } = await published(receiver.url)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state, log: [status] })
 })
 
@@ -74,9 +74,9 @@ test('a redirect to the metadata service, or anywhere, is not followed', async (
     response.writeHead(307, { Location: location }).end()
   })
   const { eventId } = await published(receiver.url)
-  await house.worker().run()
+  await house.deliverer().run()
   await house.clock.turn(MINUTE_MS)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state: 'pending', log: [307, 307] })
   expect(elsewhere.received).toEqual([])
 })
@@ -90,7 +90,7 @@ test.each<[number, number | string]>([
     answer = () => response.writeHead(204).end()
   })
   const { eventId } = await published(receiver.url)
-  const running = house.worker().run()
+  const running = house.deliverer().run()
   await receiver.until(1)
   await house.clock.turn(delayMs)
   answer()
@@ -102,7 +102,7 @@ test('the whole answer counts for the deadline, not its beginning', async () => 
   const server = await rawServer((socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow'))
   receivers.push(server)
   const { eventId } = await published(server.url)
-  const running = house.worker().run()
+  const running = house.deliverer().run()
   await server.requested(1)
   await house.clock.turn(10_100)
   await running
@@ -120,7 +120,7 @@ test('of an endless body 64 KiB are read, and 4 KiB kept', async () => {
   })
   receivers.push(server)
   const { eventId } = await published(server.url)
-  await house.worker().run()
+  await house.deliverer().run()
   await server.closed(1)
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [200] })
   const [kept] = await house.database.query<{ answer: Uint8Array }>(
@@ -139,7 +139,7 @@ test.each<[string, string | null, string]>([
   const server = await rawServer((socket) => socket.end(bytes ?? ''))
   receivers.push(server)
   const { eventId } = await published(server.url)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state: 'pending', log: [failure] })
 })
 
@@ -147,7 +147,7 @@ test('a port on which nobody listens is a failure', async () => {
   const receiver = await startReceiver()
   receiver.stop()
   const { eventId } = await published(receiver.url)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state: 'pending', log: ['unreachable'] })
 })
 
@@ -156,21 +156,21 @@ test('five attempts, each so long after the failure before, then dead; restarts 
   const { eventId, endpoint } = await published(receiver.url)
   const gaps = [30 * SECOND_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS]
   for (const [index, gapMs] of gaps.entries()) {
-    // A worker of its own each time, as after a restart.
-    await house.worker().run()
+    // A runner of its own each time, as after a restart.
+    await house.deliverer().run()
     const [waiting] = await house.deliveries(eventId)
     expect(waiting).toMatchObject({ state: 'pending', attempts: index + 1 })
     expect(waiting?.dueInMs).toBeGreaterThanOrEqual(gapMs)
     expect(waiting?.dueInMs).toBeLessThanOrEqual(gapMs * 1.1)
     await house.clock.turn((waiting?.dueInMs ?? 0) - 1)
-    await house.worker().run()
+    await house.deliverer().run()
     expect(receiver.received).toHaveLength(index + 1)
     await house.clock.turn(1)
   }
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state: 'dead', log: [500, 500, 500, 500, 500] })
   await house.clock.turn(24 * HOUR_MS)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(receiver.received).toHaveLength(5)
   // The same bytes and id each time; the signature is of the attempt's own instant.
   const bodies = new Set(receiver.received.map(({ body }) => body))
@@ -194,7 +194,7 @@ test('an event goes to each endpoint that subscribed to its type before it happe
   await house.endpoint(other, `${receiver.url}/other`)
   await house.publish(organizationId)
   await house.endpoint(organizationId, `${receiver.url}/late`)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(receiver.received.map(({ path }) => path).sort()).toEqual(['/both', '/completed'])
 })
 
@@ -212,7 +212,7 @@ test('an event that is rolled back is told to nobody, and one that is published 
   for (let count = 0; count < 2; count += 1) {
     await house.database.transaction((tx) => publishEvent(tx, { ...event, id }, 10_000))
   }
-  await house.worker().run()
+  await house.deliverer().run()
   expect(receiver.received.map(({ headers }) => headers['svc-event-id'])).toEqual([id])
 })
 
@@ -224,9 +224,9 @@ test('runners share the work: each delivery arrives once', async () => {
   for (let round = 0; round < 10; round += 1) {
     for (const organizationId of organizations) events.push(await house.publish(organizationId))
   }
-  await Promise.all([house.worker().run(), house.worker().run(), house.worker().run()])
-  // What one of them had in hand was not the others' to wait for.
-  await house.worker().run()
+  await Promise.all([house.deliverer().run(), house.deliverer().run(), house.deliverer().run()])
+  // A runner does not wait for deliveries that another had in hand.
+  await house.deliverer().run()
   const ids = receiver.received.map(({ headers }) => headers['svc-event-id'] ?? '')
   expect(ids.sort()).toEqual(events.sort())
 })
@@ -238,24 +238,24 @@ test("a dead runner's turn is taken over, and its result counts no more", async 
     if (index > 0) response.writeHead(204).end()
   })
   const { eventId } = await published(receiver.url)
-  const late = house.worker({
+  const late = house.deliverer({
     // Its clock stands still: it does not notice that its time is up.
     clock: { now: () => house.clock.now(), monotonicMs: () => 0, after: () => () => {} },
   })
   const running = late.run()
   await receiver.until(1)
   const answerLate = answer
-  await house.worker().run()
+  await house.deliverer().run()
   expect(receiver.received).toHaveLength(1)
   await house.clock.turn(31 * SECOND_MS)
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
   answerLate()
   await running
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
 })
 
-test('what was sent is written down before anything else is sent: a database that is away makes no endpoint hear twice', async () => {
+test('an attempt is written down before anything else is sent: a database that is away makes no endpoint hear twice', async () => {
   const receiver = await receive()
   const { eventId, organizationId } = await published(receiver.url)
   let isAway = true
@@ -267,17 +267,17 @@ test('what was sent is written down before anything else is sent: a database tha
   const ended = new Promise<void>((resolve) => {
     end = resolve
   })
-  const worker = house.worker({ database, onAttempt: end })
-  const running = worker.run()
+  const runner = house.deliverer({ database, onAttempt: end })
+  const running = runner.run()
   await ended
   // Its lease runs out meanwhile.
   await house.clock.turn(31 * SECOND_MS)
   const next = await house.publish(organizationId)
   isAway = false
-  const again = worker.run()
+  const again = runner.run()
   await house.clock.turn(2 * SECOND_MS)
   await Promise.all([running, again])
-  await worker.run()
+  await runner.run()
   const ids = receiver.received.map(({ headers }) => headers['svc-event-id'] ?? '')
   expect(ids).toEqual([eventId, next])
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
@@ -288,7 +288,7 @@ test('a stop gives back what was under way: it is no failed attempt', async () =
     if (index > 0) response.writeHead(204).end()
   })
   const { eventId } = await published(receiver.url)
-  const stopped = house.worker()
+  const stopped = house.deliverer()
   const running = stopped.run()
   await receiver.until(1)
   const closing = stopped.close()
@@ -297,7 +297,7 @@ test('a stop gives back what was under way: it is no failed attempt', async () =
   await house.clock.turn(2_000)
   await closing
   expect(await stateOf(eventId)).toEqual({ state: 'pending', log: [] })
-  await house.worker().run()
+  await house.deliverer().run()
   expect(await stateOf(eventId)).toEqual({ state: 'delivered', log: [204] })
 })
 
@@ -305,17 +305,17 @@ test('an endpoint that hangs gets two at a time in the slow lane, and delays nob
   const hanging = await receive(() => {})
   const healthy = await receive()
   const slow = await published(hanging.url)
-  const running = house.worker().run()
+  const running = house.deliverer().run()
   await hanging.until(1)
   await house.clock.turn(10_100)
   await running
   for (let count = 0; count < 9; count += 1) await house.publish(slow.organizationId)
   const fine = await published(healthy.url)
-  const again = house.worker().run()
+  const again = house.deliverer().run()
   await hanging.until(3)
   await healthy.until(1)
   // All others of the slow one wait for these two.
-  await house.worker().run()
+  await house.deliverer().run()
   expect(hanging.received).toHaveLength(3)
   await house.clock.turn(10_100)
   await again
@@ -337,7 +337,7 @@ test.each<[string, string[][], string]>([
   const connected: string[] = []
   const http = { ...NO_HTTP, post: async (url: string) => Promise.reject(connected.push(url)) }
   const { eventId } = await published('https://hook.example/')
-  await house.worker({ http, resolve: async () => answers[0] ?? [] }).run()
+  await house.deliverer({ http, resolve: async () => answers[0] ?? [] }).run()
   expect(connected).toEqual([])
   expect((await stateOf(eventId)).log).toEqual([failure])
 })
@@ -354,7 +354,7 @@ test('a name that changes between check and connection is resolved once, and wha
     },
     ...NO_HTTP,
   }
-  await house.worker({ http, resolve: async () => answers[lookUps++] ?? [] }).run()
+  await house.deliverer({ http, resolve: async () => answers[lookUps++] ?? [] }).run()
   expect([lookUps, addresses]).toEqual([1, ['127.0.0.2']])
   expect((await stateOf(eventId)).log).toEqual(['internal'])
 })
@@ -382,7 +382,7 @@ test(`none of ${PRIVATE_HOSTS.length} private hosts is connected to, though an e
     lookedUp.push(name)
     return []
   }
-  await house.worker({ http, resolve, allowed: [] }).run()
+  await house.deliverer({ http, resolve, allowed: [] }).run()
   expect([connected, lookedUp]).toEqual([[], []])
   const logs = (await Promise.all(events.map((eventId) => house.deliveries(eventId)))).flat().map(({ log }) => log)
   expect(logs).toEqual(PRIVATE_HOSTS.flatMap(() => [['refused_address'], ['refused_address']]))

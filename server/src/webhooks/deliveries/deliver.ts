@@ -28,7 +28,9 @@ const ROUTED_AT_ONCE = 1_000
 /** Turns taken by one statement. */
 const TURNS_AT_ONCE = 256
 
-/** What a stop waits for attempts under way; those that are ended then are made again by whoever comes next. */
+/**
+ * The longest that a stop waits for attempts under way. Attempts that it ends then are made again by the next runner.
+ */
 const STOP_PATIENCE_MS = 2 * SECOND_MS
 
 export interface DeliverDependencies extends AttemptDependencies {

@@ -30,7 +30,7 @@ export interface AnsweredDelivery extends Delivery {
   readonly attempts: readonly AnsweredAttempt[]
 }
 
-/** What came of an attempt. Exactly one of `status` and `failure` is set. */
+/** The result of an attempt. Exactly one of `status` and `failure` is set. */
 export interface DeliveryAttemptResult {
   readonly startedAtMs: number
   readonly latencyMs: number

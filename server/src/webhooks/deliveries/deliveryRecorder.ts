@@ -3,7 +3,7 @@ import type { Log } from '../../lib/log.ts'
 import { type Clock, SECOND_MS, sleep } from '../../lib/time.ts'
 import { type DeliveryUpdate, type GivenBack, giveBack, type HeldTurn, lockHeld, updateDeliveries } from './store.ts'
 
-/** Rows a transaction. What waits beyond them is bounded by the attempts under way. */
+/** Rows a transaction. The attempts under way bound the number of rows that wait for the next one. */
 const AT_ONCE = 500
 
 /** Between two tries while the database is away. Leases that run out meanwhile are void, and their results with them. */
@@ -22,7 +22,7 @@ export interface DeliveryRecorder {
   settle(settled: DeliveryUpdate): void
   /** Gives a turn back, after everything that was settled before. Resolves when that is written, or given up. */
   giveBack(turn: GivenBack): Promise<void>
-  /** Whether the last try failed: what is sent meanwhile may have to be sent again. */
+  /** Returns whether the last try failed: what is sent meanwhile may have to be sent again. */
   isBehind(): boolean
   /** Gives up what is not written yet: whoever takes its turns next makes the attempts again. */
   close(): void

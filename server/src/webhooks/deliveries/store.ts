@@ -85,7 +85,10 @@ export interface DueDelivery {
   readonly body: string
 }
 
-/** What is due of some endpoints, for each the first so many. A statement of its own: it must see what was settled before. */
+/**
+ * Returns the due deliveries of some endpoints, for each the first so many. A statement of its own: it must see what
+ * was settled before.
+ */
 export async function findDue(
   db: Queryable,
   endpointIds: readonly string[],
@@ -125,7 +128,7 @@ export async function lockHeld(tx: Transaction, turns: readonly HeldTurn[]): Pro
   return new Map(rows.map(({ endpoint_id, lease }) => [endpoint_id, lease]))
 }
 
-/** What an attempt makes of its delivery. */
+/** The change that an attempt makes to its delivery. */
 export interface DeliveryUpdate {
   readonly deliveryId: string
   readonly endpointId: string

@@ -38,7 +38,7 @@ async function deliver(name: string, trusted: readonly string[] | undefined): Pr
   await house.endpoint(organizationId, `https://${name}:${port}/hook`)
   const eventId = await house.publish(organizationId)
   const http = createHttp(house.clock, { idleMs: 0, ...(trusted === undefined ? {} : { authorities: trusted }) })
-  await house.worker({ http, resolve: async () => ['127.0.0.1'] }).run()
+  await house.deliverer({ http, resolve: async () => ['127.0.0.1'] }).run()
   const [only] = await house.deliveries(eventId)
   return only?.log[0]
 }

@@ -22,7 +22,7 @@ export interface NewEndpoint {
   /** Checked by `guard.ts` already. */
   readonly url: string
   readonly eventTypes: readonly EventType[]
-  /** Whose kept answer shows the secret. */
+  /** The attempt whose kept answer shows the secret. */
   readonly attempt: string
   /** Keeps the answer, in the transaction of the endpoint. */
   readonly keep: (endpoint: WebhookEndpoint, secret: Secret) => Promise<readonly Participant[]>
@@ -55,7 +55,7 @@ export async function createEndpoint(
   }
 }
 
-/** What an endpoint's secret is sealed as. */
+/** Returns the name under which an endpoint's secret is sealed. */
 export function secretOf(endpointId: string) {
   return { kind: 'tollgate webhook secret', name: endpointId } as const
 }

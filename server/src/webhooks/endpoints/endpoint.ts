@@ -17,7 +17,7 @@ export const ENDPOINTS_MOST = 50
 /** Endpoints of one organization with the same URL: an old one and the new one that takes its place, with another secret. */
 export const SAME_URL_MOST = 2
 
-/** Whether two URLs lead to the same place: their fragments are never sent. */
+/** Returns whether two URLs lead to the same place: their fragments are never sent. */
 export function isSameUrl(one: string, other: string): boolean {
   return withoutFragment(one) === withoutFragment(other)
 }

@@ -1,4 +1,4 @@
-/** What webhooks may not reach, however it is written. */
+/** Addresses that webhooks may not reach, however they are written. */
 
 import { expect, test } from 'bun:test'
 import { PRIVATE_HOSTS } from '../../../test/privateHosts.ts'
@@ -8,7 +8,7 @@ import { mayConnect, vetAddresses, vetUrl } from './guard.ts'
 const NONE = parseNetworks([])
 const LOOPBACK = parseNetworks(['127.0.0.0/8'])
 
-/** What is no URL that could be called at all. */
+/** Texts that are no URL that could be called at all. */
 const MALFORMED = [
   'https://[fe80::1%25eth0]/',
   'https://[fe80::1%eth0]/',

@@ -22,7 +22,7 @@ const NEVER_PUBLIC = parseNetworks([
 ])
 const GLOBAL_UNICAST = parseNetworks(['2000::/3'])
 
-/** Whether an address is one of the public internet, by every table that we know. */
+/** Returns whether an address is one of the public internet, by every table that we know. */
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast' || isIn(address, NEVER_PUBLIC)) return false
   return address.kind() === 'ipv4' || isIn(address, GLOBAL_UNICAST)
@@ -89,7 +89,10 @@ function targetOf(url: URL, allowed: Networks): WebhookTarget {
 
 const LOOPBACKS = ['127.0.0.1', '::1'] as const
 
-/** Whether a delivery may connect to an address: one of the public internet over TLS, or one that the operator opened. */
+/**
+ * Returns whether a delivery may connect to an address: one of the public internet over TLS, or one that the operator
+ * opened.
+ */
 export function mayConnect({ isSecure }: Pick<WebhookTarget, 'isSecure'>, text: string, allowed: Networks): boolean {
   return isAllowed(text, allowed) || (isSecure && isAddressPublic(text))
 }

@@ -142,7 +142,7 @@ export async function selectEndpointIds(tx: Transaction, organizationId: string)
   return rows.map(({ id }) => id)
 }
 
-/** Whether any secret is sealed with a data key. */
+/** Returns whether any secret is sealed with a data key. */
 export async function isSecretSealedWith(db: Queryable, number: number): Promise<boolean> {
   const rows = await db.query('select 1 from webhook_endpoints where data_key = $1::smallint limit 1', [number])
   return rows.length > 0

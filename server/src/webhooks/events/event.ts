@@ -1,7 +1,7 @@
 import { type RandomBytes, toHex } from '../../lib/ids.ts'
 import { toTimestamp } from '../../lib/time.ts'
 
-/** What endpoints may subscribe to. */
+/** The types of events that endpoints may subscribe to. */
 export const EVENT_TYPES = [
   'instance.creating',
   'instance.running',

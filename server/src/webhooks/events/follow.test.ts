@@ -107,7 +107,7 @@ test("another organization's events are not in it, nor a place to begin from", a
   }
 })
 
-test('who comes back before it has seen an event misses none', async () => {
+test('a client that comes back before it has seen an event misses none', async () => {
   const organizationId = await house.organization()
   await house.publish(organizationId)
   const { start } = await open(organizationId)
@@ -120,7 +120,7 @@ test('who comes back before it has seen an event misses none', async () => {
   expect(await other.stream.next()).toMatchObject({ done: true })
 })
 
-test('what had committed when a stream began is not in it, though a transaction from before is open', async () => {
+test('an event that had committed when a stream began is not in it, though a transaction from before is open', async () => {
   const organizationId = await house.organization()
   const slow = await openTransaction(house.database, (tx) => tx.query('select pg_current_xact_id()'))
   await house.publish(organizationId)

@@ -37,7 +37,7 @@ export interface Follower {
   follow(organizationId: string, lastEventId: string | null, reader: StreamReader): Promise<Result<Followed>>
 }
 
-/** Whom a stream is for. */
+/** The reader of a stream, who may leave or lose the right to read. */
 export interface StreamReader {
   readonly gone: CallSignal
   /** Asked after each look for events, before they are sent: a key may be revoked while its stream is open. */
@@ -46,7 +46,7 @@ export interface StreamReader {
 
 export interface Followed {
   readonly events: AsyncGenerator<FollowedEvent, void>
-  /** What a client names as the last event that it saw when it has to come back before it saw any. */
+  /** The value of `Last-Event-ID` for a client that reconnects before it has received an event. */
   readonly start: string
 }
 
@@ -97,7 +97,7 @@ export function createFollower(dependencies: FollowDependencies): Follower {
 const START_MARK = 'start-'
 const START = /^start-\d{1,18}:\d{1,18}:[\d,]{0,4000}$/
 
-/** Whether PostgreSQL takes it for a snapshot too: numbers from the first to below the second, rising. */
+/** Returns whether PostgreSQL takes it for a snapshot too: numbers from the first to below the second, rising. */
 function isStartOfStream(text: string): boolean {
   if (!START.test(text)) return false
   const [oldest = '', next = '', open = ''] = text.slice(START_MARK.length).split(':')
@@ -115,7 +115,7 @@ function isStartOfStream(text: string): boolean {
 
 interface From {
   readonly place: EventPlace
-  /** What this snapshot shows is not sent. */
+  /** A snapshot whose events are not sent; null: all events behind the place are. */
   readonly since: string | null
 }
 

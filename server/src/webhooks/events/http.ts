@@ -15,7 +15,7 @@ export const STREAM_START = `${HEADER_BRAND}-Stream-Start`
 /** A comment, by which a client knows at once that it listens: the first event may be hours away. */
 const OPENING = ': listening\n\n'
 
-/** What a stream of events sends as `data`, and a delivery as its body. */
+/** The schema of an event, as a stream sends it in `data` and a delivery in its body. */
 export const webhookEvent = z
   .object({
     id: z.string().meta({ format: 'uuid' }),

@@ -17,7 +17,7 @@ export interface FollowedEvent extends EventPlace {
   readonly body: string
 }
 
-/** What has committed by now, as PostgreSQL writes it: `oldest open:next:open,open…`. */
+/** Returns the transactions that have committed by now, as PostgreSQL writes them: `oldest open:next:open,open…`. */
 export async function readSnapshot(db: Queryable): Promise<string> {
   const rows = await db.query<{ snapshot: string }>('select pg_current_snapshot()::text as snapshot')
   return rows[0]?.snapshot ?? '1:1:'

@@ -1,4 +1,4 @@
-/** What one organization asks for, and what a sweep drops, costs by itself, however much others have. */
+/** The cost of one organization's questions, and of a sweep's drops, by itself, however much others have. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'

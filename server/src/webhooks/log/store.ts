@@ -211,7 +211,7 @@ export async function findTypes(
   return rows[0]?.event_types ?? null
 }
 
-/** Whether an organization has `pendingMost` pending deliveries or more. */
+/** Returns whether an organization has `pendingMost` pending deliveries or more. */
 export async function isPendingFull(db: Queryable, organizationId: string, pendingMost: number): Promise<boolean> {
   const rows = await db.query<{ count: bigint }>(
     `select count(*) as count from (
@@ -282,8 +282,8 @@ export async function insertTest(
 }
 
 /**
- * What is dropped by its age, each by its own index. `offset 0`: whether an event has deliveries is looked up for one after
- * the other of the oldest; as a join it would read all deliveries that there are for each batch.
+ * The statements that drop old rows, each by its own index. `offset 0`: whether an event has deliveries is looked up
+ * for one after the other of the oldest; as a join it would read all deliveries that there are for each batch.
  */
 const DROPPED = {
   attempts: `delete from webhook_attempts where (delivery_id, number) in (

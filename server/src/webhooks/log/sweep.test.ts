@@ -24,7 +24,7 @@ test('events, deliveries that are over, and attempts are dropped after 30 days, 
   await house.endpoint(organizationId, receiver.url)
   await house.publish(organizationId, 'video.failed')
   await house.publish(organizationId)
-  await house.worker().run()
+  await house.deliverer().run()
   receiver.stop()
   await house.publish(organizationId)
   const sweep = () => sweepWebhooks(house, () => false)

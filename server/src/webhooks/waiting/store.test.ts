@@ -24,7 +24,7 @@ async function waiting() {
 
 const NONE = [0, null]
 
-test('what waits is told by lane, and since when', async () => {
+test('waiting deliveries are told by lane, and since when', async () => {
   const receiver = await startReceiver((response) => response.writeHead(500).end())
   const organizationId = await house.organization()
   const { id } = await house.endpoint(organizationId, receiver.url)
@@ -33,7 +33,7 @@ test('what waits is told by lane, and since when', async () => {
   await house.publish(organizationId)
   await house.clock.turn(5 * SECOND_MS)
   expect(await waiting()).toEqual({ new: [2, 5], fast: NONE, slow: NONE })
-  await house.worker().run()
+  await house.deliverer().run()
   // Tried again in half a minute and a little.
   expect(await waiting()).toEqual({ new: NONE, fast: NONE, slow: NONE })
   await house.clock.turn(MINUTE_MS)
@@ -46,7 +46,7 @@ test('what waits is told by lane, and since when', async () => {
   receiver.stop()
 })
 
-test('what a runner has in hand waits too, and a long queue is counted up to a bound', async () => {
+test('deliveries that a runner has in hand wait too, and a long queue is counted up to a bound', async () => {
   const organizationId = await house.organization()
   const { id } = await house.endpoint(organizationId, 'http://127.0.0.1:1')
   await house.database.query('delete from webhook_deliveries')

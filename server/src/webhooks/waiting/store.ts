@@ -1,4 +1,4 @@
-/** What waits to be delivered, for operators. Reads only, at a cost that does not grow with the queues. */
+/** The deliveries that wait, for operators. Reads only, at a cost that does not grow with the queues. */
 
 import type { Queryable } from '../../infra/postgres/database.ts'
 import { COUNTED_MOST } from '../../lib/gauge.ts'

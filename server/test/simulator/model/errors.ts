@@ -1,4 +1,4 @@
-/** What goes wrong with a statement in the simulator, in the words of a database. */
+/** A fault of a statement in the simulator, in the words of a database. */
 export class StatementError extends Error {
   /** As PostgreSQL names it; null where it is no word of the server, such as a connection that was closed. */
   readonly sqlState: string | null

@@ -15,7 +15,7 @@ const startOf = (day: string) => Date.parse(`${day}T00:00:00Z`)
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 const monthOf = (day: string) => `${day.slice(0, 7)}-01`
 
-/** How much may still be granted before somebody must be told; null: nothing of the kind is ahead. */
+/** Returns how much may still be granted before somebody must be told; null: nothing of the kind is ahead. */
 export function headroomToNotice(account: AccountRow, granted: bigint, { lowBalance }: Thresholds): bigint | null {
   const { balance, toldBelow, enforcement, daySpent, dailyLimit, monthSpent, monthlyLimit } = account
   const ahead: bigint[] = []

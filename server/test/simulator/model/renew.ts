@@ -101,7 +101,10 @@ function renewOne(
 /** Tells the days of charges: whether one of `count` is that of `period`. */
 type FoldedIn = (period: string, count: (day: string) => string) => bigint
 
-/** What is folded of the charges of a day or a month: all that were charged, less what no slot has had folded. */
+/**
+ * Returns the folded part of the charges of a day or a month: all that were charged, less those that no slot has had
+ * folded.
+ */
 function foldedOf(view: View, books: Books, organizationId: string): FoldedIn {
   const charges = view.rows(books.charges).filter((row) => row.organizationId === organizationId)
   const unfolded = view.rows(books.unfoldedSpend).filter((row) => row.organizationId === organizationId)
@@ -114,7 +117,7 @@ function foldedOf(view: View, books: Books, organizationId: string): FoldedIn {
   }
 }
 
-/** What the slot has posted of an organization, which is taken out of the books. */
+/** Takes the charges that the slot has posted of an organization out of the books, and returns them. */
 function takeUnfoldedSpend(view: View, books: Books, organizationId: string, slot: number): UnfoldedSpendRow[] {
   const unfoldedSpend = view
     .rows(books.unfoldedSpend)

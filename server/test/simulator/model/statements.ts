@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000
 const NEW_FOR_MS = 7 * DAY_MS
 
 export interface Statement {
-  /** What its text has, white space made one blank each, and no other statement's. */
+  /** The words that only its text has, white space made one blank each. */
   readonly words: string
   /** Rows that it locks until its transaction ends. */
   locks?(parameters: Parameters): string[]
@@ -238,7 +238,7 @@ const EMPTY_ACCOUNT: AccountRow = {
   dailyLimit: null,
   enforcement: 'block_launch',
   autoTerminateHours: null,
-  // Who never had any money is not told that there is none.
+  // An organization that never had any money is not told that there is none.
   toldBelow: 0n,
 }
 

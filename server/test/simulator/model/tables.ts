@@ -7,7 +7,7 @@ export class Table<Row> {
 
 type Changes = Map<Table<unknown>, Map<string, unknown>>
 
-/** What one transaction sees and has written. Dropped without {@link commit}, it never was. */
+/** The view of one transaction: the rows that it sees and has written. Dropped without {@link commit}, it never was. */
 export class View {
   private readonly changes: Changes = new Map()
 

@@ -9,8 +9,8 @@ export interface AccountFigures extends Figures {
 }
 
 /**
- * What an account has and has spent at an instant, exact to the last charge that was posted. Reads only; null where the
- * organization never had an account.
+ * Returns the money that an account has and has spent at an instant, exact to the last charge that was posted. Reads
+ * only; null where the organization never had an account.
  */
 export async function readFigures(
   db: Queryable,

@@ -26,7 +26,7 @@ export function createLimitNoter(dependencies: NoteLimitDependencies): (organiza
   let day = ''
   const noted = new Set<string>()
   return (organizationId, gate) => {
-    // Who runs out of balance was told when it became low.
+    // An organization without balance was told when its balance became low.
     if (gate === 'balance') return
     const nowMs = clock.now()
     if (day !== utcDay(nowMs) || noted.size >= REMEMBERED_MAX) noted.clear()

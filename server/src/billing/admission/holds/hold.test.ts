@@ -50,7 +50,7 @@ describe('a balance of 100 cents', () => {
     expect(await house.disagreements()).toEqual([])
   })
 
-  test('what processes have idle is called back for a video', async () => {
+  test('money that processes have idle is called back for a video', async () => {
     const organization = await house.organization(100n * CENT)
     const asking = house.process()
     const idle = house.process()
@@ -69,7 +69,7 @@ describe('a balance of 100 cents', () => {
     expect(await house.disagreements()).toEqual([])
   })
 
-  test('what a call holds is not given to a video, however long it waits; when the call ends it is', async () => {
+  test('the hold of a call is not given to a video, however long it waits; when the call ends it is', async () => {
     const organization = await house.organization(100n * CENT)
     const process = house.process()
     const open = await call(process.money, organization, 60n * CENT)

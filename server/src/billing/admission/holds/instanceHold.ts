@@ -12,7 +12,7 @@ export interface InstanceHold {
   /** That of the instance. */
   readonly id: string
   readonly organizationId: string
-  /** What it holds now, in micro-cents. */
+  /** The amount that it holds now, in micro-cents. */
   readonly microcents: bigint
 }
 

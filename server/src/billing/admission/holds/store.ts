@@ -24,7 +24,7 @@ export async function insertHold(
   ])
 }
 
-/** What is asked of an account for an instance. */
+/** The amounts that a new hold of an instance, or a larger one, asks of an account. */
 export interface InstanceReserve {
   readonly organizationId: string
   readonly microcents: bigint
@@ -34,7 +34,7 @@ export interface InstanceReserve {
   readonly at: string
   readonly day: string
   readonly month: string
-  /** Whether limits that only refuse new work bind it too. */
+  /** True when limits that only refuse new work bind it too. */
   readonly isNew: boolean
   readonly newAccountCapMicrocents: bigint
 }
@@ -70,8 +70,8 @@ export async function addInstanceHeld(tx: Transaction, reserve: InstanceReserve)
 }
 
 /**
- * What counts against the limit of a day or a month that began at the parameter: what is spent in it, what processes were
- * granted, and where reaching it stops instances, what these hold.
+ * Returns the SQL of the amount that counts against the limit of a day or month that began at the parameter: the
+ * spend in it, the shares of processes and, where reaching the limit stops instances, the money held for these.
  */
 const USED = (period: 'day' | 'month', since: string) =>
   `(case when ${period} >= ${since}::date then ${period}_spent_microcents else 0 end + shares_microcents

@@ -9,11 +9,11 @@ import { deleteEmptyShares, listOfSlot, renewShareRows } from './store.ts'
 export type OnDayMended = (organizationId: string) => void
 
 /**
- * Folds what this slot has posted into the accounts and asks for more. Call it only while no batch of this slot's
- * charges is under way. Organizations without an account are left out of the answer. Whose balance falls below
- * `lowBalanceMicrocents` is noted to be told; 0: nobody is.
- * `takenAtMs` is the caller's taking of the slot: where another process has taken it since, nothing is done and the answer
- * is empty; null: not looked at. `onDayMended` is told of accounts whose day was a false one; its transaction may still be rolled back.
+ * Folds the charges that this slot has posted into the accounts and asks for more. Call it only while no batch of
+ * this slot's charges is under way. Organizations without an account are left out of the answer. An organization
+ * whose balance falls below `lowBalanceMicrocents` gets a notice; 0: none does. `takenAtMs` is the caller's taking of
+ * the slot: where another process has taken it since, nothing is done and the answer is empty; null: not looked at.
+ * `onDayMended` is told of accounts whose day was a false one; its transaction may still be rolled back.
  */
 export async function renewShares(
   db: Queryable,

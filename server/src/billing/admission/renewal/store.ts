@@ -44,7 +44,7 @@ const TOLERANCE = `interval '5 seconds'`
  * spend, then accounts, each by id. PostgreSQL is free to run the parts of one statement in any order. So a part that must come
  * after another one has a condition on its count, which can't be answered before that part is done.
  *
- * Up to LOCKED only locked rows are read. What comes after computes, from one row for each account, and writes.
+ * Up to LOCKED only locked rows are read. The parts after it compute, from one row for each account, and write.
  */
 
 /**
@@ -122,7 +122,10 @@ const FOLDED_IN = (start: string, period: 'day' | 'month') => `(
       - (select coalesce(sum(n.spent_microcents), 0)::bigint from unfolded_spend n
         where n.organization_id = d.organization_id and ${WITHIN('n.minute', start, period)}))`
 
-/** Whether the spend of the slot counts to the hour of new accounts: that of instances does not, since the cap counts the burn. */
+/**
+ * True when the spend of the slot counts to the hour of new accounts: that of instances does not, since the cap
+ * counts the burn.
+ */
 const COUNTS_FOR_CAP = `${$.slot} <> ${INSTANCES_SLOT}`
 
 /** The folded spend of each account: all of it, and of the day, the month and, for a new one, the hour. Zeros where there is none. */

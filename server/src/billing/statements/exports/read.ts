@@ -54,7 +54,7 @@ export async function findExportPlace(
   return chargePostedAtMs === null ? null : { kind: 'charge', postedAtMs: chargePostedAtMs, admittedAtMs, id }
 }
 
-/** Whether retention has dropped charges of an export since it began: its rows no longer add up then. */
+/** Returns whether retention has dropped charges of an export since it began: its rows no longer add up then. */
 export async function isExportStale(database: Queryable, request: ExportRequest): Promise<boolean> {
   const { lastAtMs } = await readDrops(database, request)
   return lastAtMs !== null && lastAtMs >= request.asOfMs - DROP_SLACK_MS

@@ -69,7 +69,7 @@ export function narrowScopes(
   return ok(isWhole ? asked : { shortcut: null, ...levels })
 }
 
-/** Whether scopes have every right. With less, an admin's key makes no keys, invites nobody and changes no member. */
+/** Returns whether scopes have every right. With less, an admin's key makes no keys, invites nobody and changes no member. */
 export function isEveryRight(scopes: Scopes): boolean {
   return SCOPE_RESOURCES.every((resource) => scopes[resource] === 'write')
 }

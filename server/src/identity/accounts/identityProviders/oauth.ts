@@ -37,7 +37,7 @@ export async function authorizationUrl(
   return url.href
 }
 
-/** Whether the provider, or the person there, refused. Any other failure is one of the exchange. */
+/** Returns whether the provider, or the person there, refused. Any other failure is one of the exchange. */
 export function isRefusedThere(oauth: OAuthPackage, error: unknown): boolean {
   return error instanceof oauth.AuthorizationResponseError
 }

@@ -30,7 +30,7 @@ export interface OfferedMembership {
   readonly organizationName: string
   readonly email: string
   readonly role: Role
-  /** Whether somebody has an account with the address: only that person accepts. */
+  /** True when somebody has an account with the address: only that person accepts. */
   readonly hasAccount: boolean
 }
 

@@ -24,7 +24,7 @@ export interface InvitationDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly random: RandomBytes
-  /** Whether links can be sent: there is a mail server, or the server is on a loopback address. */
+  /** True when links can be sent: there is a mail server, or the server is on a loopback address. */
   readonly sendsLinks: boolean
 }
 

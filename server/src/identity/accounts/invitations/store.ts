@@ -54,7 +54,7 @@ export async function withdrawOlder(
   return rows.map(fromRow)
 }
 
-/** How many are open. */
+/** Returns how many are open. */
 export async function countOpenInvitations(tx: Transaction, organizationId: string, nowMs: number): Promise<number> {
   const rows = await tx.query<{ count: bigint }>(
     `select count(*) from invitations where organization_id = $1

@@ -12,7 +12,7 @@ export function addMember(
   return insertMember(tx, member, atMs)
 }
 
-/** Whether the person with this address is a member. */
+/** Returns whether the person with this address is a member. */
 export function isMember(database: Queryable, organizationId: string, email: string): Promise<boolean> {
   return selectIsMember(database, organizationId, email)
 }

@@ -50,9 +50,9 @@ const NO_KEYS = refusal(
 const ADMINS_ONLY = refusal('insufficient_scope', 'This action needs an admin of the organization.')
 
 /**
- * Gives a member another role. What the member's keys may do follows at once in every process, and open invitations end that
- * the member may not make any more. Refused when there is no such
- * member, when the acting one's role does not allow it (by the role of the instant), and for the last owner.
+ * Gives a member another role. The rights of the member's keys follow at once in every process, and open invitations
+ * end that the member may not make any more. Refused when there is no such member, when the acting one's role does
+ * not allow it (by the role of the instant), and for the last owner.
  */
 export function changeRole(
   { database, clock, random, endInvitations }: MemberDependencies,

@@ -22,7 +22,7 @@ export function listMemberships(
   return selectMemberships(database, userId, atMost)
 }
 
-/** Whether a member is the only owner of the organization, who can't leave it. */
+/** Returns whether a member is the only owner of the organization, who can't leave it. */
 export function isLastOwner(database: Queryable, memberId: string): Promise<boolean> {
   return selectIsLastOwner(database, memberId)
 }

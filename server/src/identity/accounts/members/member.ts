@@ -23,7 +23,7 @@ export interface OwnMembership {
   readonly removedAtMs: number | null
 }
 
-/** Whether somebody with a role may give, take or remove a role. Only owners touch owners. */
+/** Returns whether somebody with a role may give, take or remove a role. Only owners touch owners. */
 export function mayManage(own: Role, role: Role): boolean {
   return own === 'owner' || (own === 'admin' && role !== 'owner')
 }

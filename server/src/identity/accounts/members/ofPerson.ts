@@ -53,7 +53,7 @@ export async function lockMembershipsOf(tx: Transaction, userId: string): Promis
   return locked
 }
 
-/** Whether these are all memberships that a person has. Nobody can add one while the person is locked for good. */
+/** Returns whether these are all memberships that a person has. Nobody can add one while the person is locked for good. */
 export async function areAllMemberships(
   tx: Transaction,
   userId: string,

@@ -103,7 +103,7 @@ export async function selectPresentMemberships(
   return rows.map((row) => ({ memberId: row.id, organizationId: row.organization_id, organizationName: row.name }))
 }
 
-/** Whether the person with this address is a member. */
+/** Returns whether the person with this address is a member. */
 export async function selectIsMember(database: Queryable, organizationId: string, email: string): Promise<boolean> {
   const rows = await database.query(
     `select 1 ${FROM} where m.organization_id = $1 and u.email = $2 and m.removed_at is null`,
@@ -112,7 +112,7 @@ export async function selectIsMember(database: Queryable, organizationId: string
   return rows.length > 0
 }
 
-/** Whether a member is the only owner of the organization. */
+/** Returns whether a member is the only owner of the organization. */
 export async function selectIsLastOwner(database: Queryable, id: string): Promise<boolean> {
   const rows = await database.query(
     `select 1 from members m where id = $1 and role = 'owner' and removed_at is null and not exists (

@@ -43,7 +43,7 @@ export interface Erasure {
   readonly actor: Actor
 }
 
-/** What has ended with a person. */
+/** The numbers of things that have ended with a person. */
 export interface ErasedPerson {
   readonly id: string
   readonly memberships: number

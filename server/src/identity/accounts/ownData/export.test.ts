@@ -1,4 +1,4 @@
-/** What an export has in memory: one page of one list, however long the lists are. */
+/** The memory of an export: one page of one list, however long the lists are. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FreshDatabase, freshDatabase } from '../../../../test/postgres.ts'

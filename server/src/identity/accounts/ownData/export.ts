@@ -112,7 +112,7 @@ export async function* writeOwnData(
   yield '}\n'
 }
 
-/** How the person signs in, and what is on its way to the person. */
+/** Returns how the person signs in, and what is on its way to the person. */
 function sectionsOfEntry(
   { database, clock }: ExportOwnDependencies,
   id: string,
@@ -268,7 +268,7 @@ function invitationToWire(each: NamedInvitation, nowMs: number): OwnData['invita
   }
 }
 
-/** Whoever else did something stays unnamed, and so does where they were. */
+/** Returns an audit entry for its person's export. Other people who acted stay unnamed, and so do their addresses. */
 function changeToWire(entry: OwnAuditEntry): OwnData['audit_entries'][number] {
   const { kind, id, address } = entry.actor
   return {

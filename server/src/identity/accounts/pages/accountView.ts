@@ -20,7 +20,7 @@ export interface OwnPageView extends FormView {
   readonly session: FoundSession
   readonly sessions: readonly ListedSession[]
   readonly memberships: readonly NamedMembership[]
-  /** Whether the person is the only owner of the organization that the session acts for. */
+  /** True when the person is the only owner of the organization that the session acts for. */
   readonly isLastOwner: boolean
   readonly done?: string
   readonly ways: SignInWays
@@ -69,7 +69,7 @@ export function eraseForm(form: FormToken, hasPassword: boolean): Html {
   return actionForm('/account/erase', form, fields, 'Erase my account', 'danger')
 }
 
-/** How a membership, and the organization, come to their ends. */
+/** Returns how a membership, and the organization, come to their ends. */
 function endsOf(view: OwnPageView, membership: Membership): Html {
   const label = labelOf(membership, view.memberships)
   const remove =

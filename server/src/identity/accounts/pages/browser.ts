@@ -81,7 +81,7 @@ export interface CookieValues {
   readonly flow: string | null
 }
 
-/** Whether a form carries the token of the browser that sent it. */
+/** Returns whether a form carries the token of the browser that sent it. */
 export function isOwnForm(values: CookieValues, token: string | undefined): boolean {
   const known = values.session ?? values.form
   return known !== null && token !== undefined && isSameText(token, csrfTokenOf(known))

@@ -58,7 +58,7 @@ describe('before anybody has an account', () => {
     expect(people).toEqual([{ is_operator: true, email_verified: true }])
     const members = await house.gateway.database.query('select organization_id, role from members')
     expect(members).toEqual([{ organization_id: house.organizationId, role: 'owner' }])
-    // Whichever won: the tests below sign in by this address.
+    // The tests below sign in by this address, whichever of the two won.
     await house.gateway.database.query('update users set email = $1', [OWNER.email])
   })
 })

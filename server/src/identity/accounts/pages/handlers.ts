@@ -1,4 +1,4 @@
-/** The pages of accounts. Whoever asks for one may be anybody; each looks at its browser's cookies itself. */
+/** The pages of accounts. Anybody may ask for one; each looks at its browser's cookies itself. */
 
 import { changePassword, resetPassword } from '../entry/password.ts'
 import { requestReset } from '../entry/requestReset.ts'

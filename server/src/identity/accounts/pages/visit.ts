@@ -40,15 +40,15 @@ export interface PageDependencies {
   readonly attempts: AttemptCounter
   /** Withdraws open invitations that a member may not make any more. */
   readonly endInvitations: MemberDependencies['endInvitations']
-  /** Whether strangers may register. */
+  /** True when strangers may register. */
   readonly takesStrangers: boolean
   readonly openAccount: OpenAccount
   readonly deleteOrganization: DeleteOrganization
   /** The ways of signing in beside a password. */
   readonly ways: SignInWays
-  /** Whether links can be sent. */
+  /** True when links can be sent. */
   readonly sendsLinks: boolean
-  /** Whether this server rents machines. */
+  /** True when this server rents machines. */
   readonly offersInstances: boolean
   /** Jobs were enqueued and committed. */
   readonly onEnqueued: () => void
@@ -79,7 +79,7 @@ export interface Visit {
   field(name: string): string
   /** The same of the query. */
   asked(name: string): string
-  /** Whether the form comes from a page of this server, in this browser. */
+  /** Returns whether the form comes from a page of this server, in this browser. */
   isOwnForm(): boolean
   /** Aborted when the browser hangs up. */
   readonly signal: AbortSignal

@@ -18,7 +18,7 @@ const signInAnswer = z.object({
     clientDataJSON: base64Url,
     authenticatorData: base64Url,
     signature: base64Url,
-    /** Whose passkey it is, as it was told when it was made; null: the device does not say. */
+    /** The person whose passkey it is, as the device was told when it was made; null: the device does not say. */
     userHandle: base64Url.nullable(),
   }),
 })

@@ -41,7 +41,7 @@ export async function signInByPasskey(
   )
 }
 
-/** Whether the device means this person. Where it does not say, the passkey alone tells. */
+/** Returns whether the device means this person. Where it does not say, the passkey alone tells. */
 function isOf(userId: string, { response: { userHandle } }: SignInAnswer): boolean {
   return userHandle === null || userIdOf(userHandle) === userId
 }

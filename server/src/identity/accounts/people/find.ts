@@ -11,7 +11,7 @@ import {
   selectPersonDetails,
 } from './store.ts'
 
-/** Whether anybody has an account. */
+/** Returns whether anybody has an account. */
 export function isAnybodyThere(database: Queryable): Promise<boolean> {
   return selectAnyPerson(database)
 }

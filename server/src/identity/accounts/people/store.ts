@@ -10,7 +10,7 @@ interface PersonRow {
   readonly is_operator: boolean
 }
 
-/** Whether anybody has an account. */
+/** Returns whether anybody has an account. */
 export async function selectAnyPerson(database: Queryable): Promise<boolean> {
   return (await database.query('select 1 from users limit 1')).length > 0
 }

@@ -18,7 +18,7 @@ async function useUp(attempt: () => Promise<number | null>): Promise<number> {
   return 100
 }
 
-test('who registers an address, or wants it as a new one, leaves the resets of its owner alone', async () => {
+test('a person who registers an address, or wants it as a new one, leaves the resets of its owner alone', async () => {
   const attempts = open()
   for (const kind of ['registration', 'newAddress'] as const)
     expect(await useUp(() => attempts.byEmail(kind, 'owner@example.com'))).toBe(3)

@@ -173,7 +173,10 @@ function isWrongPassword(error: unknown): boolean {
   return typeof body?.code === 'string' && WRONG.has(body.code)
 }
 
-/** Whether the person was erased between the check of the password and the session: there is nobody that it could name. */
+/**
+ * Returns whether the person was erased between the check of the password and the session: there is nobody that it
+ * could name.
+ */
 function isPersonGone(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown }
   return code === FOREIGN_KEY_VIOLATION
@@ -181,7 +184,7 @@ function isPersonGone(error: unknown): boolean {
 
 const AWAY = "The service can't do this at this moment; try again shortly."
 
-/** Whether the pool says that its server was not reached, went away, or did not answer in time. */
+/** Returns whether the pool says that its server was not reached, went away, or did not answer in time. */
 function isServerAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = 'code' in error ? String(error.code) : ''

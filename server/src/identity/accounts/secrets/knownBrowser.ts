@@ -27,7 +27,7 @@ export function markBrowser({ clock, random, dataKeys }: KnownBrowserDependencie
   return mark
 }
 
-/** Whether this server made a mark for this mail address, and it has not expired. */
+/** Returns whether this server made a mark for this mail address, and it has not expired. */
 export async function isKnownBrowser(
   { clock, dataKeys }: Omit<KnownBrowserDependencies, 'random'>,
   mark: string | null,

@@ -43,7 +43,7 @@ function faultOf(password: string, { name, email }: PasswordOwner): string | nul
   return null
 }
 
-/** Whether the password is a common one, with signs before or behind it too, such as `password123!`. */
+/** Returns whether the password is a common one, with signs before or behind it too, such as `password123!`. */
 function isCommon(lowered: string): boolean {
   return COMMON.has(lowered) || COMMON.has(lowered.replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, ''))
 }

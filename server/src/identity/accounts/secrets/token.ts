@@ -27,7 +27,7 @@ export function csrfTokenOf(cookieValue: string): string {
   return hash('sha256', `csrf ${cookieValue}`, 'base64url')
 }
 
-/** Whether two texts are the same, in a time that does not tell how much of them is. */
+/** Returns whether two texts are the same, in a time that does not tell how much of them is. */
 export function isSameText(one: string, other: string): boolean {
   const [left, right] = [Buffer.from(hashToken(one)), Buffer.from(hashToken(other))]
   return timingSafeEqual(left, right)

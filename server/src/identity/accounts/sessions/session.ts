@@ -39,7 +39,7 @@ export interface ListedSession {
 /** How long ago a person may have signed in who changes the ways of signing in: an unattended browser is not enough. */
 export const RECENT_SIGN_IN_MS = 10 * MINUTE_MS
 
-/** Whether a session began lately. */
+/** Returns whether a session began lately. */
 export function isRecent({ createdAtMs }: Pick<FoundSession, 'createdAtMs'>, nowMs: number): boolean {
   return nowMs - createdAtMs <= RECENT_SIGN_IN_MS
 }

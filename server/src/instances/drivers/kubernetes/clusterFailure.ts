@@ -20,7 +20,7 @@ export class ClusterFailure extends Error {
 /** A quota that was made a moment ago refuses everything until the cluster has counted what there is. */
 const UNCOUNTED_QUOTA = /status unknown for quota/
 
-/** Whether the same request may succeed a moment later. */
+/** Returns whether the same request may succeed a moment later. */
 export function mayPass(error: unknown): error is ClusterFailure {
   if (!(error instanceof ClusterFailure)) return false
   const { status, message } = error

@@ -155,7 +155,7 @@ describe('an answer that comes in the end is taken', () => {
   })
 })
 
-test('what the cluster finds invalid is refused for good', async () => {
+test('a machine that the cluster finds invalid is refused for good', async () => {
   cluster.fault = ({ method, path }) =>
     method === 'POST' && path.endsWith('/services') ? statusAnswer(422, 'Invalid', 'spec.ports: Invalid value') : null
   const failure = await driver.create(machineName(), machineSpec(), never).catch((error: unknown) => error)

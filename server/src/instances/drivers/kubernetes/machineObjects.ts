@@ -31,7 +31,7 @@ export function namespaceOf({ namespacePrefix }: KubernetesDriverSettings, organ
   return `${namespacePrefix}${organizationId}`
 }
 
-/** Whether a namespace has this prefix and the id of an organization, so that two prefixes never share one. */
+/** Returns whether a namespace has this prefix and the id of an organization, so that two prefixes never share one. */
 export function isOwnNamespace({ namespacePrefix }: KubernetesDriverSettings, namespace: string): boolean {
   return (
     namespace.startsWith(namespacePrefix) &&

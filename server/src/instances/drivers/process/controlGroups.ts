@@ -25,7 +25,7 @@ export interface GroupBounds {
 }
 
 export interface ControlGroups {
-  /** What the groups bound. */
+  /** The resources that the groups bound. */
   readonly bounds: ReadonlySet<Controller>
   /** Makes the groups of a machine, or finds them; returns their folders. */
   make(name: string, bounds: GroupBounds): Promise<readonly string[]>

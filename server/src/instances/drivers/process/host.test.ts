@@ -1,4 +1,4 @@
-/** What the driver `process` refuses to start without, and the control groups that it uses where it can. */
+/** The things that the driver `process` refuses to start without, and the control groups that it uses where it can. */
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** What this driver needs of its host, and the words for an operator where that is missing. */
+/** The needs of this driver on its host, and the words for an operator where one is missing. */
 
 import { chmod, mkdir, readFile, stat } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'

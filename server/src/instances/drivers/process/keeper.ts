@@ -46,7 +46,7 @@ async function main(): Promise<void> {
   const programs = findPrograms()
   for (const group of spec.groups) await enterGroup(group)
   await writeSecretFile(files.started, JSON.stringify(await lookUpProcess(process.pid)))
-  // Whoever deletes it has written so before it looked for `started`: one of the two is seen.
+  // A process that deletes the machine has written so before it looked for `started`: one of the two is seen.
   if (existsSync(files.deleting)) return
   raiseLoopback()
   await hide(programs, spec.hidden)

@@ -50,7 +50,7 @@ async function keptOf({ name }: { readonly name: string }): Promise<KeptSpec> {
   return JSON.parse(await readFile(filesFor(name).spec, 'utf8'))
 }
 
-/** How often the app of a machine was started. */
+/** Returns how often the app of a machine was started. */
 async function startsOf(name: string): Promise<number> {
   return (await readFile(join(filesFor(name).home, 'starts'), 'utf8')).split('\n').length - 1
 }

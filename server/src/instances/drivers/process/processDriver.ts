@@ -94,7 +94,7 @@ function machineOf(name: string, files: MachineFiles, state: DriverMachine['stat
   return { name, state, appUrl: `unix:${files.socket}`, terminalUrl: null }
 }
 
-/** Whether the keeper of a machine lives. */
+/** Returns true while the keeper of a machine lives: it holds the lock of the machine. */
 async function isHeld({ host, clock }: ProcessDriverDependencies, { lock }: MachineFiles, signal: AbortSignal) {
   if (!existsSync(lock)) return false
   const [path = '', ...args] = heldLine(host.programs, lock)
@@ -140,7 +140,7 @@ async function prepare(
   await chown(files.home, first.uid, first.uid)
 }
 
-/** Whether a machine that has a place is being deleted, so that the place is about to be free. */
+/** Returns whether a machine that has a place is being deleted, so that the place is about to be free. */
 async function isOneLeaving({ directory }: ProcessDriverSettings): Promise<boolean> {
   const owners = await ownersOfUids(directory)
   return owners.some((name) => existsSync(filesOf(directory, name).deleting))
@@ -187,7 +187,7 @@ async function remove(
     if (looks >= END_LOOKS) return
     await sleep(dependencies.clock, END_LOOK_MS)
   }
-  // What still waits for the lock finds no spec, and starts nothing.
+  // A keeper that still waits for the lock finds no spec, and starts nothing.
   if (!(await sweeper.take(name, files.home))) return sweeper.sweep()
   await rm(files.spec, { force: true })
   await rm(files.folder, { recursive: true, force: true })

@@ -1,8 +1,8 @@
-/** What a machine of this driver is, as it stands in its folder, and where its files are. */
+/** The description of a machine of this driver, as it stands in its folder, and the places of its files. */
 
 import { join } from 'node:path'
 
-/** What the keeper of a machine starts, and within which bounds. Written once, before anything is started. */
+/** The app that the keeper of a machine starts, and its bounds. Written once, before anything is started. */
 export interface KeptSpec {
   /** Words of the operator's, with the model's name in place of `{model}`. Never read by a shell. */
   readonly command: readonly string[]
@@ -17,7 +17,7 @@ export interface KeptSpec {
   readonly limits: SystemLimits
 }
 
-/** What the system refuses a process of the app beyond. */
+/** The limits beyond which the system refuses a process of the app. */
 export interface SystemLimits {
   /** Processes and threads of the app together. */
   readonly tasks: number

@@ -86,7 +86,7 @@ function taken(error: unknown): void {
   if (!RACES.includes(codeOf(error))) throw error
 }
 
-/** How the removal ended; null: it was ended, since it took too long or something killed it. */
+/** Returns how the removal ended; null: it was ended, since it took too long or something killed it. */
 async function runRemoval([path = '', ...args]: readonly string[], clock: Clock): Promise<number | null> {
   const late = new AbortController()
   const cancel = clock.after(REMOVAL_MS, () => late.abort())

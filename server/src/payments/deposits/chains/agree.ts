@@ -1,4 +1,4 @@
-/** What two nodes of a chain must have the same of. */
+/** The answers in which two nodes of a chain must agree. */
 
 import { type BlockRange, type BlockReference, ChainFailure, type ChainTransfer } from './chain.ts'
 import { askAny, askTwo, type ChainNode } from './rpc.ts'

@@ -1,4 +1,4 @@
-/** What the folders of deposits know of a chain, of whichever kind it is. */
+/** The interface of a chain, of whichever kind it is, to the folders of deposits. */
 
 import type { DepositAsset } from '../../../catalog/depositChain.ts'
 

@@ -49,7 +49,7 @@ export interface AskBounds {
 export interface ChainNode {
   /** Asks one question. Throws {@link ChainFailure}, whose message names the node by its place in the settings. */
   ask<T>(method: string, parameters: readonly unknown[], shape: z.ZodType<T>, bounds?: AskBounds): Promise<T>
-  /** Whether it is to be asked after the others for now. */
+  /** Returns whether it is to be asked after the others for now. */
   isPaused(): boolean
   /** Has it asked after the others for a while. */
   pause(): void
@@ -130,7 +130,7 @@ async function askOnce<T>(
 ): Promise<T> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: parameters })
   const headers = { 'Content-Type': 'application/json' }
-  // What the runtime says of a failure may quote the address, which may hold a key.
+  // The runtime's words about a failure may quote the address, which may hold a key.
   const response = await fetchBounded(url.reveal(), { method: 'POST', headers, body }).catch((error: unknown) =>
     error instanceof HttpBodyTooLarge ? error : null,
   )
@@ -167,7 +167,7 @@ function createPauses(clock: Pick<Clock, 'monotonicMs'>) {
   return {
     isPaused,
     begin() {
-      // What fails meanwhile is the same failure.
+      // A failure meanwhile is the same failure.
       if (isPaused()) return
       untilMs = clock.monotonicMs() + doubledMs(PAUSE_FIRST_MS, PAUSE_LATEST_MS, inRow)
       inRow += 1

@@ -20,7 +20,7 @@ export interface CreateDepositDependencies {
   /** Where the addresses of a chain come from. */
   readonly addressesOf: (chain: DepositChain) => DepositAddresses
   readonly settings: Pick<DepositSettings, 'openMost' | 'perDayMost' | 'minDepositCents' | 'expiresMs'>
-  /** Whether a chain is being watched now, as far as the database knows. */
+  /** Returns whether a chain is being watched now, as far as the database knows. */
   readonly isAvailable: (chain: DepositChain) => Promise<boolean>
 }
 

@@ -35,7 +35,7 @@ export interface Deposit {
   readonly status: DepositStatus
   readonly chain: DepositChain
   readonly asset: DepositAsset
-  /** What was asked for. */
+  /** The amount that was asked for. */
   readonly amountCents: number
   /** As the chain compares them: of the EVM in lower case. */
   readonly address: string

@@ -119,7 +119,7 @@ test.each<[string, Falsify, string]>([
   async (_, falsify, trouble) => {
     const { id, organizationId } = await paid()
     nodes[1].falsify = falsify
-    // What it makes up may also be refused for itself, as a transaction that nobody knows.
+    // A transfer that it makes up may also be refused for itself, as a transaction that nobody knows.
     expect([trouble, 'moved', 'malformed']).toContain(String(await troubleOf(house.watch())))
     await house.screen()
     expect(await house.credits(organizationId)).toEqual([])

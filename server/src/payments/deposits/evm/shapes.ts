@@ -1,4 +1,4 @@
-/** What nodes of the EVM answer, as far as it is read. Everything else in an answer is passed over. */
+/** The answers of nodes of the EVM, as far as they are read. Everything else in an answer is passed over. */
 
 import { z } from 'zod'
 

@@ -33,7 +33,7 @@ export interface TransferReading {
   readonly ordinals: Ordinals
 }
 
-/** What a question for events names. */
+/** The filter of a question for events. */
 interface LogFilter extends BlockRange {
   /** Empty: any. */
   readonly contracts: readonly string[]

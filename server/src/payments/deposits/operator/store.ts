@@ -1,4 +1,4 @@
-/** What the operator reads of `deposit_transfers` and `deposit_wrong_tokens`. */
+/** The operator's queries on `deposit_transfers` and `deposit_wrong_tokens`. */
 
 import type { DepositAsset, DepositChain } from '../../../catalog/depositChain.ts'
 import type { Queryable } from '../../../infra/postgres/database.ts'

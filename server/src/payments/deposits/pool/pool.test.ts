@@ -82,7 +82,7 @@ test('an address that was used after its import is passed over for good', async 
   await house.importAddresses([fresh, used])
   await usdc.send(used, 1n)
   const organizationId = await house.customer()
-  // Whichever is drawn first.
+  // The used one may be drawn before it or not.
   expect((await house.create(organizationId, 500)).address).toBe(fresh)
   expect(await refusalOf(house.create(organizationId, 500))).toBe('payment-source-unavailable')
   expect(await free()).toBe(0)
@@ -154,7 +154,7 @@ test('a burst of requests of one organization keeps no more addresses than it ma
   expect(asked).toHaveLength(3)
 })
 
-test('what is known is refused whole: an address of the pool, one that was given out, one that was retired', async () => {
+test('a list with a known address is refused whole: an address of the pool, one that was given out, one that was retired', async () => {
   const [given = '', retired = '', pooled = '', fresh = ''] = await newWallets(4)
   await house.importAddresses([given])
   await house.create(await house.customer(), 500)

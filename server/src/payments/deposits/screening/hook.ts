@@ -45,7 +45,7 @@ export function createAskHook(settings: DepositSettings['screening'], clock: Clo
       const { verdict, reason } = answerShape.parse(await response.json())
       return { verdict, reason: (reason ?? '').replace(CONTROL, ' ').slice(0, REASON_CHARACTERS) }
     } catch {
-      // What the runtime says may quote the address, which may hold a key.
+      // The runtime's words may quote the address, which may hold a key.
       return { verdict: 'unknown' }
     }
   }

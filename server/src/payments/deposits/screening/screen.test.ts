@@ -58,7 +58,7 @@ async function paid() {
 const statusOf = async (id: string) => (await house.find(id)).status
 const verdict = (body: object) => () => Response.json(body)
 
-test('what passes is credited; the hook hears of the deposit, the sender and the exact amount', async () => {
+test('a transfer that passes is credited; the hook hears of the deposit, the sender and the exact amount', async () => {
   answer = verdict({ verdict: 'pass' })
   const { id } = await paid()
   expect(await statusOf(id)).toBe('credited')
@@ -93,7 +93,7 @@ test('a reason that is null is none', async () => {
   expect(await statusOf(id)).toBe('credited')
 })
 
-test('what is rejected is never credited', async () => {
+test('a rejected transfer is never credited', async () => {
   answer = verdict({ verdict: 'reject', reason: 'listed' })
   const { id, organizationId } = await paid()
   expect(await statusOf(id)).toBe('failed_screening')
@@ -137,7 +137,7 @@ test.each([
   expect(await house.credits(organizationId)).toHaveLength(credits)
 })
 
-test('what an organization began before it was frozen is credited, under screening once that is over (B11)', async () => {
+test('a deposit that an organization began before it was frozen is credited, under screening once that is over (B11)', async () => {
   answer = verdict({ verdict: 'pass' })
   const organizationId = await house.customer()
   const [first, second] = [await house.create(organizationId, 500), await house.create(organizationId, 500)]

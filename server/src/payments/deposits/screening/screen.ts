@@ -47,7 +47,7 @@ async function decisionOf(
     return { kind: 'reject', reason: withReason('rejected by the screening', answer.reason) }
   const deposit = await findDeposit(database, null, transfer.depositId)
   const freezes = deposit === null ? [] : await listFreezes(database, deposit.organizationId)
-  // What was begun before any other freeze is still credited (B11).
+  // A transfer of a deposit that was begun before any other freeze is still credited (B11).
   if (freezes.some(({ reason }) => reason === 'screening')) return hold('the organization is frozen for screening')
   return { kind: 'credit' }
 }

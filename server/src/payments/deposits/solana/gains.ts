@@ -23,7 +23,10 @@ interface Gain {
   readonly units: bigint
   /** The place of the account among those of the transaction. */
   readonly ordinal: number
-  /** The owners of the accounts that the transaction took the token from, of most first. Whoever paid its fee where it took none. */
+  /**
+   * The owners of the accounts that the transaction took the token from, of most first. The payer of its fee where it
+   * took none.
+   */
   readonly senders: readonly string[]
 }
 
@@ -32,7 +35,7 @@ export interface GainingTransaction extends ListedTransaction {
   readonly gains: readonly Gain[]
 }
 
-/** What one node tells of transactions. A final transaction always has the same gains, so each is asked for once. */
+/** Reads transactions from one node. A final transaction always has the same gains, so each is asked for once. */
 export interface TransactionGains {
   /** Reads the transactions, in the order given. */
   read(node: PacedNode, listed: readonly ListedTransaction[]): Promise<readonly GainingTransaction[]>
@@ -86,8 +89,9 @@ async function readTransaction(node: PacedNode, { signature, slot }: ListedTrans
 }
 
 /**
- * Returns what a transaction has added. The difference counts, whatever moved it and in however many parts: it is what has come, and it can
- * be read of any program. What is paid in and taken out in one transaction has not come. One that failed has moved nothing.
+ * Returns the gains of a transaction. The difference counts, whatever moved it and in however many parts: it is what
+ * has come, and it can be read of any program. Tokens that are paid in and taken out in one transaction have not
+ * come. A transaction that failed has moved nothing.
  */
 function gainsOf({ transaction: sent, meta }: SolanaTransaction, mints: readonly string[]): Gain[] {
   if (meta.err !== null) return []
@@ -110,7 +114,7 @@ function byPlace(balances: readonly TokenBalance[]): Balances {
   return new Map(balances.map((each) => [each.accountIndex, each]))
 }
 
-/** What of a token is in the account at a place. */
+/** Returns the units of a token in the account at a place; 0 where the account is of another token. */
 function unitsAt(balances: Balances, place: number, mint: string): bigint {
   const found = balances.get(place)
   return found?.mint === mint ? found.uiTokenAmount.amount : 0n

@@ -18,7 +18,7 @@ const TRANSACTIONS_MOST = 5_000
 /** Transactions that are listed in a range, also those that failed. Of more, it is to be shorter, so that each step ends in good time. */
 const LISTED_MOST = 20_000
 
-/** The same of one account in the slots before the range that are read again. What is further back was read before. */
+/** The same of one account in the slots before the range that are read again. Older slots were read before. */
 const AGAIN_LISTED_MOST = 10_000
 
 /** A transaction that has succeeded. */
@@ -35,7 +35,7 @@ export interface ListedNode {
 
 type Row = ReturnType<typeof signatures.parse>[number]
 
-/** What is listed: a range, and the slots from `againFrom` on before it. */
+/** The slots to list: a range, and those from `againFrom` on before it. */
 interface Wanted extends BlockRange {
   readonly againFrom: number
 }

@@ -1,4 +1,4 @@
-/** What a start does with Solana and mints that are not what the settings say. */
+/** A start with Solana and mints that differ from the settings. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/depositHouse.ts'

@@ -89,7 +89,7 @@ const inflated: Falsify = ({ method }, result) => {
   return { ...rest, meta: { ...meta, postTokenBalances } }
 }
 
-/** What a transaction took from accounts, told to be somebody else's. */
+/** Tells the accounts that a transaction took tokens from as somebody else's. */
 const disguised: Falsify = ({ method }, result) => {
   if (method !== 'getTransaction') return result
   const { meta, ...rest } = result as { readonly meta: { readonly preTokenBalances: readonly object[] } }

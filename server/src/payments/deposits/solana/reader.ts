@@ -35,8 +35,8 @@ export interface SolanaReaderOptions extends Pick<ChainNodeOptions, 'clock' | 's
 /** Reads Solana, by its final blocks alone. */
 export interface SolanaReader extends ChainReader {
   /**
-   * Whether an address, or one of its token accounts, is in any transaction, final or not. Where the settings name two nodes, two agree.
-   * Throws {@link ChainFailure} where that can't be told.
+   * Returns whether an address, or one of its token accounts, is in any transaction, final or not. Where the
+   * settings name two nodes, two agree. Throws {@link ChainFailure} where that can't be told.
    */
   hasHistory(address: string): Promise<boolean>
 }
@@ -148,7 +148,7 @@ async function blockAt(node: ChainNode, number: number): Promise<BlockReference>
   return { number, hash: blockhash }
 }
 
-/** What of a token is in a token account of a wallet. Nothing is the wallet's where the account was given away. */
+/** Returns the units of a token in a token account of a wallet; 0 where the account was given away. */
 function balanceIn(read: Awaited<ReturnType<typeof readAccount>>, mint: string, wallet: string): bigint {
   if (read === null) return 0n
   const textAt = (byte: number) => base58.encode(read.data.subarray(byte, byte + ADDRESS_BYTES))

@@ -1,4 +1,4 @@
-/** What nodes of Solana answer, as far as it is read. Everything else in an answer is passed over. */
+/** The answers of nodes of Solana, as far as they are read. Everything else in an answer is passed over. */
 
 import { z } from 'zod'
 

@@ -62,7 +62,7 @@ export async function readSolanaTransfers(
   return [...again.slice(0, AGAIN_MOST), ...own].sort((one, other) => one.block.number - other.block.number)
 }
 
-/** What has come to watched accounts by a transaction. */
+/** Returns the transfers of a transaction to watched accounts. */
 function toTransfers(
   { signature: transactionHash, slot, gains }: GainingTransaction,
   accounts: ReadonlyMap<string, TokenAccount>,
@@ -71,7 +71,7 @@ function toTransfers(
     const watched = accounts.get(account)
     if (watched === undefined || mint !== watched.token) return []
     const { address, token, asset } = watched
-    // Whoever holds the key of a token account may give it away. Then it is not the operator's any more.
+    // The holder of a token account's key may give the account away. Then it is not the operator's any more.
     if ((owner ?? address) !== address) return []
     // A final slot has one block.
     const block = { number: slot, hash: String(slot) }

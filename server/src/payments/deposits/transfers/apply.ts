@@ -8,7 +8,7 @@ import { keepWrongTokens } from '../wrongTokens/keep.ts'
 import { restate } from './restate.ts'
 import { dropUnsettled, type SeenTransfer, selectUnsettled, settleSmall, upsertNew, upsertSettled } from './store.ts'
 
-/** What a chain tells, and when. Of less than `leastUnits` a transfer is not screened by itself. */
+/** The transfers that a chain tells, and the instant. One of less than `leastUnits` is not screened by itself. */
 interface Told {
   readonly transfers: readonly ChainTransfer[]
   readonly leastUnits: bigint
@@ -39,8 +39,9 @@ export async function applyFinal(
 }
 
 /**
- * Applies all transfers in blocks that may be taken back. What was seen before and is not among them was taken back. Of each deposit only
- * the largest are written down, and none of less than `leastUnits`: anybody may send any number of them.
+ * Applies all transfers in blocks that may be taken back. A transfer that was seen before and is not among them was
+ * taken back. Of each deposit only the largest are written down, and none of less than `leastUnits`: anybody may send
+ * any number of them.
  */
 export async function applyNew(
   tx: Transaction,

@@ -7,7 +7,7 @@ const DEPOSIT = { amountCents: 500, expiresAtMs: 1_000 }
 const ASKED = 5_000_000n
 
 test.each<[string, TransferState[], bigint, number, boolean, DepositStatus]>([
-  // What there is, credited units, the time, whether late; then the status.
+  // The transfers, the credited units, the time, whether late; then the status.
   ['nothing', [], 0n, 999, false, 'created'],
   ['nothing in time', [], 0n, 1_000, false, 'expired'],
   ['one in a block', ['detected'], 0n, 1, false, 'detected'],

@@ -44,12 +44,12 @@ export function sourceOf({ chain, transactionHash, ordinal }: TransferKey): stri
   return `deposit:${chain}:${transactionHash}:${ordinal}`
 }
 
-/** What there is of the transfers of one deposit. */
+/** The sums of the transfers of one deposit. */
 export interface TransferSums {
   /** More than 0 where there is any. */
   readonly counts: Readonly<Partial<Record<TransferState, number>>>
   readonly creditedUnits: bigint
-  /** Whether one that is in a block that may be taken back was first seen after the deposit had expired. */
+  /** True when one that is in a block that may be taken back was first seen after the deposit had expired. */
   readonly isLate: boolean
   readonly txHash: string | null
 }

@@ -109,7 +109,7 @@ test('of transfers that are not final the largest are shown, and of those that a
   expect(await statesOf(id)).toEqual([])
 })
 
-test('what has not changed in a block that is not final is not written again', async () => {
+test('an unchanged transfer in a block that is not final is not written again', async () => {
   const { id, address } = await house.create(await house.customer(), 500)
   chain.pay(address, 5n * DOLLAR)
   chain.mine()

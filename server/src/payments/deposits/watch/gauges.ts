@@ -5,7 +5,7 @@ import { type Clock, SECOND_MS } from '../../../lib/time.ts'
 import { type DepositFigures, readDepositFigures } from '../deposit/find.ts'
 import { type ChainFigures, selectChains } from './store.ts'
 
-/** What the metrics show of deposits, as it was read last. */
+/** The metrics of deposits, as they were read last. */
 export interface DepositGauges {
   readonly gauges: readonly LabelledGauge[]
   /** Reads the figures anew. */

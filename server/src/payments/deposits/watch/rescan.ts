@@ -4,8 +4,8 @@ import type { ChainReader } from '../chains/chain.ts'
 import { forwardCursor, rewindCursor } from './store.ts'
 
 /**
- * Makes the watcher of a chain read it again from a block on, for every address that was ever given out on it. What is credited stays
- * so. Returns the block behind which it reads; null where the chain was never watched.
+ * Makes the watcher of a chain read it again from a block on, for every address that was ever given out on it.
+ * Credited transfers stay so. Returns the block behind which it reads; null where the chain was never watched.
  */
 export function rescanChain(
   db: Queryable,

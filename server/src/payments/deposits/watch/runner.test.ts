@@ -1,4 +1,4 @@
-/** Who watches a chain: any process, one after the other, and for as long as it lives. */
+/** The watcher of a chain: any process, one after the other, and for as long as it lives. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/depositHouse.ts'

@@ -92,11 +92,11 @@ function watchSource(dependencies: DepositRunnerDependencies): Source<DepositWor
   }
 }
 
-/** What a process remembers of its looks, so that it logs what changes. */
+/** The memory that a process has of its looks, so that it logs only changes. */
 interface LookMemory {
   /** Looks that failed in a row. */
   readonly failures: Map<DepositChain, number>
-  /** What the last look that did not fail was to be noted for. */
+  /** The notes of the last look that did not fail. */
   readonly notes: Map<DepositChain, ReadonlySet<LookNote>>
 }
 

@@ -134,7 +134,8 @@ export async function noteChainLook(
 }
 
 /**
- * Whether the last look at a chain did not fail and is not older than `seenAfterMs`, and the final block has moved since `movedAfterMs`.
+ * Returns whether the last look at a chain did not fail and is not older than `seenAfterMs`, and the final block has
+ * moved since `movedAfterMs`.
  */
 export async function selectAvailable(
   db: Queryable,

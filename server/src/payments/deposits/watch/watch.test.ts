@@ -58,7 +58,7 @@ test('an exact payment is detected, confirming and, once it is final, credited o
   expect(await house.credits(organizationId)).toEqual([25n * DOLLAR_MICROCENTS])
 })
 
-test('what has come is credited to the micro-cent, also where it is too little or too much', async () => {
+test('a transfer is credited to the micro-cent, also where it is too little or too much', async () => {
   const organizationId = await house.customer()
   const [under, over] = [await house.create(organizationId, 1_000), await house.create(organizationId, 1_000)]
   await usdc.send(under.address, 9_999_999n)

@@ -175,8 +175,8 @@ async function gatherFinal(
 }
 
 /**
- * Looks for wrong tokens in blocks that were settled. Whatever fails is let go: it is for the operator's information alone. Returns the
- * time that is left for it in this look.
+ * Looks for wrong tokens in blocks that were settled. A failure is let go: the list is for the operator's information
+ * alone. Returns the time that is left for it in this look.
  */
 async function reportOthers(
   { database, clock }: WatchDependencies,
