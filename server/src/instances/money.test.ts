@@ -7,8 +7,10 @@ import { askForDeletion, askForInstance, GPU_HOUR_MICROCENTS } from '../../test/
 import { readFigures } from '../billing/admission/accounts/figures.ts'
 import { priceInstanceLife } from '../billing/charges/pricing.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { billInstance } from './bill.ts'
 import { readBurnCents } from './burn.ts'
 import { driverNameOf, type Instance } from './job/instance.ts'
+import { takeBillable } from './store.ts'
 
 const CENT = 1_000_000n
 
@@ -86,6 +88,29 @@ test('a deletion that had to wait while another process billed ends the instance
   const { createdAtMs, endedAtMs } = await house.find(instance)
   expect(seconds).toBeGreaterThan(0)
   expect(endedAtMs).toBe(createdAtMs + seconds * SECOND_MS)
+})
+
+test('a process whose bill another has taken over charges no second again, and changes no hold', async () => {
+  const organization = await house.organization(1_000n * CENT)
+  const instance = await running(organization)
+  const late = house.process()
+  await clock.turn(75 * SECOND_MS)
+  const nowMs = clock.now()
+  const lease = { nowMs, untilMs: nowMs + 30 * SECOND_MS, limit: 1_000, own: [] }
+  const taken = (await takeBillable(house.database, lease)).find(({ id }) => id === instance.id)
+  if (taken === undefined) throw new Error('it was not due')
+  await live(140)
+  const charged = await house.charged(instance)
+  expect(charged.charges).toBeGreaterThanOrEqual(3)
+  await billInstance(late, taken)
+  expect(await house.charged(instance)).toEqual(charged)
+  expect(await house.disagreements()).toEqual([])
+  await house.delete(instance)
+  const whole = await house.charged(instance)
+  await live(120)
+  await billInstance(late, taken)
+  expect(await house.charged(instance)).toEqual(whole)
+  expect(await house.disagreements()).toEqual([])
 })
 
 test('is charged at least each minute, and the money for the next ten minutes is held', async () => {

@@ -7,7 +7,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { systemClock } from '../../src/infra/clock.ts'
 import { processesOf } from '../../src/instances/drivers/process/processTable.ts'
 import { filesOf } from '../../src/instances/drivers/process/spec.ts'
-import { type AppAnswer, askApp, basic } from '../appClient.ts'
+import { type AppAnswer, askApp, basic, openAppSocket } from '../appClient.ts'
 import { LISTENER_COMMAND, NO_MACHINES_HERE, onThisHost } from '../processMachines.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { SETTINGS } from './catalog.ts'
@@ -69,26 +69,7 @@ async function newPassword({ key, id }: Rented): Promise<string> {
 }
 
 /** A WebSocket to an app. */
-async function openSocket({ id }: Rented, headers: Record<string, string>) {
-  const Socket = WebSocket as unknown as new (url: string, options: object) => WebSocket
-  const socket = new Socket(`ws://127.0.0.1:${port}/socket`, { headers: { Host: `${id}.apps.localhost`, ...headers } })
-  const closed = new Promise<void>((resolve) => socket.addEventListener('close', () => resolve()))
-  await new Promise((resolve, reject) => {
-    socket.addEventListener('open', resolve)
-    socket.addEventListener('error', reject)
-  })
-  return {
-    closed,
-    socket,
-    async echo(text: string): Promise<string> {
-      const heard = new Promise<string>((resolve) =>
-        socket.addEventListener('message', ({ data }) => resolve(String(data)), { once: true }),
-      )
-      socket.send(text)
-      return heard
-    },
-  }
-}
+const openSocket = (app: Rented, headers: Record<string, string>) => openAppSocket(port, app, headers)
 
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
   let rented: Rented

@@ -1,5 +1,5 @@
 /**
- * The rows of the two error tables of the interface's section 7, and those of them that nothing served now can produce.
+ * The rows of the two error tables of the interface's section 7, and those of them that other tests have.
  */
 
 import { chat, directed, picture, words } from './catalog.ts'
@@ -259,12 +259,12 @@ export const BY_THEMSELVES: readonly string[] = [
   'B 500 internal_error',
 ]
 
-/** Rows whose conditions nothing that is served now has, and what brings them. */
-export const LATER: readonly (readonly [string, string])[] = [
-  ['A 404 model_not_found', 'instances: instances.test.ts'],
-  ['A 402 insufficient_balance', 'instances: instances.test.ts'],
-  ['A 402 quota_exceeded', 'instances: instances.test.ts'],
-  ['A 500 operation_failed', 'instances, whose operations have it: instances.test.ts'],
+/** Rows that only instances produce: each is in `instances.test.ts`. An operation that has failed shows the last, which is no answer's. */
+export const OF_INSTANCES: readonly string[] = [
+  'A 404 model_not_found',
+  'A 402 insufficient_balance',
+  'A 402 quota_exceeded',
+  'A 500 operation_failed',
 ]
 
 /** Rows that need a chain: each is in the tests of deposits, which name it. */

@@ -18,6 +18,7 @@ const FILES = [
   'change.json',
   'sent.jsonl',
   'received.jsonl',
+  'instances.jsonl',
   'charges.jsonl',
   'accounts.json',
 ] as const
@@ -36,6 +37,10 @@ type Fault = readonly [
 
 /** Of a client that left before the first word. */
 const CANCELLED_AT_ONCE = /"completion" ?: ?0,.*"outcome" ?: ?"cancelled"/
+
+const OF_INSTANCES = /"modality" ?: ?"instance"/
+const HOUR = /"price_per_hour_microcents": ?(\d+)/
+const ENDED_AT = /"ended_at":"([^"]+)"/
 
 const FAULTS: readonly Fault[] = [
   ['a micro-cent more', 'charges.jsonl', (line) => line.replace(/"costMicrocents" ?: ?"(\d+)"/, more(1n))],
@@ -107,11 +112,19 @@ const FAULTS: readonly Fault[] = [
   ],
   ['a video that is no clip', 'sent.jsonl', (line) => line.replace(/"clip":"\w+"/, '"clip":"page"')],
   ["another video's file", 'received.jsonl', (line) => line.replace(/"sha256":"[0-9a-f]/, '"sha256":"x')],
+  ['a minute of an instance charged twice', 'charges.jsonl', (line) => `${line}\n${line}`, OF_INSTANCES],
+  ['a minute of an instance that is not charged', 'charges.jsonl', () => null, OF_INSTANCES],
+  ['an instance that lived a second longer', 'instances.jsonl', (line) => line.replace(ENDED_AT, ended(1_000))],
+  ['an instance of another price', 'settings.json', (line) => line.replace(HOUR, more(3_600n)), HOUR, true],
   ['a balance that is off by one', 'accounts.json', (line) => line.replace(/"balance":"(-?\d+)"/, more(1n))],
 ]
 
 function more(microcents: bigint) {
   return (field: string, amount: string) => field.replace(amount, String(BigInt(amount) + microcents))
+}
+
+function ended(laterMs: number) {
+  return (field: string, at: string) => field.replace(at, new Date(Date.parse(at) + laterMs).toISOString())
 }
 
 function ofEmbeddings(field: RegExp, by: bigint) {
@@ -143,7 +156,8 @@ const isFit: Readonly<Record<File, RegExp>> = {
   'change.json': /^/,
   'sent.jsonl': /("final":\{|"images":\[|"clip":"(second|down|tie|up|four)","mayBeCancelled":false).*"end":"whole"/,
   'received.jsonl': /"costMicrocents":"[1-9].*/,
-  'charges.jsonl': /"tier" ?: ?"serverless".*"isEstimated" ?: ?false.*"outcome" ?: ?"completed"/,
+  'instances.jsonl': /"running_at":"/,
+  'charges.jsonl': /"model" ?: ?"svc.*"tier" ?: ?"serverless".*"isEstimated" ?: ?false.*"outcome" ?: ?"completed"/,
   'accounts.json': /^/,
 }
 
@@ -188,6 +202,7 @@ async function takeBeginning(folder: string, beginning: string): Promise<void> {
   for (const file of ['settings.json', 'settings-later.json', 'change.json'] as const) {
     await copyFile(join(folder, file), join(beginning, file))
   }
+  await copyFile(join(folder, 'instances.jsonl'), join(beginning, 'instances.jsonl'))
   const received = (await linesOf('received.jsonl')).slice(0, CALLS)
   const calls = received.map((line) => JSON.parse(line) as Received)
   const untilMs = Math.max(...calls.map(({ endedMs }) => endedMs))
@@ -196,7 +211,7 @@ async function takeBeginning(folder: string, beginning: string): Promise<void> {
   const aloneKeys = new Set(calls.filter(({ isEarly }) => isEarly).map(({ keyId }) => keyId))
   const charges = (await linesOf('charges.jsonl')).filter((line) => {
     const { id, keyId, admittedMs } = JSON.parse(line) as ChargeLine
-    return ids.has(id) || (aloneKeys.has(keyId) && admittedMs <= untilMs)
+    return OF_INSTANCES.test(line) || ids.has(id) || (aloneKeys.has(keyId) && admittedMs <= untilMs)
   })
   await write('received.jsonl', received)
   await write(

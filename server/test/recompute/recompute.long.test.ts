@@ -36,6 +36,7 @@ test(
       for (const outcome of ['completed', 'cancelled', 'interrupted']) expect(outcomes[outcome]).toBeGreaterThan(50)
       // Of a hundred jobs, what is not cancelled, left or failed.
       expect(result.recomputed.videos).toBeGreaterThan(20)
+      expect(result.recomputed.instance_minutes).toBeGreaterThan(10)
       expect(result.recomputed.frozen).toBeGreaterThan(0)
       for (const count of [estimated, cached, embeddings, images, partial]) expect(count).toBeGreaterThan(300)
       expect(peak_and_off_peak).toBeGreaterThan(0)

@@ -9,6 +9,7 @@ settings file:
   change.json      between which instants the later ones came into force; null where they never did
   sent.jsonl       what the provider handed to each connection, and the usage that it reported
   received.jsonl   what each client was told
+  instances.jsonl  what clients were told of the instances that they rented, at the end of each
   charges.jsonl    what was charged, out of the database
   accounts.json    credit that was granted, balances that are left and what is held of them
   clips/           the files that the provider sent for videos
@@ -26,6 +27,7 @@ import struct
 import sys
 
 import chat
+import instances
 import videos
 
 MICROCENTS_A_CENT = 1_000_000
@@ -420,6 +422,7 @@ def main(folder):
     prices.change = read("change.json")
     accounts = read("accounts.json")
     books = Books(folder)
+    rented = instances.Instances(folder, read("settings.json"))
     problems = Problems()
     spent = {}
     spent_in_day = {}
@@ -454,6 +457,9 @@ def main(folder):
             counts["charges"] += 1
             counts["estimated"] += charge["isEstimated"]
             counts["cached"] += charge["cached"] > 0
+            if charge["modality"] == "instance":
+                problems.add("charge", charge, rented.check_charge(charge))
+                continue
             outcomes[charge["outcome"]] = outcomes.get(charge["outcome"], 0) + 1
             if (charge["model"], charge["tier"]) not in prices.tables:
                 problems.add("charge", charge, ["has no price in the settings"])
@@ -485,6 +491,11 @@ def main(folder):
             problems.add("charge", charge, check_charge(charge, call, attempts, books, prices))
             problems.add("charge", charge, check_usage_told(charge, call, prices))
             problems.add("charge", charge, check_told(charge, call, sent, prices))
+    for instance in rented.known.values():
+        problems.add("instance", instance, rented.check_rest(instance))
+    counts["instances"] = len(rented.known)
+    counts["instance_minutes"] = rented.minutes
+    counts["instance_seconds"] = rented.seconds
     calls = 0
     for call, cost in books.answers():
         calls += 1

@@ -2,15 +2,17 @@
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { rm, writeFile } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { MICROCENTS_PER_CENT } from '../../src/lib/money.ts'
+import { writeMachineCommand } from '../commandMachines.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startRedis } from '../redis.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { changingPrices } from './changePrices.ts'
+import { rentInstances } from './clientInstance.ts'
 import { makeClips } from './clips.ts'
 import { countOpenVideos, exportCharges, readBalances } from './exportBooks.ts'
 import { furnish, withPocketMoney } from './house.ts'
@@ -43,6 +45,10 @@ export interface Recomputed {
   /** Videos that were charged, and their seconds. */
   readonly videos: number
   readonly video_seconds: number
+  /** Instances, the minutes in which one of their seconds was paid, and these seconds. */
+  readonly instances: number
+  readonly instance_minutes: number
+  readonly instance_seconds: number
   /** Videos that were made at one price and completed when another was in force. */
   readonly frozen: number
   /** Models, by tier, that were charged on both sides of an edge. */
@@ -75,8 +81,9 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
   await makeClips(file('clips'))
   const provider = await startProvider(seed, file('sent.jsonl'), file('clips'))
   const edgeMs = Math.ceil((Date.now() + BEFORE_EDGE_MS) / MINUTE_MS) * MINUTE_MS
-  const settings = settingsText(seed, edgeMs, provider.url, false)
-  const laterSettings = settingsText(seed, edgeMs, provider.url, true)
+  const urls = { provider: provider.url, machineCommand: await writeMachineCommand(await madeFolder(file('machines'))) }
+  const settings = settingsText(seed, edgeMs, urls, false)
+  const laterSettings = settingsText(seed, edgeMs, urls, true)
   await writeFile(file('settings.json'), settings)
   await writeFile(file('settings-later.json'), laterSettings)
   const redis = await startRedis()
@@ -88,6 +95,8 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
     const { url } = server
     const onProgress = (done: number) => report(`${done} calls`)
     const run = () => runLoad({ ...options, ...house, url, path: file('received.jsonl'), onProgress })
+    const renting = rentInstances({ seed, url, keys: house.keys, path: file('instances.jsonl') })
+    renting.catch(() => {})
     const { dataDir } = server
     const settingsPath = join(dataDir, 'tollgate.yaml')
     const changing = { url, key: house.admin.key, settingsPath, settings: laterSettings, hold: provider.hold }
@@ -97,6 +106,7 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
     })
     await writeFile(file('change.json'), JSON.stringify(change))
     await onDatabase(server, (database) => untilNoVideos(database))
+    await renting
     report(`${options.calls} calls in ${load.seconds.toFixed(0)} s`)
     // A stop that ends well has posted every charge; a new start folds in what the old processes had.
     const exitCode = await server.stop()
@@ -134,6 +144,11 @@ export async function runOnce(options: RunOptions): Promise<RunResult> {
     await redis.kill()
     await rm(file('recompute.sqlite'), { force: true })
   }
+}
+
+async function madeFolder(path: string): Promise<string> {
+  await mkdir(path)
+  return path
 }
 
 /** Jobs whose clients have left go on: a charge that came later would be in one file and not in the other. */

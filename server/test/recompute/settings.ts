@@ -2,6 +2,7 @@
 
 import { type Seeded, seeded } from '../faults/seeded.ts'
 import { contextOf, hasEconomy, hasSpare, hedgeAfterMsOf, MODELS, maxOutputOf } from './plan.ts'
+import { instanceSettings } from './planInstance.ts'
 import { secondsMostOf, secondsPresetOf, VIDEO_MODELS } from './planVideo.ts'
 import {
   EMBEDDING_MODELS,
@@ -24,11 +25,17 @@ interface Window {
   readonly end: string
 }
 
+/** Where a run's provider answers, and the path of the command that makes the machines of its instances. */
+interface SettingsUrls {
+  readonly provider: string
+  readonly machineCommand: string
+}
+
 /**
  * JSON, which is YAML too and can be read without a library for that. `edgeMs` is a full minute within the run. The later
  * settings of a run have other prices for videos.
  */
-export function settingsText(seed: number, edgeMs: number, providerUrl: string, isLater: boolean): string {
+export function settingsText(seed: number, edgeMs: number, urls: SettingsUrls, isLater: boolean): string {
   const videoRandom = seeded(Math.imul(seed, 49_979_687) + (isLater ? 1 : 0))
   const random = seeded(seed)
   const edgeMinute = Math.floor(edgeMs / MINUTE_MS) % MINUTES_A_DAY
@@ -63,11 +70,9 @@ export function settingsText(seed: number, edgeMs: number, providerUrl: string, 
   // A fifth of the videos is cancelled, of few organizations.
   const cancellations = { video_cancellations_per_hour: 10_000, queued_videos: 10_000 }
   const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit, ...cancellations }
-  return JSON.stringify(
-    { ...fixed, providers: { wire: { dialect: 'openai', base_url: providerUrl } }, models },
-    null,
-    1,
-  )
+  const providers = { wire: { dialect: 'openai', base_url: urls.provider } }
+  const instances = instanceSettings(seeded(Math.imul(seed, 86_028_121)), urls.machineCommand)
+  return JSON.stringify({ ...fixed, providers, models, instances }, null, 1)
 }
 
 /** `pricing` by the form of price: another for the economy tier, which only chat has. */
