@@ -44,6 +44,7 @@ export interface AutoPayHouse {
   readonly logs: string[]
   /** Of now: a restored backup is another one. */
   database(): Database
+  readonly databaseUrl: string
   dependencies(dressed?: Partial<AutoPayDependencies>): AutoPayDependencies
   /** Stripe, asked by its package. */
   readonly provider: PaymentProvider
@@ -101,6 +102,7 @@ export async function openAutoPayHouse({ automaticTax = false } = {}): Promise<A
     logs,
     provider,
     database: () => kept.database,
+    databaseUrl: fresh.url,
     dependencies,
     ...customersOf(parts, stripe),
     ...booksOf(parts, stripe),

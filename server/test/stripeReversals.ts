@@ -1,5 +1,6 @@
 /** The refunds, disputes and lists of the server that stands in for Stripe. */
 
+import { isOfTypes, tellStripe } from './stripeEvents.ts'
 import { type StripeFields as Fields, type StripeObject, stripeSection as section } from './stripeObjects.ts'
 import type { StripeState } from './stripeServer.ts'
 
@@ -38,6 +39,7 @@ export function reversalActs(state: StripeState): ReversalActs {
         balance_transactions: [],
       })
       if (!isInquiry) move(state, dispute, -1)
+      tellStripe(state, 'charge.dispute.created', dispute)
       return dispute.id
     },
     decide(id, status) {
@@ -46,9 +48,12 @@ export function reversalActs(state: StripeState): ReversalActs {
       if (status === 'needs_response' && moved.length === 0) move(state, dispute, -1)
       if (status === 'won' && moved.length === 1) move(state, dispute, 1)
       dispute['status'] = status
+      tellStripe(state, status === 'needs_response' ? 'charge.dispute.updated' : 'charge.dispute.closed', dispute)
     },
-    failRefund: (id) =>
-      void Object.assign(state.find(id), { status: 'failed', failure_reason: 'expired_or_canceled_card' }),
+    failRefund(id) {
+      Object.assign(state.find(id), { status: 'failed', failure_reason: 'expired_or_canceled_card' })
+      tellStripe(state, 'refund.failed', state.find(id))
+    },
     make: (prefix, object, body) => state.make(prefix, object, body),
     forgetKeys: () => state.forgetKeys(),
   }
@@ -71,7 +76,10 @@ export function makeRefund(state: StripeState, fields: Fields): StripeObject | s
   const amount = Number(fields.get('amount') ?? left)
   if (amount < 1 || amount > left) return 'the amount is more than what is left'
   const metadata = section(fields, 'metadata')
-  return state.make('re', 'refund', { payment_intent: intent, amount, currency: 'usd', status: 'succeeded', metadata })
+  const body = { payment_intent: intent, amount, currency: 'usd', status: 'succeeded', metadata }
+  const refund = state.make('re', 'refund', body)
+  tellStripe(state, 'refund.created', refund)
+  return refund
 }
 
 const LISTS: Readonly<Record<string, string>> = {
@@ -79,6 +87,7 @@ const LISTS: Readonly<Record<string, string>> = {
   '/v1/disputes': 'dispute',
   '/v1/checkout/sessions': 'checkout.session',
   '/v1/invoice_payments': 'invoice_payment',
+  '/v1/events': 'event',
 }
 
 /** A page of a list, the newest first, as Stripe gives it; null where the path is no list. */
@@ -93,6 +102,7 @@ export function listObjects(state: StripeState, path: string, fields: Fields): o
     .filter((each) => from === undefined || Number(each['created']) >= Number(from))
     .filter((each) => until === undefined || Number(each['created']) < Number(until))
     .filter((each) => fields.get('invoice') === undefined || each['invoice'] === fields.get('invoice'))
+    .filter((each) => object !== 'event' || isOfTypes(each, fields))
     .filter((each) => intent === undefined || intentOf(each) === intent)
   const after = all.findIndex(({ id }) => id === fields.get('starting_after'))
   const limit = Number(fields.get('limit') ?? 10)

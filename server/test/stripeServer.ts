@@ -6,6 +6,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { changeObject, tellStripe } from './stripeEvents.ts'
 import {
   type StripeAnswer as Answered,
   type StripeFields as Fields,
@@ -38,6 +39,8 @@ export interface StripeServer extends ReversalActs {
   makePrice(amountCents: number): string
   /** Changes an object, as Stripe or a person does by other ways. */
   change(id: string, changes: Record<string, unknown>): void
+  /** The operator begins a subscription on Stripe's pages, which no checkout of ours has; returns its id. */
+  beginSubscription(customer: string, price: string): string
   /** The id of the subscription that a checkout began. */
   subscriptionOf(session: string): string
   /** So many requests are answered 500 from now on; negative: the connection breaks after the work was done. */
@@ -125,7 +128,8 @@ export async function openStripeServer(): Promise<StripeServer> {
     failures: 0,
     onRequest: () => undefined,
     makePrice: (amountCents) => state.makePrice(amountCents),
-    change: (id, changes) => void Object.assign(state.find(id), changes),
+    change: (id, changes) => changeObject(state, id, changes),
+    beginSubscription: (customer, price) => state.beginSubscription(customer, price),
     subscriptionOf: (session) => String(state.find(session)['subscription']),
     all: (object) => state.all(object),
     find: (id) => state.find(id),
@@ -247,10 +251,11 @@ export class StripeState {
     const found = this.objects.get(id)
     if (found === undefined) return missing
     if (method === 'GET') return ok(this.expanded(found))
-    if (method === 'DELETE' && resource === 'subscriptions') return ok(Object.assign(found, { status: 'canceled' }))
+    if (method === 'DELETE' && resource === 'subscriptions')
+      return ok(this.told('customer.subscription.deleted', Object.assign(found, { status: 'canceled' })))
     if (verb !== 'expire') return missing
     if (found['status'] !== 'open') return refusedBecause('only an open session can be expired')
-    return ok(Object.assign(found, { status: 'expired' }))
+    return ok(this.told('checkout.session.expired', Object.assign(found, { status: 'expired' })))
   }
 
   makePrice(amountCents: number): string {
@@ -313,11 +318,17 @@ export class StripeState {
     Object.assign(session, { status: 'complete', amount_total: amount, payment_intent: intent.id })
     if (session['mode'] === 'subscription') Object.assign(session, { subscription: this.subscribe(session, intent.id) })
     Object.assign(session, { total_details: { amount_tax: taxCents, amount_discount: 0, amount_shipping: 0 } })
-    if (!delayed) this.settle(id, true)
+    if (!delayed) this.settle(id, true, false)
+    this.told('checkout.session.completed', session)
+  }
+
+  beginSubscription(customer: string, price: string): string {
+    const { id } = this.make('pi', 'payment_intent', { status: 'succeeded', amount: 2_000, customer, metadata: {} })
+    return this.subscribe({ customer, price, amount_total: 2_000 }, id)
   }
 
   /** A subscription of a month from now on, whose first invoice is paid. */
-  private subscribe(session: StripeObject, intent: string): string {
+  private subscribe(session: Record<string, unknown>, intent: string): string {
     const start = Math.floor(this.nowMs() / 1_000)
     const invoice = this.make('in', 'invoice', {
       status: 'paid',
@@ -338,19 +349,22 @@ export class StripeState {
       items: { object: 'list', data: [item] },
     })
     invoice['parent'] = { type: 'subscription_details', subscription_details: { subscription: id } }
+    this.told('customer.subscription.created', this.find(id))
     return id
   }
 
-  settle(id: string, isPaid: boolean): void {
+  settle(id: string, isPaid: boolean, isLate = true): void {
     const session = this.find(id)
     const intent = this.find(String(session['payment_intent']))
     if (!isPaid) {
       intent['status'] = 'requires_payment_method'
+      this.told('checkout.session.async_payment_failed', session)
       return
     }
     const charge = this.make('ch', 'charge', { receipt_url: `https://pay.stripe.test/receipts/${intent.id}` })
     Object.assign(intent, { status: 'succeeded', latest_charge: charge.id })
     session['payment_status'] = 'paid'
+    if (isLate) this.told('checkout.session.async_payment_succeeded', session)
   }
 
   /** Stripe gives ids unless they are asked to be expanded; Tollgate asks for these. */
@@ -361,6 +375,11 @@ export class StripeState {
     if (intent === undefined || found.object !== 'checkout.session') return found
     const charge = this.objects.get(String(intent['latest_charge'])) ?? null
     return { ...found, payment_intent: { ...intent, latest_charge: charge } }
+  }
+
+  private told(type: string, object: StripeObject): StripeObject {
+    tellStripe(this, type, object)
+    return object
   }
 
   make(prefix: string, object: string, body: Record<string, unknown>): StripeObject {

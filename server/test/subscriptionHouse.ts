@@ -51,9 +51,13 @@ export class SubscriptionHouse {
   stripe!: StripeServer
   gateway!: AskedGateway
   prices: PlanPrices & { readonly unknown: string } = NO_PRICES
-  /** The wall's clock, as many milliseconds ahead. */
+  /** The clock, as many milliseconds ahead. */
   aheadMs = 0
-  readonly clock = { ...systemClock, now: () => systemClock.now() + this.aheadMs }
+  readonly clock = {
+    ...systemClock,
+    now: () => systemClock.now() + this.aheadMs,
+    monotonicMs: () => systemClock.monotonicMs() + this.aheadMs,
+  }
   private delivered = 0
 
   readonly open = async (): Promise<void> => {

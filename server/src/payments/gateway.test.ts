@@ -90,7 +90,39 @@ test('a declined card and a refused authentication credit nothing; another try o
   const confirmed = await payAt(gateway, url, { authentication: 'confirm' })
   expect([confirmed.status, confirmed.headers.get('Location')]).toEqual([303, 'https://tollgate.test/payments/done'])
   expect(await balance(key)).toBe(1_234)
-  expect((await openPage(gateway, 'https://tollgate.test/payments/done')).status).toBe(200)
+})
+
+test.each([
+  ['done', 'Thank you', 'The payment is on its way.'],
+  ['cancelled', 'Nothing was paid', 'You have left the payment.'],
+  ['returned', 'Done', 'Changes to the subscription take effect in a moment.'],
+])('the page /payments/%s tells a person, without a key, that all is well', async (name, title, says) => {
+  const page = await openPage(gateway, `https://tollgate.test/payments/${name}`)
+  expect([page.status, page.headers.get('Content-Type')]).toEqual([200, 'text/html; charset=utf-8'])
+  const text = await page.text()
+  expect(text).toContain(`<h1>${title}</h1>`)
+  expect(text).toContain(`${says} You can close this page.`)
+})
+
+test('the pages where people end who cancel, and who leave the portal, are those of this server', async () => {
+  const key = await gateway.customer({ cents: 0, admin: true })
+  const { checkout_url: url } = await topUp(key)
+  expect(await (await openPage(gateway, url)).text()).toContain('href="https://tollgate.test/payments/cancelled"')
+  const portal = await gateway.ask({ method: 'POST', path: '/billing/subscription/portal', key, body: {} })
+  const { portal_url: address } = portal.json as { portal_url: string }
+  expect(await (await openPage(gateway, address)).text()).toContain('href="https://tollgate.test/payments/returned"')
+})
+
+test('each start with the local payment provider says so in the log, and no other start', async () => {
+  const isSaid = (line: string) => line.includes('the local payment provider is on: test mode, no real money')
+  const said = gateway.logs.filter(isSaid)
+  expect(said.map((line) => JSON.parse(line))).toMatchObject([{ level: 'warn' }])
+  const again = await openGateway({ settings: SETTINGS, beside: gateway })
+  expect(again.logs.filter(isSaid)).toHaveLength(1)
+  await again.close()
+  const without = await openGateway({ settings: SETTINGS.replace(/^payments:.*$/m, ''), beside: gateway })
+  expect(without.logs.filter(isSaid)).toEqual([])
+  await without.close()
 })
 
 test('a newer top-up expires the older one, which can’t be paid any more; one that was paid stays credited (B9)', async () => {

@@ -14,15 +14,14 @@ import { createAutoPayRunner } from './autoPay/runner.ts'
 import type { LocalProviderDependencies } from './local/dependencies.ts'
 import { createLocalProvider, type LocalProvider } from './local/provider.ts'
 import type { PaymentProvider } from './provider/provider.ts'
+import { hearing } from './reconcile/hearing.ts'
 import { reconcileDue } from './reconcile/reconcile.ts'
 import { refreshReversal } from './reversals/refresh.ts'
 import { localRoutes, paymentRoutes, stripeRoutes, subscriptionCheckoutRoutes } from './routes.ts'
-import { refreshSubscriptionCheckout } from './subscriptions/checkout.ts'
 import { createPriceReader, noPrices } from './subscriptions/prices.ts'
-import { refreshSubscription, type SubscriptionRefreshDependencies } from './subscriptions/refresh.ts'
+import type { SubscriptionRefreshDependencies } from './subscriptions/refresh.ts'
 import { sweepSubscriptions } from './subscriptions/sweep.ts'
 import { createLinks, type Links } from './topUps/links.ts'
-import { type Refreshed, refreshPayment } from './topUps/refresh.ts'
 import { sweepDue, sweepPayments } from './topUps/sweep.ts'
 import { openTopUp, type TopUpDependencies } from './topUps/topUp.ts'
 
@@ -178,18 +177,4 @@ export async function openPaymentTools({
   }
   const local = localProvider(createLinks(publicUrl, `http://${config.host}:${config.port}`), machine)
   return { ...parts, provider: local, local }
-}
-
-/** Returns what is done when a payment provider tells of a change. A checkout is one for credit or one for a subscription. */
-export function hearing(dependencies: SubscriptionRefreshDependencies) {
-  return {
-    async onCheckout(checkout: string, event: string | null = null): Promise<Refreshed> {
-      const heard = await refreshPayment(dependencies, { checkout }, event)
-      return heard === 'unknown' ? refreshSubscriptionCheckout(dependencies, { checkout }, event) : heard
-    },
-    onSubscription: (subscription: string, event: string | null = null): Promise<Refreshed> =>
-      refreshSubscription(dependencies, subscription, event),
-    onReversal: (reversal: string, event: string | null = null): Promise<Refreshed> =>
-      refreshReversal(dependencies, reversal, event),
-  }
 }

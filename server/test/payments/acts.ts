@@ -1,23 +1,26 @@
 /** The acts of a history, each with its weight. */
 
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
-import { hearing, sweepRoom } from '../../src/payments/open.ts'
+import { sweepRoom } from '../../src/payments/open.ts'
+import type { ListedEvent } from '../../src/payments/provider/reversal.ts'
+import { hearing } from '../../src/payments/reconcile/hearing.ts'
 import { openSubscriptionCheckout } from '../../src/payments/subscriptions/checkout.ts'
 import { noPrices } from '../../src/payments/subscriptions/prices.ts'
 import { openTopUp } from '../../src/payments/topUps/topUp.ts'
 import { restoreBackup, takeBackup } from '../backup.ts'
+import { AUTO_PAY_ACTS } from './autoPayActs.ts'
 import type { Act, PaymentWorld } from './paymentWorld.ts'
 import { REVERSAL_ACTS } from './reversalActs.ts'
 import type { SimulatedProcess } from './simulatedProcess.ts'
-import type { SimulatedEvent } from './simulatedProvider.ts'
 
 const ACTS: readonly Act[] = [
   [16, askForTopUp],
-  [9, askForSubscription],
+  [12, askForSubscription],
   [20, payOne],
   [5, settleOne],
   [6, changeSubscription],
   ...REVERSAL_ACTS,
+  ...AUTO_PAY_ACTS,
   [16, tellOne],
   [11, (world) => sweep(world, world.process())],
   [11, passTime],
@@ -45,9 +48,10 @@ const keeping = (world: PaymentWorld) => async () => (world.random.percent(4) ? 
 function askForTopUp(world: PaymentWorld): void {
   const { organizationId, name } = world.customer()
   const amountCents = world.random.between(500, 5_000)
+  const savesMethod = world.random.percent(80)
   const { dependencies } = world.process()
   world.start(`top-up: ${name} asks for ${amountCents}`, async () => {
-    const wanted = { organizationId, amountCents, savesMethod: false, ...URLS, keep: keeping(world) }
+    const wanted = { organizationId, amountCents, savesMethod, ...URLS, keep: keeping(world) }
     const { checkout } = await openTopUp(dependencies, wanted)
     if (checkout !== null) world.given.push(checkout)
   })
@@ -114,13 +118,13 @@ function tellOne(world: PaymentWorld): void {
   tell(world, world.process(), event)
 }
 
-function tell(world: PaymentWorld, { dependencies }: SimulatedProcess, event: SimulatedEvent): void {
+function tell(world: PaymentWorld, { dependencies }: SimulatedProcess, event: ListedEvent): void {
   const { onCheckout, onSubscription, onReversal } = hearing(dependencies)
-  world.start(`callback: ${event.id} of ${event.object}`, async () => {
-    const hear = { checkout: onCheckout, subscription: onSubscription, reversal: onReversal }[event.about]
+  world.start(`callback: ${event.event} of ${event.object}`, async () => {
+    const hear = { checkout: onCheckout, subscription: onSubscription, reversal: onReversal }[event.kind]
     // The payment provider sends a callback again that was not answered well.
     const again = () => world.provider.events.push(event)
-    const heard = await hear(event.object, event.id).catch((error: unknown) => {
+    const heard = await hear(event.object, event.event).catch((error: unknown) => {
       again()
       throw error
     })

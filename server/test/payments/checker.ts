@@ -115,6 +115,7 @@ export async function checkAtEnd(end: AtEnd): Promise<string[]> {
       }
     }
     problems.push(...(await checkFreezes(database, provider, customer)))
+    problems.push(...(await checkAutoPay(database, customer)))
     problems.push(...(await checkStanding(database, provider, customer, nowMs)))
     problems.push(...(await checkSubscription(database, provider, customer, plans)))
   }
@@ -150,6 +151,16 @@ async function checkStanding(
   const newUntilMs = account?.new_until?.getTime() ?? null
   const isWrong = hasPaid ? newUntilMs !== null && newUntilMs > nowMs : newUntilMs === null
   return isWrong ? [`${customer.name}: has paid: ${hasPaid}, is new until: ${account?.new_until}`] : []
+}
+
+/** A balance below the threshold has an instant at which auto-pay looks at it. */
+async function checkAutoPay(database: Database, { organizationId, name }: Customer): Promise<string[]> {
+  const rows = await database.query(
+    `select 1 from accounts where organization_id = $1::uuid and auto_pay_due_at is null
+       and balance_microcents < auto_pay_threshold_microcents`,
+    [organizationId],
+  )
+  return rows.length > 0 ? [`${name}: the balance is below the threshold, and auto-pay never looks at it`] : []
 }
 
 /** Disputes that are open or lost freeze an organization, and nothing else does; they end the subscriptions that they are about. */

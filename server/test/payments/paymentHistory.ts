@@ -3,6 +3,7 @@
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import { actOnce, sweep } from './acts.ts'
+import { lookAtAutoPay } from './autoPayActs.ts'
 import { checkAtEnd, checkNow, findStateBreaches, findUnfinished, watchStates } from './checker.ts'
 import { PaymentWorld, SIMULATED_PLANS } from './paymentWorld.ts'
 import type { SimulatedProcess } from './simulatedProcess.ts'
@@ -12,6 +13,8 @@ const STEPS_MOST = 20_000
 
 /** Emptied before each history: ids begin anew in each. */
 const TABLES = [
+  'auto_pay',
+  'notices',
   'payment_movements',
   'payment_reversals',
   'payment_reconciliations',
@@ -86,6 +89,10 @@ async function calm(world: PaymentWorld): Promise<string[]> {
   world.say('calm')
   world.calmDown()
   for (const { id } of [...provider.checkouts.values()]) provider.settle(id, random.percent(70))
+  // From now on banks say at once how it is: else a payment may wait at the end.
+  for (const customer of provider.customers.values())
+    provider.autoPay.banks.set(customer, random.pick(['pays', 'refuses']))
+  for (const id of provider.autoPay.made.keys()) provider.autoPay.settle(id, random.percent(70))
   const process = world.newProcess()
   const check = async (hasDays: boolean) => [
     ...(await checkAtEnd({ database, provider, customers, plans: SIMULATED_PLANS, nowMs: world.nowMs, hasDays })),
@@ -111,6 +118,7 @@ async function calm(world: PaymentWorld): Promise<string[]> {
 async function sweepAll(world: PaymentWorld, process: SimulatedProcess): Promise<void> {
   const { turns } = world
   sweep(world, process)
+  lookAtAutoPay(world, process)
   await turns.settled()
   while (turns.waitingCount > 0) {
     turns.releaseOne()

@@ -55,7 +55,11 @@ export class PaymentWorld {
     const random = seeded(seed)
     this.random = random
     this.turns = new Turns(random, seed % 4 === 0)
-    this.provider = new SimulatedProvider(() => this.nowMs, random.pick([0, 0, 10 * MINUTE_MS, HOUR_MS]))
+    this.provider = new SimulatedProvider(
+      () => this.nowMs,
+      random.pick([0, 0, 10 * MINUTE_MS, HOUR_MS]),
+      seed % 3 === 0,
+    )
     this.telling = random.pick(['all', 'some', 'some', 'none'])
     this.dies = random.percent(40)
     this.turnsClock = random.percent(40)

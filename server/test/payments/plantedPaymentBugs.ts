@@ -166,6 +166,16 @@ export const PLANTED_PAYMENT_BUGS: readonly PlantedPaymentBug[] = [
     exchanges: [{ file: 'reconcile/reconcile.ts', search: '    await finishRefunds(dependencies)\n', replace: '' }],
   },
   {
+    name: 'auto-pay asks under a new id where it does not know what came of the last payment',
+    exchanges: [
+      {
+        file: 'autoPay/run.ts',
+        search: '  const { id: paymentId, amountCents, createdAtMs } = attempt\n',
+        replace: '  const { amountCents, createdAtMs } = attempt\n  const paymentId = uuidV7(clock.now(), random)\n',
+      },
+    ],
+  },
+  {
     name: 'refunds at the payment provider are found by callbacks alone',
     exchanges: [
       {

@@ -5,6 +5,7 @@ import type { Database, Queryable, Transaction } from '../../src/infra/postgres/
 import { refuse } from '../../src/lib/errors.ts'
 import type { RandomBytes } from '../../src/lib/ids.ts'
 import type { Clock } from '../../src/lib/time.ts'
+import { mendAutoPay } from '../../src/payments/autoPay/mend.ts'
 import type { PaymentProvider } from '../../src/payments/provider/provider.ts'
 import type { SubscriptionRefreshDependencies } from '../../src/payments/subscriptions/refresh.ts'
 import type { Seeded } from '../faults/seeded.ts'
@@ -38,7 +39,12 @@ export interface Surroundings {
 }
 
 /** Those that come in pages. */
-const LISTS: ReadonlySet<string | symbol> = new Set(['listCheckouts', 'listReversals', 'listAutoPayments'])
+const LISTS: ReadonlySet<string | symbol> = new Set([
+  'listCheckouts',
+  'listReversals',
+  'listAutoPayments',
+  'listEvents',
+])
 
 /** Of the first page of a list. */
 const PAGE = 3
@@ -70,6 +76,7 @@ export class SimulatedProcess {
       provider: this.provider(),
       log: SILENCE,
       plans: () => around.plans,
+      onMethodSaved: mendAutoPay(clock),
     }
   }
 

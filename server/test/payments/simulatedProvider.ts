@@ -5,8 +5,8 @@
 
 import type { PlanPrice } from '../../src/catalog/plan.ts'
 import { DAY_MS } from '../../src/lib/time.ts'
-import type { AutoPaymentFacts, ListedPayment } from '../../src/payments/provider/autoPayment.ts'
-import type { CheckoutFacts } from '../../src/payments/provider/payment.ts'
+import type { ListedPayment } from '../../src/payments/provider/autoPayment.ts'
+import type { CheckoutFacts, PaidFacts } from '../../src/payments/provider/payment.ts'
 import type {
   NewCheckout,
   NewPlanCheckout,
@@ -15,68 +15,18 @@ import type {
 } from '../../src/payments/provider/provider.ts'
 import type {
   ListedCheckout,
+  ListedEvent,
   ListedReversal,
   NewRefund,
   PaymentOwner,
   ProviderWindow,
   ReversalFacts,
+  ToldKind,
 } from '../../src/payments/provider/reversal.ts'
 import type { SubscriptionCheckoutFacts, SubscriptionFacts } from '../../src/payments/provider/subscriptionFacts.ts'
+import { SimulatedAutoPay } from './simulatedAutoPay.ts'
+import type { SimulatedCheckout, SimulatedPayment, SimulatedSubscription } from './simulatedObjects.ts'
 import { SimulatedReversals } from './simulatedReversals.ts'
-
-export interface SimulatedCheckout {
-  readonly id: string
-  /** Our id of it. */
-  readonly key: string
-  readonly createdAtMs: number
-  readonly customer: string
-  readonly kind: 'credit' | 'subscription'
-  /** Without tax. */
-  amountCents: number
-  /** Of a subscription. */
-  readonly price: string | null
-  readonly expiresAtMs: number
-  state: 'open' | 'processing' | 'paid' | 'failed' | 'expired'
-  payment: string | null
-  subscription: string | null
-}
-
-/** Money that came. */
-export interface SimulatedPayment {
-  readonly id: string
-  readonly customer: string
-  readonly kind: 'credit' | 'subscription'
-  readonly amountCents: number
-  /** With tax. */
-  readonly grossCents: number
-  /** The checkout or the subscription that it paid for. */
-  readonly object: string
-}
-
-export interface SimulatedSubscription {
-  readonly id: string
-  readonly customer: string
-  readonly createdAtMs: number
-  price: string
-  status: 'active' | 'past_due' | 'canceled'
-  periodStartMs: number
-  periodEndMs: number
-  cancelAtPeriodEnd: boolean
-  /** The bank refuses the next renewal. */
-  failsNext: boolean
-  lastPayment: string
-  /** It entitled to nothing once, being past due or at a price of no plan: it may be the one too many although it is older. */
-  wasWithoutEffect: boolean
-  /** It was cancelled because there was another one. */
-  isSurplus: boolean
-}
-
-/** A callback that is still to be told. */
-export interface SimulatedEvent {
-  readonly id: string
-  readonly about: 'checkout' | 'subscription' | 'reversal'
-  readonly object: string
-}
 
 const PRICES: Readonly<Record<string, number>> = { price_small: 2_000, price_large: 5_000, price_gone: 900 }
 const PERIOD_MS = 30 * DAY_MS
@@ -87,8 +37,11 @@ export class SimulatedProvider implements PaymentProvider {
   readonly payments = new Map<string, SimulatedPayment>()
   readonly subscriptions = new Map<string, SimulatedSubscription>()
   readonly customers = new Map<string, string>()
-  readonly events: SimulatedEvent[] = []
+  /** The callbacks that are still to be told, and all events that are listed. */
+  readonly events: ListedEvent[] = []
+  readonly listed: ListedEvent[] = []
   readonly reversals: SimulatedReversals
+  readonly autoPay: SimulatedAutoPay
   /** The requests to it that no caller may make. */
   readonly complaints: string[] = []
   /** By the id of the payment or the checkout that a checkout was asked for with: an idempotency key. */
@@ -96,9 +49,14 @@ export class SimulatedProvider implements PaymentProvider {
   private made = 0
   private readonly nowMs: () => number
   private readonly renewsAfterMs: number
+  private readonly listsEvents: boolean
 
-  /** `renewsAfterMs`: subscriptions are renewed, or end, so long after their period's end. */
-  constructor(nowMs: () => number, renewsAfterMs: number) {
+  /**
+   * `renewsAfterMs`: subscriptions are renewed, or end, so long after their period's end. `listsEvents`: false has the lists of objects and
+   * the looks alone find everything.
+   */
+  constructor(nowMs: () => number, renewsAfterMs: number, listsEvents: boolean) {
+    this.listsEvents = listsEvents
     this.nowMs = nowMs
     this.renewsAfterMs = renewsAfterMs
     this.reversals = new SimulatedReversals({
@@ -106,6 +64,13 @@ export class SimulatedProvider implements PaymentProvider {
       newId: (prefix) => this.newId(prefix),
       tell: (reversal) => this.tell('reversal', reversal),
       grossOf: (payment) => this.payments.get(payment)?.grossCents ?? null,
+    })
+    this.autoPay = new SimulatedAutoPay({
+      nowMs,
+      complain: (words) => this.complaints.push(words),
+      take: (asked) => this.paidFacts(this.take(this.newId('pi'), 'credit', asked, asked.paymentId)),
+      atCheckouts: (customer) => this.listPaid(customer),
+      isUntouched: (payment) => this.reversals.of(payment).length === 0,
     })
   }
 
@@ -115,12 +80,12 @@ export class SimulatedProvider implements PaymentProvider {
     return known
   }
 
-  async openCheckout({ paymentId, customer, amountCents }: NewCheckout): Promise<OpenedCheckout> {
-    return this.open(paymentId, { customer, kind: 'credit', amountCents, price: null })
+  async openCheckout({ paymentId, customer, amountCents, savesMethod }: NewCheckout): Promise<OpenedCheckout> {
+    return this.open(paymentId, { customer, kind: 'credit', amountCents, price: null, savesMethod })
   }
 
   async openSubscriptionCheckout({ id, customer, price }: NewPlanCheckout): Promise<OpenedCheckout> {
-    return this.open(id, { customer, kind: 'subscription', amountCents: PRICES[price] ?? 0, price })
+    return this.open(id, { customer, kind: 'subscription', amountCents: PRICES[price] ?? 0, price, savesMethod: false })
   }
 
   async expireCheckout(id: string): Promise<void> {
@@ -131,18 +96,10 @@ export class SimulatedProvider implements PaymentProvider {
   }
 
   async retrieveCheckout(id: string): Promise<CheckoutFacts> {
-    const { state, payment } = this.checkout(id)
+    const { state, payment, savesMethod } = this.checkout(id)
     if (state === 'failed' || state === 'expired') return { state, reason: `It ${state}.` }
-    const paid = this.payments.get(payment ?? '')
-    if (state !== 'paid' || paid === undefined) return { state: state === 'processing' ? state : 'open' }
-    return {
-      state,
-      payment: paid.id,
-      amountCents: paid.amountCents,
-      grossCents: paid.grossCents,
-      receiptUrl: null,
-      savedMethod: null,
-    }
+    if (state !== 'paid' || payment === null) return { state: state === 'processing' ? state : 'open' }
+    return { state, ...this.paidFacts(payment), savedMethod: savesMethod ? `pm_${id}` : null }
   }
 
   async retrieveSubscriptionCheckout(id: string): Promise<SubscriptionCheckoutFacts> {
@@ -187,11 +144,12 @@ export class SimulatedProvider implements PaymentProvider {
   async retrieveOwner(id: string): Promise<PaymentOwner | null> {
     const { kind, object, customer } = known(this.payments, id)
     if (kind === 'subscription') return { kind, subscription: object, customer }
-    return { kind: 'checkout', checkout: this.listed(this.checkout(object)) }
+    if (this.autoPay.made.has(object)) return { kind: 'other', customer }
+    return { kind: 'checkout', checkout: this.listedCheckout(this.checkout(object)) }
   }
 
   async *listCheckouts(window: ProviderWindow): AsyncIterable<ListedCheckout> {
-    for (const checkout of this.checkouts.values()) if (isWithin(checkout, window)) yield this.listed(checkout)
+    for (const checkout of this.checkouts.values()) if (isWithin(checkout, window)) yield this.listedCheckout(checkout)
   }
 
   async *listReversals(window: ProviderWindow): AsyncIterable<ListedReversal> {
@@ -201,26 +159,26 @@ export class SimulatedProvider implements PaymentProvider {
     }
   }
 
-  /** Nobody saves a payment method here. */
-  async saveMethod(): Promise<boolean> {
-    return false
+  readonly saveMethod: PaymentProvider['saveMethod'] = (...asked) => this.autoPay.saveMethod(...asked)
+  readonly savedMethod: PaymentProvider['savedMethod'] = (...asked) => this.autoPay.savedMethod(...asked)
+  readonly payOffSession: PaymentProvider['payOffSession'] = (...asked) => this.autoPay.payOffSession(...asked)
+  readonly listPayments: PaymentProvider['listPayments'] = (...asked) => this.autoPay.listPayments(...asked)
+  readonly listAutoPayments: PaymentProvider['listAutoPayments'] = (...asked) => this.autoPay.listAutoPayments(...asked)
+
+  async *listEvents(window: ProviderWindow): AsyncIterable<ListedEvent> {
+    for (const event of this.listed) if (isWithin(event, window)) yield event
   }
 
-  async savedMethod(): Promise<string | null> {
-    return null
-  }
-
-  async payOffSession(): Promise<AutoPaymentFacts> {
-    throw new Error('nobody has saved a payment method')
-  }
-
-  async listPayments(): Promise<readonly ListedPayment[]> {
-    return []
-  }
-
-  async *listAutoPayments(): AsyncIterable<ListedPayment> {}
-
-  private listed({ id, key, customer, kind, state, subscription, amountCents, createdAtMs }: SimulatedCheckout) {
+  private listedCheckout({
+    id,
+    key,
+    customer,
+    kind,
+    state,
+    subscription,
+    amountCents,
+    createdAtMs,
+  }: SimulatedCheckout) {
     const [organizationId = null] = [...this.customers].find(([, each]) => each === customer) ?? []
     const listedState = state === 'open' || state === 'expired' ? state : 'complete'
     const isSubscription = kind === 'subscription'
@@ -341,7 +299,7 @@ export class SimulatedProvider implements PaymentProvider {
 
   private open(
     key: string,
-    wanted: Pick<SimulatedCheckout, 'customer' | 'kind' | 'amountCents' | 'price'>,
+    wanted: Pick<SimulatedCheckout, 'customer' | 'kind' | 'amountCents' | 'price' | 'savesMethod'>,
   ): OpenedCheckout {
     const before = this.opened.get(key)
     if (before !== undefined) return before
@@ -364,6 +322,23 @@ export class SimulatedProvider implements PaymentProvider {
     return opened
   }
 
+  private paidFacts(id: string): PaidFacts {
+    const { amountCents, grossCents } = known(this.payments, id)
+    return { payment: id, amountCents, grossCents, receiptUrl: null }
+  }
+
+  /** The payments of credit at checkouts, as Stripe lists their PaymentIntents. */
+  private listPaid(customer: string): ListedPayment[] {
+    const all = [...this.checkouts.values()].filter((each) => each.customer === customer && each.kind === 'credit')
+    return all.flatMap(({ key: paymentId, state, payment, amountCents, createdAtMs }): ListedPayment[] => {
+      if (payment === null) return []
+      const listed = { paymentId, kind: 'top_up', customer, amountCents, createdAtMs } as const
+      if (state === 'paid') return [{ ...listed, facts: { state, ...this.paidFacts(payment) } }]
+      if (state === 'processing') return [{ ...listed, facts: { state } }]
+      return [{ ...listed, facts: { state: 'declined', reason: 'The money did not come.' } }]
+    })
+  }
+
   /** Tax is a fifth in some countries: of those whose amounts are even. */
   private take(
     id: string,
@@ -376,8 +351,10 @@ export class SimulatedProvider implements PaymentProvider {
     return id
   }
 
-  private tell(about: SimulatedEvent['about'], object: string): void {
-    this.events.push({ id: this.newId('evt'), about, object })
+  private tell(kind: ToldKind, object: string): void {
+    const event = { event: this.newId('evt'), kind, object, createdAtMs: this.nowMs() }
+    this.events.push(event)
+    if (this.listsEvents) this.listed.push(event)
   }
 
   private newId(prefix: string): string {

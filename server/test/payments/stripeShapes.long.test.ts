@@ -133,6 +133,7 @@ async function doEverything(provider: StripeProvider): Promise<void> {
   await doSubscription(provider, customer)
   await Array.fromAsync(provider.listCheckouts(WINDOW))
   await Array.fromAsync(provider.listReversals(WINDOW))
+  expect(await Array.fromAsync(provider.listEvents(WINDOW))).not.toEqual([])
   expect(await provider.settlementCurrency()).toBe('usd')
 }
 

@@ -20,7 +20,13 @@ import { lockLocalObject, selectLocalObject, selectLocalObjects, updateLocalObje
 export interface LocalReversals
   extends Pick<
     PaymentProvider,
-    'refund' | 'retrieveReversal' | 'retrieveOwner' | 'listCheckouts' | 'listReversals' | 'cancelSubscription'
+    | 'refund'
+    | 'retrieveReversal'
+    | 'retrieveOwner'
+    | 'listCheckouts'
+    | 'listReversals'
+    | 'listEvents'
+    | 'cancelSubscription'
   > {
   /**
    * Makes something happen to a payment, by the local payment provider's id of it: a refund or a dispute of `amountCents`, or the end of
@@ -80,6 +86,8 @@ export function localReversals(
         }
       }
     },
+    /** It keeps none: all that can change here is known here, or listed. */
+    async *listEvents() {},
     cancelSubscription: (id) =>
       database.transaction(async (tx) => {
         const found = await lockLocalObject<object>(tx, id)

@@ -3,6 +3,7 @@ import type { OffSessionProvider } from './autoPayment.ts'
 import type { CheckoutFacts, PaymentProviderName } from './payment.ts'
 import type {
   ListedCheckout,
+  ListedEvent,
   ListedReversal,
   NewRefund,
   PaymentOwner,
@@ -82,4 +83,6 @@ export interface PaymentProvider extends OffSessionProvider {
   listCheckouts(window: ProviderWindow): AsyncIterable<ListedCheckout>
   /** Lists the refunds and disputes that were made within a window, in any order. */
   listReversals(window: ProviderWindow): AsyncIterable<ListedReversal>
+  /** Lists the events within a window of which a callback tells, in any order, as far back as the payment provider keeps them. */
+  listEvents(window: ProviderWindow): AsyncIterable<ListedEvent>
 }

@@ -65,6 +65,19 @@ export interface ListedReversal {
   readonly createdAtMs: number
 }
 
+/** The kinds of object that events are about. `reversal`: a refund or a dispute. */
+export type ToldKind = 'checkout' | 'subscription' | 'reversal'
+
+/** An event in the payment provider's list: it told of a change by a callback, or would have. */
+export interface ListedEvent {
+  /** The payment provider's id of it, which its callback has too. */
+  readonly event: string
+  readonly kind: ToldKind
+  /** The payment provider's id of the object that has changed. */
+  readonly object: string
+  readonly createdAtMs: number
+}
+
 /** From `fromMs` up to, and without, `untilMs`. */
 export interface ProviderWindow {
   readonly fromMs: number

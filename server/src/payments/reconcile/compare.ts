@@ -10,6 +10,7 @@ import { reversalStates } from '../reversals/states.ts'
 import { refreshSubscription, type SubscriptionRefreshDependencies } from '../subscriptions/refresh.ts'
 import { organizationOf } from '../topUps/customer.ts'
 import type { PaymentDifference } from './difference.ts'
+import { compareEvents } from './events.ts'
 import {
   type KnownObject,
   selectByCheckout,
@@ -31,7 +32,7 @@ const BATCH = 100
 
 /** Told while a comparison goes on. */
 export interface ComparisonWatch {
-  /** A checkout was made, at this instant, that is not known here and that somebody may still pay. */
+  /** A checkout or a payment was made, at this instant, that is not known here and that may still be paid. */
   readonly onOpen?: (createdAtMs: number) => void
   /** So many more objects of the payment provider's lists were looked at. */
   readonly onListed?: (count: number) => void
@@ -61,12 +62,18 @@ export async function* compareWindow(
   }
   for await (const batch of batches(provider.listAutoPayments(wider))) {
     onListed(batch.length)
+    for (const { createdAtMs } of await unknownProcessing(dependencies, batch)) onOpen(createdAtMs)
     yield* compareAutoPayments(dependencies, batch)
   }
   for await (const batch of batches(provider.listReversals(wider))) {
     onListed(batch.length)
     for (const { reversal } of batch) unlistedReversals.delete(reversal)
     yield* compareReversals(dependencies, batch)
+  }
+  // Last, when all that they may be about is here: subscriptions that no checkout began, and changes after all looks have ended.
+  for await (const batch of batches(provider.listEvents(wider))) {
+    onListed(batch.length)
+    yield* compareEvents(dependencies, batch)
   }
   for (const paid of unlisted.values()) yield { kind: 'payment_not_there', ...paid, isMended: false }
   for (const reversal of unlistedReversals.values()) {
@@ -126,6 +133,17 @@ async function* compareCheckouts(
     if ((await refreshSubscription(dependencies, object)) === 'unknown') continue
     yield { kind: 'subscription', object, organizationId, amountCents: null, isMended: true }
   }
+}
+
+/** Returns the payments by auto-pay whose money is on its way and that are not known here: nothing here looks at them again. */
+async function unknownProcessing(
+  { database }: SubscriptionRefreshDependencies,
+  batch: readonly ListedPayment[],
+): Promise<readonly ListedPayment[]> {
+  const processing = batch.filter(({ paymentId, facts }) => facts.state === 'processing' && isUuid(paymentId))
+  const ids = processing.map(({ paymentId }) => paymentId)
+  const known = await findPaymentStates(database, ids)
+  return processing.filter(({ paymentId }) => !known.has(paymentId))
 }
 
 /** Payments by auto-pay have no checkout: they are known by their own ids. */

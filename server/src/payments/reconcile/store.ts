@@ -127,6 +127,19 @@ export async function selectKnownSubscriptions(
   return new Set(rows.map(({ subscription }) => subscription))
 }
 
+/** Returns which of some events were told by callbacks or listed before, and have had their effect. */
+export async function selectToldEvents(
+  db: Queryable,
+  provider: PaymentProviderName,
+  events: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await db.query<{ event: string }>(
+    'select event from payment_callbacks where provider = $1 and event = any($2::text::text[])',
+    [provider, arrayLiteral(events)],
+  )
+  return new Set(rows.map(({ event }) => event))
+}
+
 /** An object that is here, by the payment provider's id of it. */
 export interface KnownObject {
   readonly object: string

@@ -23,16 +23,10 @@ const AGAIN = refusal('payment-source-unavailable', 'This object is being retrie
  */
 export function postStripeEvent(dependencies: StripeCallbackDependencies): Handle<SignedPrincipal> {
   const { onCheckout, onSubscription, onReversal } = dependencies
-  const heard = new Map([
-    ['checkout.session', onCheckout],
-    ['subscription', onSubscription],
-    ['refund', onReversal],
-    ['dispute', onReversal],
-  ])
+  const hear = { checkout: onCheckout, subscription: onSubscription, reversal: onReversal }
   return async ({ bytes }) => {
     const named = namedObjectFromWire(bytes)
-    const hear = named === null ? undefined : heard.get(named.object)
-    if (named !== null && (await hear?.(named.id, named.event)) === 'superseded') return AGAIN
+    if (named !== null && (await hear[named.kind](named.object, named.event)) === 'superseded') return AGAIN
     return Response.json({ received: true })
   }
 }

@@ -4,6 +4,7 @@ import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import type { NewCheckout, NewPlanCheckout, PaymentProvider } from '../provider/provider.ts'
 import { asking } from './client.ts'
+import { listStripeEvents } from './event.ts'
 import {
   CURRENCY,
   checkoutFactsFromWire,
@@ -87,6 +88,7 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       return priceFromWire(await asking(log, 'read a price', () => stripe.prices.retrieve(price)))
     },
     ...stripeReversals(stripe, log),
+    listEvents: (window) => listStripeEvents(stripe, log, window),
     async settlementCurrency() {
       const account = await asking(log, 'read the account', () => stripe.accounts.retrieveCurrent())
       return account.default_currency ?? null

@@ -274,7 +274,34 @@ test('a late callback about a subscription that has ended does not undo what the
   expect(await shown(key)).toMatchObject({ subscribed: true, plan: { key: 'free' } })
 })
 
-test('a price that can’t be read is left out; a checkout that Stripe can’t open is 503 and changes nothing', async () => {
+test('a price is read once a minute; while it can’t be read it is left out of the answer, and nothing else is', async () => {
+  const key = await admin()
+  await subscribed(key, { plan_key: 'large' })
+  const path = `/v1/prices/${house.prices.large}`
+  const reads = () => house.stripe.asked.filter((each) => each.path === path).length
+  const refusal = { status: 404, json: { error: { type: 'invalid_request_error', code: 'resource_missing' } } }
+  house.stripe.onRequest = (asked) => (asked.path === path ? refusal : undefined)
+  house.aheadMs += MINUTE_MS
+  let before = reads()
+  const plan = async () => (await shown(key))['plan']
+  expect(await shown(key)).toMatchObject({ subscribed: true, status: 'active' })
+  expect(await plan()).toEqual({ key: 'large', name: 'Large' })
+  const { status, json } = await ask(await admin(), CHECKOUT, { plan_key: 'large' })
+  expect([status, json['plan']]).toEqual([200, { key: 'large', name: 'Large' } as never])
+  expect(reads()).toBe(before + 1)
+  house.stripe.onRequest = () => undefined
+  house.aheadMs += 30 * SECOND_MS
+  expect([await plan(), reads()]).toEqual([{ key: 'large', name: 'Large' }, before + 1])
+  house.aheadMs += 30 * SECOND_MS
+  before = reads()
+  const price = { amount_cents: 5_000, currency: 'usd', interval: 'month', interval_count: 1 }
+  for (let times = 0; times < 3; times += 1) expect(await plan()).toEqual({ key: 'large', name: 'Large', price })
+  expect(reads()).toBe(before + 1)
+  house.aheadMs += MINUTE_MS
+  expect([await plan(), reads()]).toEqual([{ key: 'large', name: 'Large', price }, before + 2])
+})
+
+test('a checkout that Stripe can’t open is 503 and changes nothing', async () => {
   const key = await admin()
   house.aheadMs += HOUR_MS
   // The sweep of the gateway has its share of the failures.

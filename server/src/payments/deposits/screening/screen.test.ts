@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/depositHouse.ts'
 import { FakeChain } from '../../../../test/deposits/fakeChain.ts'
-import { systemClock } from '../../../infra/clock.ts'
+import { until } from '../../../../test/until.ts'
 import { systemFetch } from '../../../infra/fetch.ts'
 import { Secret } from '../../../lib/secret.ts'
-import { MINUTE_MS } from '../../../lib/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../../../lib/time.ts'
 import { freezeOrganization, unfreezeOrganization } from '../../freezes/freezes.ts'
 import type { ChainReader } from '../chains/chain.ts'
 import { listTransfers } from '../operator/list.ts'
@@ -18,7 +18,7 @@ const HOOK_SECRET = 'hook-secret-91ad'
 let chain: FakeChain
 let house: DepositHouse
 let hook: ReturnType<typeof Bun.serve>
-let answer: () => Response
+let answer: () => Response | Promise<Response>
 let asked: { readonly authorization: string | null; readonly body: Record<string, unknown> }[]
 beforeAll(async () => {
   hook = Bun.serve({
@@ -32,8 +32,7 @@ beforeAll(async () => {
   })
   chain = new FakeChain('ethereum')
   house = await openDepositHouse({ chain: 'ethereum', nodes: [], tokens: chain.tokens, reader: chain })
-  const settings = { url: new Secret(`http://127.0.0.1:${hook.port}/${HOOK_SECRET}`), bearer: new Secret(HOOK_SECRET) }
-  house.hook = createAskHook(settings, systemClock, systemFetch)
+  house.hook = hookAt(`http://127.0.0.1:${hook.port}`)
   await house.look()
 })
 beforeEach(() => {
@@ -43,6 +42,11 @@ afterAll(async () => {
   await hook.stop(true)
   await house.close()
 })
+
+function hookAt(origin: string) {
+  const settings = { url: new Secret(`${origin}/${HOOK_SECRET}`), bearer: new Secret(HOOK_SECRET) }
+  return createAskHook(settings, house.clock, systemFetch)
+}
 
 /** A deposit of $5 whose tokens are final, and that was screened once. */
 async function paid() {
@@ -120,6 +124,42 @@ test.each([
   await house.look()
   expect(await statusOf(id)).toBe('credited')
   expect(await house.credits(organizationId)).toHaveLength(1)
+})
+
+test('a hook that does not answer is given ten seconds; then the deposit is held, and it is asked again', async () => {
+  answer = () => new Promise(() => {})
+  const waiting = house.clock.pending
+  const paying = paid()
+  await until(async () => asked.length > 0)
+  await house.clock.turn(10 * SECOND_MS - 1)
+  expect(house.clock.pending).toBe(waiting + 1)
+  await house.clock.turn(1)
+  expect(house.clock.pending).toBe(waiting)
+  const { id, organizationId } = await paying
+  expect(await statusOf(id)).toBe('held_screening')
+  expect(await house.credits(organizationId)).toEqual([])
+  answer = verdict({ verdict: 'pass' })
+  await house.clock.turn(2 * MINUTE_MS)
+  await house.look()
+  expect(await statusOf(id)).toBe('credited')
+  expect([asked.length, (await house.credits(organizationId)).length]).toEqual([2, 1])
+})
+
+test('while a hook refuses connections the deposit is held; once it is there again it is asked, and credited once', async () => {
+  const closed = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+  const { port } = closed
+  await closed.stop(true)
+  const there = house.hook
+  house.hook = hookAt(`http://127.0.0.1:${port}`)
+  answer = verdict({ verdict: 'pass' })
+  const { id, organizationId } = await paid()
+  expect([await statusOf(id), asked]).toEqual(['held_screening', []])
+  expect(await house.credits(organizationId)).toEqual([])
+  house.hook = there
+  await house.clock.turn(2 * MINUTE_MS)
+  await house.look()
+  expect(await statusOf(id)).toBe('credited')
+  expect([asked.length, (await house.credits(organizationId)).length]).toEqual([1, 1])
 })
 
 test.each([

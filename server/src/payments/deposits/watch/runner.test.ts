@@ -21,9 +21,9 @@ beforeAll(async () => {
 afterAll(() => house.close())
 
 /** The runner of a process, which looks once each time it is asked to. */
-function openProcess(reader = chain) {
+function openProcess(reader = chain, at = house) {
   const chains = [{ chain: 'base', blockRange: 100, pollMs: SECOND_MS, reader }] as const
-  return createDepositRunner({ ...house.dependencies(), chains })
+  return createDepositRunner({ ...at.dependencies(), chains })
 }
 
 const linesWith = (words: string) => house.logs.filter((line) => line.includes(words)).length
@@ -155,4 +155,57 @@ test('of a chain that is read in shorter steps the log says so once', async () =
   }
   expect(linesWith('shorter steps')).toBe(1)
   await runner.close()
+})
+
+test('the metrics say how far settled blocks lag behind the head, and how old the oldest deposit of each status is', async () => {
+  const fake = new FakeChain('base')
+  const other = await openDepositHouse({ chain: 'base', nodes: [], tokens: fake.tokens, reader: fake })
+  const runner = openProcess(fake, other)
+  const { clock } = other
+  const gauges = createDepositGauges(other.database, clock, ['base'])
+  const shown = async () => {
+    await gauges.refresh()
+    return new Map(
+      gauges.gauges.flatMap(({ name, readEach }) =>
+        [...readEach()].map(([labels, value]) => [`${name} ${Object.values(labels).join()}`, value] as const),
+      ),
+    )
+  }
+  try {
+    await runner.run()
+    const organizationId = await other.customer()
+    const { address } = await other.create(organizationId, 500)
+    fake.pay(address, 5_000_000n)
+    await clock.turn(10 * MINUTE_MS)
+    await other.create(organizationId, 500)
+    for (let blocks = 0; blocks < 20; blocks += 1) fake.mine()
+    fake.finalize(7)
+    other.hook = async () => ({ verdict: 'hold', reason: 'look' })
+    // The first look settles, the second one screens.
+    for (let looks = 0; looks < 2; looks += 1) await runner.run()
+    await clock.turn(5 * MINUTE_MS)
+    const before = await shown()
+    expect(Object.fromEntries(before)).toMatchObject({
+      'tollgate_deposit_chain_up base': 1,
+      'tollgate_deposit_chain_head_block base': 20,
+      'tollgate_deposit_chain_settled_block base': 13,
+      'tollgate_deposit_chain_lag_blocks base': 7,
+      'tollgate_deposit_chain_unseen_seconds base': 300,
+      'tollgate_oldest_deposit_seconds created': 300,
+      'tollgate_oldest_deposit_seconds held_screening': 900,
+    })
+    fake.finalize()
+    await runner.run()
+    await other.create(organizationId, 500)
+    expect(Object.fromEntries(await shown())).toMatchObject({
+      'tollgate_deposit_chain_settled_block base': 20,
+      'tollgate_deposit_chain_lag_blocks base': 0,
+      'tollgate_deposit_chain_unseen_seconds base': 0,
+      'tollgate_deposits created': 2,
+      'tollgate_oldest_deposit_seconds created': 300,
+    })
+  } finally {
+    await runner.close()
+    await other.close()
+  }
 })
