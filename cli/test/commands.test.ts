@@ -70,6 +70,14 @@ describe('with --json stdout holds the one answer that the server describes, and
   ])('%j: %s of the management', async (words, schema) => {
     managed.checkSchema(schema, await json(words))
   })
+
+  test('video cancel: the job, cancelled', async () => {
+    const slow = '[[sandbox video_seconds_per_second=0.001]] x'
+    const { id } = await json<{ id: string }>(['video', 'create', slow, ...FILM])
+    const cancelled = await json(['video', 'cancel', id])
+    described.checkSchema('VideoJob', cancelled)
+    expect(cancelled).toMatchObject({ id, status: 'cancelled', cost_cents: null })
+  })
 })
 
 describe('a login', () => {

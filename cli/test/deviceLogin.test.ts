@@ -1,6 +1,7 @@
 /** The login by browser from the command to a key that works and back: the command's own code, a whole gateway, a person in a browser. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { createDescription } from '../../server/test/acceptance/description.ts'
 import { type AccountsHouse, openAccountsHouse } from '../../server/test/accountsHouse.ts'
 import { until } from '../../server/test/until.ts'
 import type { Visitor } from '../../server/test/visitor.ts'
@@ -142,7 +143,8 @@ test('a logout that does not reach the server stays logged in, unless the key is
   expect((await keys()).find(({ name }) => name === 'laptop-away')?.revoked).toBe(false)
 })
 
-test("an admin's login makes, lists, rotates and revokes keys", async () => {
+test("an admin's login makes, lists, rotates and revokes keys; with --json each answer is as described", async () => {
+  const managed = createDescription(house.gateway.managed)
   await logIn((path) => owner.fill(path, { ...ALL, admin: 'yes' }), 'laptop-admin')
   const json = async (...words: string[]) => {
     const { code, out, said } = await type([...words, '--json'])
@@ -152,7 +154,10 @@ test("an admin's login makes, lists, rotates and revokes keys", async () => {
   const made = await json('keys', 'create', 'report', '--scope', 'billing:read', '--expires', '30d')
   expect({ ...made }).toMatchObject({ name: 'report', scope: 'billing:read', admin: false, member_id: null })
   const next = await json('keys', 'rotate', made.id, '--overlap', '0')
-  const { data } = await json('keys', 'list', '--limit', '2')
+  for (const each of [made, next]) managed.checkSchema('NewApiKey', each)
+  const page = await json('keys', 'list', '--limit', '2')
+  managed.checkSchema('ApiKeyPage', page)
+  const { data } = page
   expect(data.map(({ id, state }: { id: string; state: string }) => [id, state])).toEqual([
     [next.id, 'active'],
     [made.id, 'expired'],

@@ -1,12 +1,12 @@
 /** A mistake is told on stderr in one line, or with --json in one object; the exit code tells whose mistake it is. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Ended } from '../../server/test/acceptance/terminal.ts'
+import { type Ended, run } from '../../server/test/acceptance/terminal.ts'
 import { startServer, type TestServer } from '../../server/test/server.ts'
-import { typeCli } from './typeCli.ts'
+import { cliEnvironment, typeCli } from './typeCli.ts'
 
 setDefaultTimeout(60_000)
 
@@ -66,3 +66,30 @@ test.each<[string[], number, RegExp]>([
     error: { code: expect.any(String), problems: [expect.any(String)] },
   })
 })
+
+// Elsewhere the keychain is that of the person who runs the test.
+test.skipIf(process.platform !== 'linux')(
+  'without a keychain service the real package fails: a key in it is said to be out of reach, and a new login goes to the file',
+  async () => {
+    const [url, main] = [new URL(server.url).origin, join(import.meta.dirname, '../src/main.ts')]
+    const own = await mkdtemp(join(folder, 'keychain-'))
+    const file = join(own, 'tollgate/logins.json')
+    const kept = JSON.stringify({ server: url, keys: { [url]: { in: 'keychain' } } })
+    await mkdir(join(own, 'tollgate'), { mode: 0o700 })
+    await writeFile(file, kept)
+    await chmod(file, 0o600)
+    // Bun runs the sources: the built file lies where the package is not found.
+    const environment = { TOLLGATE_KEYCHAIN: '', DBUS_SESSION_BUS_ADDRESS: `unix:path=${own}/nobody` }
+    const type = (words: string[], input: string) =>
+      run(process.execPath, [main, ...words], own, cliEnvironment({ folder: own, environment }), input).ended
+    const read = await type(['balance'], '')
+    expect([read.code, read.stdout]).toEqual([1, ''])
+    expect(read.stderr).toMatch(
+      /^tollgate: the keychain can't be read \(.*DBus.*\): unlock it, or set TOLLGATE_API_KEY\n$/,
+    )
+    expect(await readFile(file, 'utf8')).toBe(kept)
+    const login = await type(['login', '--with-token', '--server', url, '--json'], `${server.firstKey}\n`)
+    expect([login.code, login.stderr]).toEqual([0, ''])
+    expect(JSON.parse(login.stdout)).toEqual({ server: url, stored_in: 'file', file })
+  },
+)

@@ -5,6 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createDescription, type Description } from '../../server/test/acceptance/description.ts'
 import type { Ended, Typed } from '../../server/test/acceptance/terminal.ts'
 import { freePort } from '../../server/test/freePort.ts'
 import { startServer, type TestServer } from '../../server/test/server.ts'
@@ -15,11 +16,13 @@ setDefaultTimeout(60_000)
 
 let server: TestServer
 let receiver: Receiver
+let managed: Description
 const typed: Typed[] = []
 const started: ChildProcess[] = []
 beforeAll(async () => {
   server = await startServer({ environment: { TOLLGATE_WEBHOOK_ALLOW: '127.0.0.0/8' } })
   receiver = await startReceiver()
+  managed = createDescription(await (await fetch(new URL('/manage/openapi.json', server.url))).json())
 })
 afterAll(async () => {
   for (const each of typed) {
@@ -63,8 +66,10 @@ test('an endpoint is made, tried, looked at, used again and deleted by commands'
   expect(made.secret).toMatch(/^[0-9a-f]{64}$/)
   expect(await json('webhooks', 'list')).toMatchObject({ data: [{ id: made.id, url }] })
   const sample = await json<Shown>('webhooks', 'test', made.id, '--type', 'video.failed')
+  managed.checkSchema('Delivery', sample)
   const delivered = await until(sample.event_id, 'delivered')
   const again = await json<Shown>('webhooks', 'redeliver', delivered.id)
+  managed.checkSchema('Delivery', again)
   expect(again.id).toBe(delivered.id)
   await receiver.until(2)
   expect(new Set(receiver.received.map(({ body }) => body)).size).toBe(1)

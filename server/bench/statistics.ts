@@ -4,6 +4,7 @@
 export interface Percentiles {
   readonly count: number
   readonly p50: number
+  readonly p95: number
   readonly p99: number
   readonly p999: number
   readonly max: number
@@ -28,7 +29,7 @@ export class Samples {
     const sorted = this.#values.slice(0, this.#count).sort()
     const at = (share: number) =>
       sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
-    return { count: sorted.length, p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1) }
+    return { count: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1) }
   }
 }
 

@@ -11,6 +11,7 @@ import type { FixedSettings } from '../catalog/settings.ts'
 import type { LiveCatalog } from '../catalog/watch.ts'
 import type { Config } from '../config/config.ts'
 import { openHttp } from '../http/open.ts'
+import type { Route } from '../http/route.ts'
 import type { PasswordHash } from '../identity/accounts/secrets/betterAuth.ts'
 import { openIdentity } from '../identity/open.ts'
 import { openInference } from '../inference/open.ts'
@@ -86,6 +87,8 @@ const REAL_VIDEOS: ScriptedVideos = { wrap: (client) => client, measureSeconds }
 
 export interface App {
   readonly catalog: LiveCatalog
+  /** Everything that is served, and who may call it. */
+  readonly routes: readonly Route[]
   handle(request: Request, connection: Peer): Response | Promise<Response>
   /** The admin port: metrics and readiness. */
   handleAdmin(request: Request): Promise<Response>
@@ -128,11 +131,12 @@ export async function createApp(options: AppOptions): Promise<App> {
     openDeletion(options, { signsIn: identity.sessions !== undefined, wakeJobs: jobs.wake }),
     { close: () => telemetry?.close() },
   ]
-  const handle = routerOf(options, infrastructure.metrics, http, identity, rooms)
+  const routes = routesOf(options, rooms)
+  const handle = routerOf(options, infrastructure.metrics, http, identity, routes)
   jobs.start(rooms.flatMap(({ jobHandlers = [] }) => jobHandlers))
   const { adminHosts } = options.config.settings.fixed
   const composed = compose(rooms, { ...infrastructure, adminHosts, listen: processes.listen })
-  return { catalog: catalog.live, handle, ...composed }
+  return { catalog: catalog.live, routes, handle, ...composed }
 }
 
 /** Opens the rooms that know no money. */
@@ -281,13 +285,20 @@ function operatorPart(
   }
 }
 
-/** The router, over the routes of all rooms. */
+/** The routes of all rooms, and those that the settings leave out, which refuse. */
+function routesOf({ config }: AppOptions, rooms: readonly Room[]): Route[] {
+  const { payments, deposits, instances } = config.settings.fixed
+  const has = { hasPayments: payments !== null, hasDeposits: deposits !== null, hasInstances: instances !== null }
+  return [...rooms.flatMap((room) => room.routes ?? []), ...routesNotEnabled(has)]
+}
+
+/** The router, over these routes. */
 function routerOf(
   { config, clock, log, random }: AppOptions,
   metrics: Metrics,
   http: Awaited<ReturnType<typeof openHttp>>,
   { authenticate, sessions }: Pick<Awaited<ReturnType<typeof openIdentity>>, 'authenticate' | 'sessions'>,
-  rooms: readonly Room[],
+  routes: readonly Route[],
 ): App['handle'] {
   const { fixed } = config.settings
   return createRouter({
@@ -313,14 +324,7 @@ function routerOf(
     },
     kept: http.kept,
     corsOrigins: fixed.corsOrigins,
-    routes: [
-      ...rooms.flatMap((room: Room) => room.routes ?? []),
-      ...routesNotEnabled({
-        hasPayments: fixed.payments !== null,
-        hasDeposits: fixed.deposits !== null,
-        hasInstances: fixed.instances !== null,
-      }),
-    ],
+    routes,
   })
 }
 

@@ -51,11 +51,24 @@ test('without a terminal the first key goes to a file that only its owner may re
   expect(banner).not.toContain('svc_live_')
 })
 
-test('at a terminal the first key is shown, and no file is made', async () => {
+/** With accounts, and one model. */
+const ACCOUNTS = `
+accounts: {}
+providers: { sandbox: { dialect: sandbox } }
+models:
+  - id: svc/sandbox
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 100, output_per_1m_tokens_cents: 200 }
+    targets: [{ provider: sandbox, model: sandbox }]
+`
+const SET_UP_LINK = /http:\/\/127\.0\.0\.1:\d+\/account\/set-up\?token=[\w-]{32,}/g
+
+test('at a terminal the first key and the link to set up the first account are shown, and no file is made', async () => {
   let shown = ''
   const isShown = Promise.withResolvers<void>()
   const own = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
   await chmod(own, 0o711)
+  await writeFile(join(own, 'tollgate.yaml'), ACCOUNTS)
   const show = (_: unknown, data: Uint8Array) => {
     shown += Buffer.from(data).toString()
     if (shown.includes('"role":"user"')) isShown.resolve()
@@ -66,7 +79,8 @@ test('at a terminal the first key is shown, and no file is made', async () => {
   })
   await Promise.race([isShown.promise, child.exited])
   expect(shown.match(/svc_live_[0-9A-Za-z]{24}/g)).toHaveLength(2)
-  expect(existsSync(join(own, '.tollgate/first-key'))).toBe(false)
+  expect(shown.match(SET_UP_LINK)).toHaveLength(1)
+  for (const name of ['first-key', 'set-up-link']) expect(existsSync(join(own, '.tollgate', name))).toBe(false)
   child.kill('SIGTERM')
   expect(await child.exited).toBe(0)
   await rm(own, { recursive: true, force: true })
@@ -86,6 +100,9 @@ test('a second server on the same data is refused in one sentence', async () => 
   expect(stderr).toMatch(/^tollgate: Another Tollgate server already serves from the data directory .*--data-dir\.\n$/)
 })
 
+/** Of the start with accounts below. */
+let linkOfSecondStart = { file: '', shown: '', all: '' }
+
 test('a port that is taken is named, and the key of the first start is not lost to it', async () => {
   for (const [flag, port] of [
     ['--port', portOf()],
@@ -97,15 +114,30 @@ test('a port that is taken is named, and the key of the first start is not lost 
     expect(stderr).toContain(`tollgate: port ${port} of 127.0.0.1 is taken by another program`)
     expect(stderr).toContain(`another ${flag}`)
   }
-  const next = typeCommand(['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another'], { folder })
-  expect(await next.shows('Try it')).toContain('another/first-key')
+  await writeFile(join(folder, 'accounts.yaml'), ACCOUNTS)
+  const words = ['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another', '--config', 'accounts.yaml']
+  const next = typeCommand(words, { folder })
+  const shown = await next.shows('Try it')
+  expect(shown).toContain('another/first-key')
   expect(await readFile(join(folder, 'another/first-key'), 'utf8')).toMatch(/^svc_live_[0-9A-Za-z]{24}\n$/)
   next.process.kill('SIGTERM')
-  expect((await next.ended).code).toBe(0)
+  const { code, stdout, stderr } = await next.ended
+  expect(code).toBe(0)
+  linkOfSecondStart = { file: join(folder, 'another/set-up-link'), shown, all: stdout + stderr }
   const later = typeCommand(['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another'], { folder })
   expect(await later.shows('--data-dir')).toContain(`Make a key with: ./tollgate keys create --org default`)
   later.process.kill('SIGTERM')
   expect((await later.ended).code).toBe(0)
+})
+
+test('without a terminal the link to set up the first account goes to a file that only its owner may read, and nowhere else', async () => {
+  const { file, shown, all } = linkOfSecondStart
+  expect(shown).toContain(`with the link in this file:\n\n  ${file}\n`)
+  const text = await readFile(file, 'utf8')
+  expect(text.match(SET_UP_LINK)).toEqual([text.trim()])
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  expect(all).not.toContain('set-up?token=')
+  expect(all).not.toContain(text.trim().split('token=')[1])
 })
 
 test('whatever else is in the way is said in one sentence that says what to do', async () => {

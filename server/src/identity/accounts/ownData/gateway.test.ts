@@ -148,26 +148,42 @@ describe('an export', () => {
 
 const PEER = { address: '127.0.0.1', setIdleTimeout: () => {} }
 
-describe('an erasure', () => {
-  test('ends sessions, keys and what runs on them in another process too', async () => {
-    const member = await house.join(owner, 'ends@example.com')
-    const key = await makeKey(member)
-    const there = openVisitor(second, '203.0.113.9')
-    for (const [name, value] of member.cookies) there.cookies.set(name, value)
-    expect([await isSignedIn(there), await canCall(second, key)]).toEqual([true, true])
-    await rows('update accounts set balance_microcents = 1000000000 where organization_id = $1', [house.organizationId])
-    const body = { model: 'svc/stepped', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
-    const responding = second.post({ key } as never, '/chat/completions', body)
-    const asked = await provider.next()
-    asked.says('one two three')
-    const stream = (await responding).text()
-
-    expect((await put(member)).status).toBe(204)
+/** Somebody whose session and key are known in the second process, which streams an answer for the key. */
+async function busyThere(email: string) {
+  const member = await house.join(owner, email)
+  const key = await makeKey(member)
+  const there = openVisitor(second, '203.0.113.9')
+  for (const [name, value] of member.cookies) there.cookies.set(name, value)
+  expect([await isSignedIn(there), await canCall(second, key)]).toEqual([true, true])
+  await rows('update accounts set balance_microcents = 1000000000 where organization_id = $1', [house.organizationId])
+  const body = { model: 'svc/stepped', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
+  const responding = second.post({ key } as never, '/chat/completions', body)
+  const asked = await provider.next()
+  asked.says('one two three')
+  const stream = (await responding).text()
+  const ended = async () => {
     expect([await isSignedIn(member), await isSignedIn(there)]).toEqual([false, false])
-    expect([...member.cookies.keys()].filter((name) => /session|browser/.test(name))).toEqual([])
     await until(async () => !(await canCall(second, key)) && !(await canCall(house.gateway, key)))
     expect(await stream).toContain('"code":"invalid_api_key"')
     await asked.cancelled
+  }
+  return { member, ended }
+}
+
+test("the removal of a member ends the person's session and keys, and what runs on them, in another process too", async () => {
+  const { member, ended } = await busyThere('removed@example.com')
+  const { member_id: id } = await who(member)
+  expect((await owner.call('DELETE', `/manage/v1/members/${id}`)).status).toBe(204)
+  await ended()
+  expect(await isThere('removed@example.com')).toBe(true)
+})
+
+describe('an erasure', () => {
+  test('ends sessions, keys and what runs on them in another process too', async () => {
+    const { member, ended } = await busyThere('ends@example.com')
+    expect((await put(member)).status).toBe(204)
+    await ended()
+    expect([...member.cookies.keys()].filter((name) => /session|browser/.test(name))).toEqual([])
     expect(await isThere('ends@example.com')).toBe(false)
   })
 

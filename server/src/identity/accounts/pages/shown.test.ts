@@ -1,9 +1,10 @@
 /** The pages of accounts on the whole gateway: kept fields, organizations of one name, ways back. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { until } from '../../../../test/until.ts'
 import { BROWSER_ORIGIN, type BrowsedPage, type Visitor } from '../../../../test/visitor.ts'
 
 const OPEN = `accounts: { registration: true }\npublic_url: ${BROWSER_ORIGIN}\n`
@@ -172,18 +173,83 @@ test('a broken link is said once', async () => {
 test('the mail of an invitation names who invites, and where', async () => {
   await owner.call('POST', '/manage/v1/invitations', { email: 'mailed@example.com', role: 'admin' })
   await house.linkTo('mailed@example.com')
-  const mails = await readFile(join(house.gateway.dataDirectory, 'account-links'), 'utf8')
+  const path = join(house.gateway.dataDirectory, 'account-links')
+  const mails = await readFile(path, 'utf8')
   expect(mails).toContain(
     `Ada (ada@example.com) invites you to become an admin of the organization "default" on the Tollgate server ${new URL(BROWSER_ORIGIN).host}.`,
   )
 })
 
-test('registration is linked only where links can be sent', async () => {
-  const settings = 'accounts: { registration: true }\npublic_url: https://gateway.example.com\n'
-  const off = await openAccountsHouse({ settings })
-  expect((await off.browser().open('/account/sign-in')).text).not.toContain('/account/register')
-  expect((await house.browser().open('/account/sign-in')).text).toContain('/account/register')
-  await off.gateway.close()
+test('links that stand in for mails are in a file that only its owner may read; the log has its path, and no link', async () => {
+  const path = join(house.gateway.dataDirectory, 'account-links')
+  await house.browser().fill('/account/forgotten', { email: OWNER.email })
+  const [, token = ''] = /token=(.+)/.exec(await house.linkTo(OWNER.email)) ?? []
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
+  const { logs } = house.gateway
+  await until(async () => logs.some((line) => JSON.parse(line).path === path))
+  expect(logs.find((line) => JSON.parse(line).path === path)).toContain('a link was written to a file')
+  expect(token).toMatch(/^[\w-]{32,}$/)
+  expect(logs.join()).not.toContain(token)
+  expect(logs.join()).not.toContain('token=')
+})
+
+describe('at a public https address, without a mail server,', () => {
+  const origin = 'https://gateway.example.com'
+  const headers = { Origin: origin }
+  let off: AccountsHouse
+  let signedIn: Visitor
+  let setUp: BrowsedPage
+  beforeAll(async () => {
+    off = await openAccountsHouse({ settings: `accounts: { registration: true }\npublic_url: ${origin}\n` })
+    signedIn = off.browser()
+    setUp = await signedIn.fill(await off.setUpPath(), OWNER, { headers })
+  })
+  afterAll(() => off.gateway.close())
+
+  test('cookies are for https alone, and no other host can set them', async () => {
+    expect(setUp.location).toBe('/account')
+    expect(setUp.headers.getSetCookie()).toContainEqual(
+      expect.stringMatching(
+        /^__Host-tollgate_session=[\w-]{32,}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=604800; Secure$/,
+      ),
+    )
+    const form = await off.browser().open('/account/sign-in')
+    const all = [...setUp.headers.getSetCookie(), ...form.headers.getSetCookie()]
+    expect(all.length).toBeGreaterThan(2)
+    for (const cookie of all) expect(cookie).toMatch(/^__Host-tollgate_\w+=[^;]*; Path=\/; HttpOnly; .*; Secure$/)
+    // A cookie of the name that counts on plain http is that of no session.
+    const token = signedIn.cookies.get('__Host-tollgate_session') ?? ''
+    const planted = off.browser()
+    planted.cookies.set('tollgate_session', token)
+    const statuses = [(await signedIn.open('/account')).status, (await planted.open('/account')).status]
+    expect(statuses).toEqual([200, 303])
+    const out = await signedIn.fill('/account', {}, { action: '/account/sign-out', headers })
+    expect(out.headers.getSetCookie()).toContainEqual(
+      expect.stringMatching(/^__Host-tollgate_session=; Path=\/; HttpOnly; SameSite=Lax; Max-Age=0; Secure$/),
+    )
+    await signedIn.fill('/account/sign-in', { email: OWNER.email, password: OWNER.new_password }, { headers })
+  })
+
+  test('registration is not linked', async () => {
+    expect((await off.browser().open('/account/sign-in')).text).not.toContain('/account/register')
+    expect((await house.browser().open('/account/sign-in')).text).toContain('/account/register')
+  })
+
+  test('no link is made, written to a file or logged', async () => {
+    const [email, browser] = ['mailed@example.com', off.browser()]
+    const csrf = shownIn((await browser.open('/account/sign-in')).text, 'csrf') ?? ''
+    for (const page of ['/account/forgotten', '/account/register']) {
+      const { status, text } = await browser.fill(page, { email: OWNER.email, csrf }, { headers })
+      expect([status, text]).toEqual([503, expect.stringContaining('sends no mail')])
+    }
+    const invited = await signedIn.call('POST', '/manage/v1/invitations', { email, role: 'member' }, headers)
+    expect([invited.status, await invited.text()]).toEqual([422, expect.stringContaining('smtp')])
+    const { database, dataDirectory, logs } = off.gateway
+    expect(await database.query("select 1 from jobs where kind = 'account link'")).toEqual([])
+    expect(await database.query("select 1 from account_links where purpose <> 'set_up'")).toEqual([])
+    expect(await readdir(dataDirectory)).not.toContain('account-links')
+    expect(logs.filter((line) => /token=|account-links|written to a file/.test(line))).toEqual([])
+  })
 })
 
 test('instances are offered to a program only where this server has them', async () => {
