@@ -1,17 +1,18 @@
 /**
  * Tells when the event loop of a process was held, and by which functions: load it into the process with `--preload`. It writes a
- * line of JSON to the file that {@link EVENT_LOOP_FILE} names for each time that nothing else had its turn for 20 ms. Time that
- * the process waited for a processor of a loaded machine is taken off (on Linux, which tells it).
+ * line of JSON to the file that {@link EVENT_LOOP_FILE} names for each time that nothing else had its turn for 20 ms in which the
+ * thread itself worked: the time that it was on a processor, whatever else a loaded machine does.
  */
 
 import * as profiler from 'bun:jsc'
-import { appendFileSync, existsSync, openSync, readSync } from 'node:fs'
+import { appendFileSync } from 'node:fs'
 
 /** One time that the event loop was held. */
 export interface Held {
+  /** For so long the main thread worked on a processor. */
   readonly milliseconds: number
-  /** How much longer it took because the thread waited for a processor. */
-  readonly waitedMilliseconds: number
+  /** So long nothing else had its turn: beside that work, waits for a processor and for files. */
+  readonly lateMilliseconds: number
   /** The functions that ran, those seen most often first; empty where none of ours did. */
   readonly functions: readonly string[]
 }
@@ -21,6 +22,8 @@ export const EVENT_LOOP_FILE = 'TOLLGATE_TEST_EVENT_LOOP'
 
 const HELD_MS = 20
 const LOOK_EVERY_MS = 2
+/** So many looks later the samples are taken out, or they would grow without an end. More often would itself make work. */
+const LOOKS_A_SAMPLE = 50
 const FUNCTIONS_SHOWN = 4
 
 /** Not in Bun's types. */
@@ -37,40 +40,27 @@ interface Traces {
 /** Looks every other millisecond until the process ends; a look that comes late is told. */
 function watch(tell: (held: Held) => void): void {
   profiler.startSamplingProfiler()
-  const waitedSoFarMs = processorWaits()
   let lastMs = performance.now()
-  let lastWaitedMs = waitedSoFarMs()
+  let lastWorkedMs = workedSoFarMs()
+  let looks = 0
   setInterval(() => {
     const lateMs = performance.now() - lastMs - LOOK_EVERY_MS
-    // Asked each time, or the samples would grow without an end.
-    const { traces } = samplingProfilerStackTraces()
-    const waitedMs = waitedSoFarMs()
-    const heldMs = lateMs - (waitedMs - lastWaitedMs)
+    // A thread that was idle in between, and so had turns to give, has worked for less.
+    const heldMs = Math.min(workedSoFarMs() - lastWorkedMs, lateMs)
+    looks += 1
     if (heldMs > HELD_MS) {
-      tell({
-        milliseconds: Math.round(heldMs),
-        waitedMilliseconds: Math.round(waitedMs - lastWaitedMs),
-        functions: mostSeen(traces, lateMs),
-      })
-    }
-    lastWaitedMs = waitedMs
+      const functions = mostSeen(samplingProfilerStackTraces().traces, lateMs)
+      tell({ milliseconds: Math.round(heldMs), lateMilliseconds: Math.round(lateMs), functions })
+    } else if (looks % LOOKS_A_SAMPLE === 0) samplingProfilerStackTraces()
+    lastWorkedMs = workedSoFarMs()
     lastMs = performance.now()
   }, LOOK_EVERY_MS).unref()
 }
 
-/** The file in which Linux tells of the main thread: nanoseconds on a processor, nanoseconds that it waited for one, turns. */
-const SCHEDULED = '/proc/self/schedstat'
-const SCHEDULED_BYTES_MOST = 128
-
-/** Returns a function that tells how long the main thread has waited for a processor so far; always 0 where the system does not say. */
-function processorWaits(): () => number {
-  if (!existsSync(SCHEDULED)) return () => 0
-  const file = openSync(SCHEDULED, 'r')
-  const buffer = Buffer.alloc(SCHEDULED_BYTES_MOST)
-  return () => {
-    const length = readSync(file, buffer, 0, SCHEDULED_BYTES_MOST, 0)
-    return Number(buffer.toString('latin1', 0, length).split(' ')[1]) / 1_000_000
-  }
+/** How long this thread has been on a processor so far. */
+function workedSoFarMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1_000
 }
 
 function mostSeen(traces: Traces['traces'], milliseconds: number): string[] {

@@ -5,12 +5,14 @@ import { FastClock } from '../../test/moneyHouse.ts'
 import { type Taking, testVideo } from '../../test/scriptedVideos.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { readFigures } from '../billing/admission/accounts/figures.ts'
+import { prepareSettling, settleVideo } from '../billing/charges/settleVideo.ts'
 import { adjustBalance } from '../billing/ledger/adjust.ts'
 import { systemRandom } from '../infra/random.ts'
 import type { VideoState } from '../providers/dialect/spec.ts'
 import type { Video, VideoStatus } from './job/video.ts'
 import type { VideoRunner } from './run.ts'
 import { runVideos } from './run.ts'
+import { cancel } from './transitions.ts'
 
 const CENT = 1_000_000n
 const clock = new FastClock(Date.UTC(2031, 4, 17, 13, 30), 100)
@@ -59,6 +61,35 @@ describe('a job', () => {
     expect(await house.events(created.id)).toEqual(['video.completed'])
     expect(await house.files()).toContain(done.artifact ?? '')
     expect(await house.disagreements()).toEqual([])
+  })
+
+  test('can not be charged more than was held for it: nothing of its end is stored, and its hold stands (C10)', async () => {
+    const organization = await house.organization(100n * CENT)
+    // Nobody takes it, so that this test is the only one that ends it.
+    house.provider.taking = (): Taking => 'busy'
+    const {
+      id: chargeId,
+      organizationId,
+      keyId,
+      model,
+      tier,
+      priceHash,
+      createdAtMs,
+    } = await house.create(organization, 4)
+    const admission = { chargeId, admittedAtMs: createdAtMs, organizationId, keyId, model, tier, priceHash }
+    await prepareSettling(house.database, createdAtMs)
+    const settle = (costMicrocents: bigint) =>
+      house.database.transaction((tx) =>
+        settleVideo(tx, { ...admission, seconds: 4, costMicrocents, target: 'scripted/film' }, clock.now(), 0n),
+      )
+    await expect(settle(30n * CENT + 1n)).rejects.toThrow('costs more than was held')
+    expect(await held(organization)).toEqual({ held: 30n * CENT, holds: 1n })
+    expect(await house.spent(organization)).toEqual({ microcents: 0n, charges: 0 })
+    await settle(30n * CENT)
+    expect(await held(organization)).toEqual({ held: 0n, holds: 0n })
+    expect(await house.spent(organization)).toEqual({ microcents: 30n * CENT, charges: 1 })
+    await cancel(house.process(), chargeId, organization)
+    house.provider.taking = () => 'taken'
   })
 
   test('is charged although the balance was taken away meanwhile', async () => {

@@ -343,6 +343,10 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   const headers = { Authorization: `Bearer ${key.key}` }
   const response = await own.send('/manage/v1/events', { headers })
   expect([response.status, response.headers.get('Content-Type')]).toEqual([200, 'text/event-stream'])
+  // As every stream of events says (E18).
+  const says = ({ headers }: Pick<Response, 'headers'>) =>
+    ['Cache-Control', 'X-Accel-Buffering', 'X-Content-Type-Options'].map((name) => headers.get(name))
+  expect(says(response)).toEqual(['no-cache', 'no', 'nosniff'])
   const reader = response.body?.getReader()
   // Before any event, so that the head of the answer leaves.
   expect(new TextDecoder().decode((await reader?.read())?.value)).toBe(': listening\n\n')
@@ -353,7 +357,7 @@ test('events are streamed as they happen: id, type, and what webhooks are sent; 
   const data = `{"id":"${id}","type":"video.failed","created_at":"1970-01-01T00:00:00.000Z","data":{}}`
   expect(new TextDecoder().decode(value)).toBe(`id: ${id}\nevent: video.failed\ndata: ${data}\n\n`)
   const head = await own.ask({ path: '/manage/v1/events', method: 'HEAD', key })
-  expect([head.status, head.text]).toEqual([200, ''])
+  expect([head.status, head.text, ...says(head)]).toEqual([200, '', ...says(response)])
   const refused = await own.ask({ path: '/manage/v1/events', key, headers: { 'Last-Event-ID': 'x' } })
   expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /Last-Event-ID/ })
   await own.close()

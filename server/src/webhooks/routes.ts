@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { apiKeyOrSession } from '../http/access.ts'
-import { cacheHeader, type DescribedHeaders } from '../http/describedHeaders.ts'
+import { cacheHeader, type DescribedHeaders, streamHeaders } from '../http/describedHeaders.ts'
 import { MANAGE, type Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Queryable, Transaction } from '../infra/postgres/database.ts'
@@ -52,8 +52,9 @@ const WRITE = apiKeyOrSession('webhooks:write', 'member')
 
 const id = z.object({ id: z.string().meta({ format: 'uuid' }) })
 
-const streamHeaders: DescribedHeaders = {
+const eventsHeaders: DescribedHeaders = {
   ...cacheHeader,
+  ...streamHeaders,
   [STREAM_START]: {
     description: 'If you reconnect before you received an event, send this as `Last-Event-ID`.',
     required: true,
@@ -206,7 +207,7 @@ function streamRoute({ follower, clock }: WebhookRouteDependencies): Route {
         'If you reconnect before you received an event, send the value of the header `Svc-Stream-Start`.',
       requestParams: { header: lastEventId },
       responses: {
-        200: { description: 'The stream.', content: { 'text/event-stream': webhookEvent }, headers: streamHeaders },
+        200: { description: 'The stream.', content: { 'text/event-stream': webhookEvent }, headers: eventsHeaders },
       },
       refusals: [422],
     },

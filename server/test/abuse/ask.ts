@@ -3,8 +3,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Target } from './attack.ts'
 
-/** Sends a request with one of the target's keys; resolves to the status and the JSON of the answer, `{}` where it has none. */
-export type AskTarget = (method: string, path: string, body?: object) => Promise<{ status: number; json: unknown }>
+/**
+ * Sends a request with one of the target's keys, or with another; resolves to the status and the JSON of the answer, `{}` where it
+ * has none.
+ */
+export type AskTarget = (
+  method: string,
+  path: string,
+  body?: object,
+  key?: string,
+) => Promise<{ status: number; json: unknown }>
 
 export interface Lines<T> {
   readonly lines: number
@@ -26,20 +34,22 @@ export async function askInLines<T>(
   { lines, prepare, work }: Lines<T>,
 ): Promise<ReadonlyMap<number, number>> {
   const byStatus = new Map<number, number>()
-  const asking = (key: string) => async (method: string, path: string, body?: object) => {
-    const address = path.startsWith('/manage') ? new URL(path, url).href : `${url}${path}`
-    const isRequired = path === '/webhook-endpoints'
-    const headers = {
-      Authorization: `Bearer ${key}`,
-      ...(isRequired && { 'Idempotency-Key': crypto.randomUUID() }),
+  const asking =
+    (ownKey: string): AskTarget =>
+    async (method, path, body, key = ownKey) => {
+      const address = path.startsWith('/manage') ? new URL(path, url).href : `${url}${path}`
+      const isRequired = path === '/webhook-endpoints'
+      const headers = {
+        Authorization: `Bearer ${key}`,
+        ...(isRequired && { 'Idempotency-Key': crypto.randomUUID() }),
+      }
+      const init = { method, headers, signal, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+      const answer = await fetch(address, init).catch(() => null)
+      const text = (await answer?.text().catch(() => null)) ?? ''
+      const status = answer?.status ?? 0
+      if (!signal.aborted) byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
+      return { status, json: readJson(text) }
     }
-    const init = { method, headers, signal, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
-    const answer = await fetch(address, init).catch(() => null)
-    const text = (await answer?.text().catch(() => null)) ?? ''
-    const status = answer?.status ?? 0
-    if (!signal.aborted) byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
-    return { status, json: readJson(text) }
-  }
   const prepared = await prepare(asking(keys[0] ?? ''))
   const line = async (index: number) => {
     const ask = asking(keys[index % keys.length] ?? '')
@@ -51,6 +61,12 @@ export async function askInLines<T>(
   }
   await Promise.all(Array.from({ length: lines }, (_, index) => line(index)))
   return byStatus
+}
+
+/** The id of the first entry of a list; null where there is none. */
+export function firstIdOf(json: unknown): string | null {
+  const { data } = json as { readonly data?: readonly unknown[] }
+  return textOf(data?.[0] ?? {}, 'id')
 }
 
 /** The text member of an answer by its name; null where it has none, as from a server that discards. */

@@ -3,7 +3,7 @@
 /** The target of an attack: one gateway process and an organization of the attacker's own. */
 export interface Target {
   readonly url: string
-  /** API keys of the attacker's organization, with every scope; its balance is what the harness says. */
+  /** API keys of the attacker's organization, with every scope and of an admin; its balance is what the harness says. */
   readonly keys: readonly string[]
 }
 

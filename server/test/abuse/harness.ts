@@ -14,6 +14,7 @@ import { EVENT_LOOP_FILE, type Held } from '../eventLoop.ts'
 import { freshDatabase } from '../postgres.ts'
 import { preload } from '../preload.ts'
 import { startServer } from '../server.ts'
+import { until } from '../until.ts'
 import type { Attack, Target } from './attack.ts'
 import { loadAttack } from './loadAttacks.ts'
 import { startTenant, type TenantSeen } from './tenant.ts'
@@ -27,7 +28,8 @@ const ATTACKER_KEYS = 4
 const ATTACKER_CENTS = 100
 /** An organization may keep so much: four answers of 12 MB and no more than one beyond. Less than the preset, so that an attack gets there. */
 export const KEPT_BYTES_MOST = 64 << 20
-const SETTINGS = `kept_answers: { bytes: ${KEPT_BYTES_MOST}, bytes_per_dollar: 0 }\n`
+/** Where people sign in, keys are made and revoked by interface too. */
+const SETTINGS = `accounts: {}\nkept_answers: { bytes: ${KEPT_BYTES_MOST}, bytes_per_dollar: 0 }\n`
 const TENANT_CENTS = 10_000_000
 const WARM_UP_MS = 3_000
 /** For what an attack leaves behind to be given back. */
@@ -89,6 +91,7 @@ export async function openHarness({ isWatched = false }: HarnessOptions = {}): P
     return calls.end()
   }
   await besideTenant(() => sleep(WARM_UP_MS))
+  await makeVideo(server.url, tenant.key)
   const idleMegabytes = memory.nowMegabytes()
 
   return {
@@ -133,10 +136,18 @@ export async function openHarness({ isWatched = false }: HarnessOptions = {}): P
   }
 }
 
-/** Makes an organization for one attack, so that none depends on what another has spent or kept. Gives its keys. */
+/** Has a clip made: the packages that make and measure clips are loaded with the first one, and are no attack's memory. */
+async function makeVideo(url: string, key: string): Promise<void> {
+  const headers = { Authorization: `Bearer ${key}` }
+  const body = JSON.stringify({ model: 'svc/sandbox-video', prompt: 'x', seconds: 1, size: '320x180' })
+  const { id } = await (await fetch(`${url}/videos`, { method: 'POST', headers, body })).json()
+  await until(async () => (await (await fetch(`${url}/videos/${id}`, { headers })).json()).status === 'completed')
+}
+
+/** Makes an organization for one attack, so that none depends on what another has spent or kept. Gives its keys, all of an admin. */
 async function attackersKeys(database: Parameters<typeof makeCustomer>[0]): Promise<string[]> {
-  const first = await makeCustomer(database, { cents: ATTACKER_CENTS })
-  const more = Array.from({ length: ATTACKER_KEYS - 1 }, () => makeKey(database, first.organizationId))
+  const first = await makeCustomer(database, { cents: ATTACKER_CENTS, admin: true })
+  const more = Array.from({ length: ATTACKER_KEYS - 1 }, () => makeKey(database, first.organizationId, { admin: true }))
   return [first, ...(await Promise.all(more))].map(({ key }) => key)
 }
 

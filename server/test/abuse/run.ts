@@ -29,10 +29,9 @@ function print({ attack, held, tenant, tenantBesideDiscard, ...outcome }: Outcom
   )
   console.log(`  its answers: ${counts(tenant.byStatus)}; the attacker's: ${counts(outcome.byStatus)}`)
   const longest = [...held].sort((a, b) => b.milliseconds - a.milliseconds)
-  for (const { milliseconds, waitedMilliseconds, functions } of longest.slice(0, LONGEST_SHOWN)) {
-    const waited = `and ${waitedMilliseconds} ms without a processor`
+  for (const { milliseconds, lateMilliseconds, functions } of longest.slice(0, LONGEST_SHOWN)) {
     console.log(
-      `  event loop held for ${milliseconds} ms (${waited}): ${functions.join(', ') || 'nothing of ours ran'}`,
+      `  event loop held for ${milliseconds} ms of work (of ${lateMilliseconds} ms): ${functions.join(', ') || 'nothing of ours ran'}`,
     )
   }
   console.log(

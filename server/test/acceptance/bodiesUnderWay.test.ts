@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
+import { makeKey, type TestKey } from '../customer.ts'
 import { type OpenPort, openPortWith } from '../faults/openPort.ts'
-import type { TestKey } from '../gateway.ts'
 
 const MIB = 1 << 20
 const SETTINGS = `
@@ -117,6 +117,26 @@ describe('a body that is still coming', () => {
     // Small bodies have the last eighth for themselves.
     expect((await port.chat(await port.gateway.customer(), CHAT)).status).toBe(200)
     for (const { socket } of [...coming, ...others]) socket.destroy()
+    await until('request_body_bytes', 0)
+  })
+
+  test('takes the memory of its organization too: with four keys that has three quarters, and others the rest', async () => {
+    const first = await port.gateway.customer()
+    const keys = [
+      first,
+      ...(await Promise.all([1, 2, 3].map(() => makeKey(port.gateway.database, first.organizationId)))),
+    ]
+    const coming = [...keys, ...keys.slice(0, 2)].map((key) => begin(key, announce(MIB), '{'))
+    await until('request_body_bytes', 6 * MIB)
+    // Each key has at most 2 MiB of the 4 that one alone may have.
+    for (const key of keys) {
+      const refused = await begin(key, announce(MIB), '{').said()
+      expect(refused).toStartWith('HTTP/1.1 429 ')
+      expect(refused).toContain('or its organization')
+    }
+    const other = begin(await port.gateway.customer(), announce(MIB), '{')
+    await until('request_body_bytes', 7 * MIB)
+    for (const { socket } of [...coming, other]) socket.destroy()
     await until('request_body_bytes', 0)
   })
 

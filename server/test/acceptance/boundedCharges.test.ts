@@ -6,9 +6,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import fc from 'fast-check'
+import { encodeClip } from '../../src/providers/sandbox/clip.ts'
+import { FRAMES_PER_SECOND } from '../../src/providers/sandbox/frames.ts'
 import { drawText } from '../../src/providers/sandbox/picture.ts'
 import type { TestKey } from '../customer.ts'
 import { piece, type RawServer, rawServer } from '../rawServer.ts'
+import { until } from '../until.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { streamOf } from './otherApis.ts'
 import { type CallKind, callKinds, respond } from './providerLies.ts'
@@ -18,6 +21,8 @@ const MICROCENTS_PER_CENT = 1_000_000n
 const IMAGE_CENTS = 3n
 const picture = (await drawText(['x'], { width: 64, height: 64 }, 1)).toString('base64')
 const KINDS = callKinds(picture)
+const VIDEO_CENTS_PER_SECOND = 7n
+const VIDEO_SECONDS_MOST = 6
 
 let provider: RawServer
 let answer: (socket: Socket) => void = () => {}
@@ -45,7 +50,8 @@ beforeAll(async () => {
   }
   const dear = 'input_per_1m_tokens_microcents: 1000000000, output_per_1m_tokens_microcents: 1000000000'
   const model = `  - { id: svc/dear, context_length: ${CONTEXT_TOKENS}, max_output_tokens: 2048, pricing: { ${dear} }, targets: [{ provider: openai, model: theirs }] }`
-  const settings = ['providers:', ...providers.values(), 'models:', ...models.values(), model, ''].join('\n')
+  const film = `  - { id: svc/film, modality: video, pricing: { per_video_second_cents: ${VIDEO_CENTS_PER_SECOND} }, parameters: [{ name: seconds, type: int, min: 1, max: ${VIDEO_SECONDS_MOST}, default: 2 }], targets: [{ provider: openai, model: theirs }] }`
+  const settings = ['providers:', ...providers.values(), 'models:', ...models.values(), model, film, ''].join('\n')
   gateway = await openAskedGateway({ settings })
 }, 60_000)
 afterAll(async () => {
@@ -239,4 +245,62 @@ test('a charge is never above what its request can come to, whatever is reported
     ),
     { numRuns: 150 },
   )
+})
+
+describe('a video', () => {
+  const lie = fc.constantFrom<unknown>(undefined, null, 0, -1, 1, 1e9, '60', 'many', 2 ** 53, {})
+  const size = fc.constantFrom<unknown>(undefined, '1x1', '99999x99999', 0, [])
+
+  /** Returns the clips of a job by their lengths in seconds. */
+  const clips = new Map<number, Uint8Array>()
+  beforeAll(async () => {
+    for (const seconds of [0.2, 2, 9]) {
+      const frames = Math.round(seconds * FRAMES_PER_SECOND)
+      clips.set(seconds, await encodeClip({ lines: [], size: { width: 64, height: 64 }, frames, seed: 1 }))
+    }
+  })
+
+  /** Answers as a server of OpenAI's form whose job is done at once. */
+  function sends(clip: Uint8Array, said: object): void {
+    const whole = (type: string, body: Uint8Array | string) =>
+      Buffer.concat([
+        Buffer.from(`HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`),
+        Buffer.from(body as string),
+      ])
+    answer = (socket) => {
+      const isFile = provider.requests.at(-1)?.includes('/content ') === true
+      const job = JSON.stringify({ id: 'video_1', object: 'video', status: 'completed', progress: 100, ...said })
+      socket.write(isFile ? whole('video/mp4', clip) : whole('application/json', job))
+    }
+  }
+
+  test('costs the seconds of its file, at most those that were held, whatever length, size and cost are reported', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: VIDEO_SECONDS_MOST }),
+        fc.constantFrom(...clips.keys()),
+        fc.record({ seconds: lie, duration: lie, progress: lie, cost_cents: lie, size }),
+        async (seconds, clipSeconds, said) => {
+          sends(clips.get(clipSeconds) ?? new Uint8Array(), said)
+          const key = await gateway.customer({ cents: 42 })
+          const made = await gateway.ask({ path: '/videos', key, body: { model: 'svc/film', prompt: 'x', seconds } })
+          expect(made.status).toBe(202)
+          const { id } = made.json as { readonly id: string }
+          const path = `/videos/${id}`
+          let job: unknown
+          await until(async () => {
+            job = (await gateway.ask({ path, key })).json
+            return !/queued|in_progress/.test((job as { readonly status: string }).status)
+          })
+          const billed = BigInt(Math.min(Math.max(Math.round(clipSeconds), 1), seconds))
+          expect(job).toMatchObject({ status: 'completed', seconds: Number(billed) })
+          expect((await chargesOf(key)).map(({ cost }) => cost)).toEqual([
+            billed * VIDEO_CENTS_PER_SECOND * MICROCENTS_PER_CENT,
+          ])
+          expect(await balanceOf(key)).toBe(42 - Number(billed * VIDEO_CENTS_PER_SECOND))
+        },
+      ),
+      { numRuns: 12 },
+    )
+  })
 })

@@ -1,8 +1,10 @@
-/** A provider's connection that was used before and breaks under a call: one attempt, one charge, and no image made twice. */
+/** A provider's connection that was used before and breaks under a call: one attempt, one charge, and no image or video made twice. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
+import type { TestKey } from '../customer.ts'
 import { type RawServer, rawServer } from '../rawServer.ts'
+import { until } from '../until.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 
 const PRICED = `
@@ -55,6 +57,11 @@ models:
     modality: image
     pricing: { per_image_cents: 4 }
     targets: [{ provider: server, model: m }]
+  - id: svc/film
+    modality: video
+    pricing: { per_video_second_cents: 4 }
+    parameters: [{ name: seconds, type: int, min: 1, max: 4, default: 2 }]
+    targets: [{ provider: server, model: m }]
 `,
   })
 })
@@ -72,6 +79,14 @@ async function attempts(outcome: string): Promise<number> {
 
 const chat = { model: 'svc/talk', max_tokens: 8, messages: [{ role: 'user', content: 'Hello.' }] }
 
+async function modelsCharged({ organizationId }: TestKey): Promise<string[]> {
+  const charges = await gateway.database.query<{ model: string }>(
+    'select model from named_charges c where organization_id = $1::uuid order by admitted_at, c.id',
+    [organizationId],
+  )
+  return charges.map(({ model }) => model)
+}
+
 /** Asks for something on a connection that has carried a request, and says how often the server was asked for it. */
 async function ask(path: string, body: object) {
   const key = await gateway.customer()
@@ -79,13 +94,10 @@ async function ask(path: string, body: object) {
   const before = { requests: server.requests.length, answered: await attempts('answered') }
   const failedBefore = await attempts('unavailable')
   const { status } = await gateway.ask({ path, key, body })
-  const charges = await gateway.database.query<{ model: string }>(
-    'select model from named_charges c where organization_id = $1::uuid order by admitted_at, c.id',
-    [key.organizationId],
-  )
+  const charged = await modelsCharged(key)
   return {
     status,
-    charged: charges.slice(1).map(({ model }) => model),
+    charged: charged.slice(1),
     requests: server.requests.length - before.requests,
     answered: (await attempts('answered')) - before.answered,
     failed: (await attempts('unavailable')) - failedBefore,
@@ -114,4 +126,24 @@ test('images: nobody knows whether they were made, so they are not asked for aga
     answered: 0,
     failed: 1,
   })
+})
+
+test('a video: nobody knows whether its job was taken, so it fails, is not sent again, and costs nothing', async () => {
+  const key = await gateway.customer()
+  await gateway.ask({ path: '/embeddings', key, body: { model: 'svc/words', input: 'to connect' } })
+  const before = server.requests.length
+  const { json } = await gateway.ask({ path: '/videos', key, body: { model: 'svc/film', prompt: 'a hill' } })
+  const { id } = json as { readonly id: string }
+  let job: unknown
+  await until(async () => {
+    job = (await gateway.ask({ path: `/videos/${id}`, key })).json
+    return (job as { readonly status: string }).status === 'failed'
+  })
+  expect(job).toMatchObject({ error: 'upstream_error', cost_cents: null })
+  expect(server.requests.slice(before).map((request) => request.split(' HTTP')[0])).toEqual(['POST /v1/videos'])
+  expect(await modelsCharged(key)).toEqual(['svc/words'])
+  const holds = await gateway.database.query('select 1 from holds where organization_id = $1::uuid', [
+    key.organizationId,
+  ])
+  expect(holds).toEqual([])
 })

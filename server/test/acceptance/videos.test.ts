@@ -318,6 +318,20 @@ describe('content', () => {
     expect((await fetchIt({ Range: 'bytes=0-1', 'If-Range': '"another"' })).status).toBe(200)
   })
 
+  test.each([
+    [200, {}],
+    [206, { Range: 'bytes=0-1' }],
+    [416, { Range: 'bytes=9999-' }],
+    [304, { 'If-None-Match': '*' }],
+  ] as const)('is for one customer only: no shared cache keeps it, status %i (E18)', async (status, headers) => {
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await fetchIt(headers, method)
+      expect([answer.status, answer.headers.get('Cache-Control')]).toEqual([status, 'private'])
+      expect(answer.headers.get('X-Content-Type-Options')).toBe('nosniff')
+      await answer.bytes()
+    }
+  })
+
   test('of another variant there is none', async () => {
     const answer = await gateway.get(key, `/videos/${id}/content?variant=thumbnail`)
     expect([answer.status, (await answer.json()).error.code]).toEqual([400, 'unsupported_parameter'])

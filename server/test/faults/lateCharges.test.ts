@@ -155,6 +155,12 @@ const ENDPOINTS: [name: string, path: string, body: object][] = [
   ['images', '/images/generations', picture({ prompt: PACE })],
 ]
 
+test('late charges are counted from 0, so that an alarm sees the first one', async () => {
+  const page = await (await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))).text()
+  for (const outcome of ['withdrawn', 'standing'])
+    expect(page).toContain(`tollgate_late_charges_total{outcome="${outcome}"} 0`)
+})
+
 describe.each(ENDPOINTS)('a whole answer: %s', (_name, path, body) => {
   test('of a charge that was sent: 503, and credited when the charge is posted; of one that was not: never charged', async () => {
     const { paidMicrocents } = await books()

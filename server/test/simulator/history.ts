@@ -115,7 +115,7 @@ export class History {
   /** Sends a call of an organization to a process. */
   call(gateway: Fleet['gateways'][number], organizationId: string, more: Partial<Call> = {}): Call {
     const { random } = this.world
-    const { models, poisoned } = this.plan
+    const { models, poisoned, leavesInOutages } = this.plan
     const served =
       poisoned !== null && random.percent(5) ? poisoned : (models[random.between(0, models.length - 1)] ?? models[0])
     if (served === undefined) throw new Error('a plan without models')
@@ -126,8 +126,8 @@ export class History {
         keyId: keyOf(this.calls.size),
         resolved: served,
         script: makeScript(random),
-        stream: random.percent(60),
-        maxTokens: random.pick([null, 50, 300, 1_000]),
+        stream: random.percent(leavesInOutages ? 0 : 60),
+        maxTokens: random.pick(leavesInOutages ? [null] : [null, 50, 300, 1_000]),
         ...more,
       },
       {
@@ -230,19 +230,25 @@ export class History {
     const open = [...this.calls.values()].filter(({ answer, machine }) => answer === null && machine.runs)
     const left = open[random.between(0, Math.max(open.length - 1, 0))]
     if (this.changesLeft > 0) found.push(...this.changes(left))
-    if (left !== undefined) {
-      found.push({
-        weight: 0.2,
-        happen: async () => {
-          // Where several things happen in one step, its answer may have been decided by one before.
-          if (this.engine.isConcurrent) await new Promise((resolve) => setImmediate(resolve))
-          if (left.answer !== null) return
-          this.world.note(`${left.machine.name}: call ${left.keyId.slice(-4)}: its client hangs up`)
-          left.hangUp()
-        },
-      })
+    if (left !== undefined) found.push(this.hangUp(left, 0.2))
+    if (this.plan.leavesInOutages && this.outage.isDown) {
+      const begun = open.find(hasBegun)
+      if (begun !== undefined) found.push(this.hangUp(begun, 2))
     }
     return found
+  }
+
+  private hangUp(call: Call, weight: number): Candidate {
+    return {
+      weight,
+      happen: async () => {
+        // Where several things happen in one step, its answer may have been decided by one before.
+        if (this.engine.isConcurrent) await new Promise((resolve) => setImmediate(resolve))
+        if (call.answer !== null) return
+        this.world.note(`${call.machine.name}: call ${call.keyId.slice(-4)}: its client hangs up`)
+        call.hangUp()
+      },
+    }
   }
 
   /** Where limits are lowered under running calls, they are those of a call that is open. */
@@ -292,6 +298,11 @@ export class History {
     if (answer.startsWith('threw') || answer.includes('internal_error'))
       this.problems.push(`call ${call.keyId}: ${answer}`)
   }
+}
+
+/** Whether a part of its answer has come, which is kept until the rest has. */
+function hasBegun({ stream, tokensTaken, isOver }: Call): boolean {
+  return !stream && tokensTaken > 0 && !isOver
 }
 
 function keyOf(index: number): string {

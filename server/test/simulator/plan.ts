@@ -45,6 +45,8 @@ export interface Plan {
   readonly changes: number
   /** Limits stop running calls, and are lowered and debited under them. */
   readonly stopsRunning: boolean
+  /** Money is short, answers are whole, and clients often leave while the database is down: calls wait for money in vain then. */
+  readonly leavesInOutages: boolean
   /** After a change that processes must heed, all that is under way has arrived by then: 2 s at most. */
   readonly arrivesWithinMs: number
 }
@@ -69,7 +71,8 @@ const TROUBLE: Readonly<Record<TroubleName, Trouble>> = {
 export function planOf(seed: number): Plan {
   const random = seeded(seed * 2 + 1)
   const scale = random.pick([1n, 1_000n, 1_000_000n])
-  const trouble = TROUBLE[TROUBLES[seed % TROUBLES.length] ?? 'none']
+  const name = TROUBLES[seed % TROUBLES.length] ?? 'none'
+  const trouble = TROUBLE[name]
   const poisons = random.percent(10)
   const plan = {
     startMs: random.percent(60) ? Date.UTC(2030, 0, 15, 11, 58) : Date.UTC(2030, 0, 31, 23, 59, random.between(30, 59)),
@@ -84,7 +87,11 @@ export function planOf(seed: number): Plan {
     trouble: { ...trouble, jumps: random.percent(10) ? 1 : trouble.jumps },
     changes: random.percent(50) ? random.between(1, 4) : 0,
     stopsRunning: false,
+    leavesInOutages: name === 'outages' && Math.floor(seed / TROUBLES.length) % 2 === 1,
     arrivesWithinMs: random.pick([0, 20, 200, 2_000]),
+  }
+  if (plan.leavesInOutages) {
+    return { ...plan, organizations: plan.organizations.map(() => shortPlan(random, scale)) }
   }
   // A minute that a clock has left is forgotten: no cap of an hour holds while the clock of the database is set to and fro.
   if (trouble.turns > 0)
@@ -92,6 +99,12 @@ export function planOf(seed: number): Plan {
   if (random.percent(75)) return plan
   const organizations = plan.organizations.map((each) => stoppedPlan(each, random, scale))
   return { ...plan, organizations, calls: random.between(20, 50), changes: random.between(10, 20), stopsRunning: true }
+}
+
+/** With money for so little that most calls hold one step, and ask for more as their answers go on. */
+function shortPlan(random: Seeded, scale: bigint): OrganizationPlan {
+  const creditMicrocents = (USUAL_MICROCENTS * scale * BigInt(random.between(10, 40))) / 10n
+  return { creditMicrocents, isNew: false, limits: null }
 }
 
 /** With money and limits for some calls at once, so that each holds its worst case. */

@@ -191,12 +191,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     shownBy: 'model',
   },
   {
-    name: 'a client that leaves while its first piece waits for money is cut, and not charged',
+    name: 'a client that leaves while its whole answer waits for money, and the database is away, is not charged',
     file: 'inference/chat/generation.ts',
     search: "    if (this.signal.aborted) await this.end('cancelled')\n",
     replace: '',
     shownBy: 'model',
-    trouble: 'crashes',
+    trouble: 'outages',
   },
   {
     name: 'a charge that is withdrawn is credited for ever',

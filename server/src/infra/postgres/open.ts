@@ -165,8 +165,8 @@ async function accessEmbedded(options: AccessOptions): Promise<Access> {
 }
 
 async function accessExternal(url: string, options: AccessOptions): Promise<Access> {
-  const { clock, token, dataDir } = options
-  const address = addressOf(url, clock)
+  const { token, dataDir } = options
+  const address = addressOf(url, options)
   if (options.role === 'command') {
     await address.choose()
     return { address, release: async () => {} }
@@ -175,9 +175,9 @@ async function accessExternal(url: string, options: AccessOptions): Promise<Acce
   let isNoPooler = false
   const connect = async () => {
     await address.choose()
-    if (!isNoPooler) await refuseTransactionPooler(address.url, clock)
+    if (!isNoPooler) await refuseTransactionPooler(address.url, options.clock)
     isNoPooler = true
-    return await openSession(address, clock, { kind: 'holder', token })
+    return await openSession(address, options.clock, { kind: 'holder', token })
   }
   const holding = await untilAnswered(options, () => keep(options, lockId, connect, (session) => session.close()))
   return {
@@ -190,10 +190,13 @@ async function accessExternal(url: string, options: AccessOptions): Promise<Acce
 }
 
 /** Reads the URL of an external database. @throws where it names none; the settings have refused it before. */
-function addressOf(text: string, clock: Timers): DatabaseAddress {
+function addressOf(text: string, { clock, log }: OpenOptions): DatabaseAddress {
   const [first, ...others] = readHosts(text)?.urls ?? []
   if (first === undefined) throw new Error('DATABASE_URL is no address of PostgreSQL')
-  return others.length === 0 ? toAddress(first) : severalHosts([first, ...others], clock)
+  if (others.length === 0) return toAddress(first)
+  const onRivals = (hosts: readonly string[]) =>
+    log(`${hosts.join(' and ')} in DATABASE_URL take writes: each gets charges of its own. Stop all but the primary`)
+  return severalHosts([first, ...others], clock, onRivals)
 }
 
 /** Repeats `work` while nothing comes back from the server, or none of several takes writes, for two minutes at most. */

@@ -32,7 +32,8 @@ async function writable(fresh: FreshDatabase, isSo: boolean): Promise<void> {
   await admin.close()
 }
 
-const address = () => severalHosts([one.url, other.url], systemClock)
+const rivals: (readonly string[])[] = []
+const address = () => severalHosts([one.url, other.url], systemClock, (hosts) => void rivals.push(hosts))
 
 test('the host that takes writes is used, and stays in use while it takes them', async () => {
   const hosts = address()
@@ -47,12 +48,22 @@ test('the host that takes writes is used, and stays in use while it takes them',
   expect(hosts.url).toBe(other.url)
 })
 
+test('two hosts that take writes at the same time are told of, without their passwords; one is not', async () => {
+  rivals.length = 0
+  await address().choose()
+  await writable(other, true)
+  const hosts = address()
+  await hosts.choose()
+  await until(async () => rivals.length > 0)
+  expect([hosts.url, rivals]).toEqual([one.url, [[new URL(one.url).host, new URL(other.url).host]]])
+})
+
 test('where none takes writes the host in use stays, and whoever asks is told', async () => {
   const hosts = address()
   await writable(one, false)
   await expect(hosts.choose()).rejects.toThrow(NoHostTakesWrites)
   expect(hosts.url).toBe(one.url)
-  const gone = severalHosts(['postgres://u:p@127.0.0.1:1/d', other.url], systemClock)
+  const gone = severalHosts(['postgres://u:p@127.0.0.1:1/d', other.url], systemClock, () => {})
   await expect(gone.choose()).rejects.toMatchObject({ code: expect.stringContaining('ERR_POSTGRES_CONNECTION') })
 })
 

@@ -17,14 +17,19 @@ export class NoHostTakesWrites extends Error {
 /**
  * Of several hosts, the one that takes writes: the one in use while it does, else the first that does. All connections of
  * a process use it. When another comes into use, those to the former host are given up, and with them every lock.
+ * `onRivals` is told, once a look, of hosts (`name:port`) that take writes at the same time: each would have charges of its own.
  */
-export function severalHosts(urls: readonly [string, ...string[]], clock: Timers): DatabaseAddress {
+export function severalHosts(
+  urls: readonly [string, ...string[]],
+  clock: Timers,
+  onRivals: (hosts: readonly string[]) => void,
+): DatabaseAddress {
   const callbacks = new Set<() => void>()
   let used = urls[0]
   let choosing: Promise<void> | null = null
 
   const chooseOnce = async () => {
-    const chosen = await firstThatWrites(urls, used, clock)
+    const chosen = await firstThatWrites(urls, used, { clock, onRivals })
     if (chosen === used) return
     used = chosen
     for (const callback of [...callbacks]) callback()
@@ -69,7 +74,11 @@ async function ask(url: string, clock: Timers): Promise<Said> {
  * Asks all at once, and again while one is silent. Resolves to the host in use if it takes writes, else to the first other
  * that says that it does: nobody waits for a silent one.
  */
-async function firstThatWrites(urls: readonly string[], used: string, clock: Timers): Promise<string> {
+async function firstThatWrites(
+  urls: readonly string[],
+  used: string,
+  { clock, onRivals }: { readonly clock: Timers; readonly onRivals: (hosts: readonly string[]) => void },
+): Promise<string> {
   const answers = new Map<string, Said>()
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   let isPatient = true
@@ -79,11 +88,20 @@ async function firstThatWrites(urls: readonly string[], used: string, clock: Tim
     else if (other !== undefined && (answers.has(used) || !isPatient)) resolve(other)
     else if (answers.size === urls.length) reject(failureOf(answers, used))
   }
+  let isTold = false
+  const tellRivals = () => {
+    const rivals = urls.filter((url) => answers.get(url) === 'read-write')
+    if (rivals.length < 2 || isTold) return
+    isTold = true
+    onRivals(rivals.map((url) => new URL(url).host))
+  }
   let isOver = false
   const watch = async (url: string) => {
     while (!isOver) {
       answers.set(url, await ask(url, clock))
       judge()
+      // Also of a host that answers when another was chosen.
+      tellRivals()
       // While another is silent, this one may be promoted.
       await sleep(clock, AGAIN_MS)
     }

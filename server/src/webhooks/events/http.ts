@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { eventStream } from '../../http/eventStream.ts'
+import { eventStream, STREAM_HEADERS } from '../../http/eventStream.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { HEADER_BRAND } from '../../lib/brand.ts'
@@ -45,9 +45,7 @@ export function showEvents(follower: Follower, clock: Clock): Handle<KeyOrSessio
     if (!following.ok) return following.refusal
     const { events, start } = following.value
     const stream = eventStream(events, toWire, { clock, gone, onEnd: call.holdOpen(), opening: OPENING })
-    return new Response(stream, {
-      headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store', [STREAM_START]: start },
-    })
+    return new Response(stream, { headers: { ...STREAM_HEADERS, [STREAM_START]: start } })
   }
 }
 

@@ -1,4 +1,4 @@
-import { askInLines, textOf } from '../ask.ts'
+import { askInLines, firstIdOf, textOf } from '../ask.ts'
 import type { Attack } from '../attack.ts'
 
 /** As long as a prompt may be, of random text, so that no table makes it smaller. */
@@ -12,16 +12,10 @@ export const cancelledVideos: Attack = {
   run: (target, signal) =>
     askInLines(target, signal, {
       lines: LINES,
-      prepare: async (ask) => firstId((await ask('GET', '/models?modality=video')).json) ?? 'none',
+      prepare: async (ask) => firstIdOf((await ask('GET', '/models?modality=video')).json) ?? 'none',
       async work(ask, model) {
         const id = textOf((await ask('POST', '/videos', { model, prompt: PROMPT })).json, 'id')
         if (id !== null) await ask('POST', `/videos/${id}/cancel`)
       },
     }),
-}
-
-/** The id of the first entry of a list; null where there is none. */
-function firstId(json: unknown): string | null {
-  const { data } = json as { readonly data?: readonly unknown[] }
-  return textOf(data?.[0] ?? {}, 'id')
 }
