@@ -90,7 +90,7 @@ const charges = (key: TestKey) =>
     [key.organizationId],
   )
 
-/** The row of an account, and what `usage_days` has for its day and month. */
+/** The row of an account, its spend that is not folded yet, and what `usage_days` has for its day and month, at one instant. */
 async function account(key: TestKey) {
   const [row] = await gateway.database.query<{
     day: string
@@ -98,12 +98,15 @@ async function account(key: TestKey) {
     of_day: bigint
     month_spent: bigint
     of_month: bigint
+    not_folded: bigint
   }>(
     `select to_char(day, 'YYYY-MM-DD') as day, day_spent_microcents as spent, month_spent_microcents as month_spent,
        (select coalesce(sum(cost_microcents), 0)::bigint from usage_days u
         where u.organization_id = a.organization_id and u.day = a.day::timestamptz) as of_day,
        (select coalesce(sum(cost_microcents), 0)::bigint from usage_days u
-        where u.organization_id = a.organization_id and date_trunc('month', u.day) = a.month::timestamptz) as of_month
+        where u.organization_id = a.organization_id and date_trunc('month', u.day) = a.month::timestamptz) as of_month,
+       (select coalesce(sum(spent_microcents), 0)::bigint from unfolded_spend s where s.organization_id = a.organization_id
+        and s.minute >= a.day::timestamptz and s.minute < a.day::timestamptz + interval '1 day') as not_folded
      from accounts a where organization_id = $1::uuid`,
     [key.organizationId],
   )
@@ -246,14 +249,9 @@ describe('the database’s clock', () => {
 
 /** The figures of accounts with a limit are those of the day, to the micro-cent. */
 async function checkAccounts(day: string): Promise<void> {
-  const { day: reached, spent, of_day: ofDay, month_spent: monthSpent, of_month: ofMonth } = await account(limited)
-  const unfolded = await gateway.database.query<{ spent: bigint }>(
-    `select coalesce(sum(spent_microcents), 0)::bigint as spent from unfolded_spend where organization_id = $1::uuid
-     and minute >= $2::timestamptz and minute < $2::timestamptz + interval '1 day'`,
-    [limited.organizationId, `${day}T00:00:00Z`],
-  )
-  const notFolded = unfolded[0]?.spent ?? 0n
-  expect([reached, spent + notFolded, monthSpent + notFolded]).toEqual([day, ofDay, ofMonth])
+  const row = await account(limited)
+  const { of_day: ofDay, of_month: ofMonth, not_folded: notFolded } = row
+  expect([row.day, row.spent + notFolded, row.month_spent + notFolded]).toEqual([day, ofDay, ofMonth])
   const figures = await readFigures(gateway.database, limited.organizationId, clocks.clock.now())
   expect([figures?.daySpentMicrocents, figures?.monthSpentMicrocents]).toEqual([ofDay, ofMonth])
 }
