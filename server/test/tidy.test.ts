@@ -249,6 +249,13 @@ describe('files', () => {
     expectNone(long, 'split it by what it does; aim at 200')
   })
 
+  test('no path of a file is taken from a URL as it stands: a blank is %20 there', () => {
+    expectNone(
+      typeScript.flatMap(({ path, text }) => (/import\.meta\.url\)\.pathname/.test(text) ? [path] : [])),
+      'use import.meta.dirname, or give the URL itself',
+    )
+  })
+
   test('links between documents lead somewhere', () => {
     const broken: string[] = []
     for (const { path, text } of sources) {

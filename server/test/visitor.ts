@@ -19,11 +19,14 @@ export interface Visitor {
   readonly address: string
   /** Opens a page of `/account`. */
   open(path: string): Promise<BrowsedPage>
-  /** Opens a page and sends the first form on it, or the one with this `action`; `headers` stand in for the browser's own. */
+  /**
+   * Opens a page and sends the first form on it, or the one with this `action`; `headers` stand in for the browser's own. `onOpen` is
+   * waited for before the form is sent.
+   */
   fill(
     path: string,
     fields: Readonly<Record<string, string>>,
-    more?: { action?: string; headers?: Readonly<Record<string, string>> },
+    more?: { action?: string; headers?: Readonly<Record<string, string>>; onOpen?: () => Promise<void> },
   ): Promise<BrowsedPage>
   /** Sends a request of a script on a page of the server, with the session's CSRF token. */
   call(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -55,8 +58,9 @@ export function openVisitor(gateway: Pick<Gateway, 'send'>, address = '127.0.0.1
     cookies,
     address,
     open,
-    async fill(path, fields, { action, headers = {} } = {}) {
+    async fill(path, fields, { action, headers = {}, onOpen } = {}) {
       const { text } = await open(path)
+      await onOpen?.()
       const body = new FormData()
       const csrf = /name="csrf" value="([^"]*)"/.exec(text)?.[1]
       if (csrf !== undefined) body.set('csrf', csrf)

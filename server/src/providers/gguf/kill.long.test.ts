@@ -62,8 +62,8 @@ test('signals that mean the gateway, and reach the whole group, do not end the e
 
 test('the engine ends when its parent is killed', async () => {
   const script = `
-    const { startGguf } = await import(${JSON.stringify(new URL('./supervise.ts', import.meta.url).pathname)})
-    const { systemClock } = await import(${JSON.stringify(new URL('../../infra/clock.ts', import.meta.url).pathname)})
+    const { startGguf } = await import(${JSON.stringify(new URL('./supervise.ts', import.meta.url).href)})
+    const { systemClock } = await import(${JSON.stringify(new URL('../../infra/clock.ts', import.meta.url).href)})
     const log = { debug() {}, info() {}, warn() {}, error() {} }
     const engine = startGguf({ file: ${JSON.stringify(file)}, sequences: 1, gpu: 'none', clock: systemClock, log })
     await engine.address()

@@ -50,8 +50,18 @@ describe('before anybody has an account', () => {
 
   test('of two people who use the link at once one is set up; it works no more then', async () => {
     const path = await house.setUpPath()
-    const [one, other] = [house.browser(), house.browser()]
-    const answers = await Promise.all([one.fill(path, OWNER), other.fill(path, { ...OWNER, email: 'eve@example.com' })])
+    // Both have the page before either sends its form.
+    const { promise: bothOpen, resolve } = Promise.withResolvers<void>()
+    let open = 0
+    const onOpen = () => {
+      open += 1
+      if (open === 2) resolve()
+      return bothOpen
+    }
+    const emails = [OWNER.email, 'eve@example.com']
+    const answers = await Promise.all(
+      emails.map((email) => house.browser().fill(path, { ...OWNER, email }, { onOpen })),
+    )
     expect(answers.map(({ status }) => status).sort()).toEqual([303, 404])
     expect((await house.browser().open(path)).status).toBe(404)
     const people = await house.gateway.database.query('select is_operator, email_verified from users')
