@@ -1,30 +1,18 @@
 /** A mistake is told on stderr in one line, or with --json in one object; the exit code tells whose mistake it is. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Ended, run } from '../../server/test/acceptance/terminal.ts'
-import { startServer, type TestServer } from '../../server/test/server.ts'
-import { cliEnvironment, typeCli } from './typeCli.ts'
+import { run } from '../../server/test/acceptance/terminal.ts'
+import { type CliServer, cliEnvironment, startCliServer } from './typeCli.ts'
 
 setDefaultTimeout(60_000)
 
-let server: TestServer
-let folder: string
+let cli: CliServer
 beforeAll(async () => {
-  server = await startServer()
-  folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
+  cli = await startCliServer()
 })
-afterAll(async () => {
-  await server?.remove()
-  if (folder !== undefined) await rm(folder, { recursive: true, force: true })
-})
-
-function type(words: readonly string[]): Promise<Ended> {
-  const environment = { TOLLGATE_API_KEY: server.firstKey, TOLLGATE_URL: server.url }
-  return typeCli(words, { folder, environment, input: '' }).ended
-}
+afterAll(() => cli?.remove())
 
 test.each<[string[], number, RegExp]>([
   [['nonsense'], 2, /unknown command 'nonsense'/],
@@ -56,12 +44,24 @@ test.each<[string[], number, RegExp]>([
   [['balance', '--server', 'http://127.0.0.1:1'], 1, /can't be reached/],
   [['balance', '--server', 'ftp://example.com'], 2, /must be a server's address/],
 ])('%j ends with %d', async (words, code, says) => {
-  const [text, asJson] = await Promise.all([type(words), type([...words, '--json'])])
-  expect({ code: text.code, stdout: text.stdout }).toEqual({ code, stdout: '' })
-  expect(text.stderr).toMatch(/^tollgate: [^\n]+\n$/)
-  expect(text.stderr).toMatch(says)
-  if (asJson.code === 0) return
-  expect(asJson.stdout).toBe('')
+  const { stdout, stderr, ...ended } = await cli.type(words, '')
+  expect({ code: ended.code, stdout }).toEqual({ code, stdout: '' })
+  expect(stderr).toMatch(/^tollgate: [^\n]+\n$/)
+  expect(stderr).toMatch(says)
+})
+
+/** One of each kind: of the words, of a value, of what the server says, of the key, of the way to the server. */
+test.each<[string[], number]>([
+  [['nonsense'], 2],
+  [['preflight'], 2],
+  [['limits', 'set', '--monthly', '0.5'], 2],
+  [['usage', '--group-by', 'colour'], 1],
+  [['chat', 'Hi', '--model', 'svc/none'], 1],
+  [['login', '--with-token'], 4],
+  [['balance', '--server', 'http://127.0.0.1:1'], 1],
+])('with --json %j ends with %d and an object', async (words, code) => {
+  const asJson = await cli.type([...words, '--json'], '')
+  expect({ code: asJson.code, stdout: asJson.stdout }).toEqual({ code, stdout: '' })
   expect(JSON.parse(asJson.stderr)).toMatchObject({
     error: { code: expect.any(String), problems: [expect.any(String)] },
   })
@@ -71,8 +71,8 @@ test.each<[string[], number, RegExp]>([
 test.skipIf(process.platform !== 'linux')(
   'without a keychain service the real package fails: a key in it is said to be out of reach, and a new login goes to the file',
   async () => {
-    const [url, main] = [new URL(server.url).origin, join(import.meta.dirname, '../src/main.ts')]
-    const own = await mkdtemp(join(folder, 'keychain-'))
+    const [url, main] = [new URL(cli.server.url).origin, join(import.meta.dirname, '../src/main.ts')]
+    const own = await mkdtemp(join(cli.folder, 'keychain-'))
     const file = join(own, 'tollgate/logins.json')
     const kept = JSON.stringify({ server: url, keys: { [url]: { in: 'keychain' } } })
     await mkdir(join(own, 'tollgate'), { mode: 0o700 })
@@ -88,7 +88,7 @@ test.skipIf(process.platform !== 'linux')(
       /^tollgate: the keychain can't be read \(.*DBus.*\): unlock it, or set TOLLGATE_API_KEY\n$/,
     )
     expect(await readFile(file, 'utf8')).toBe(kept)
-    const login = await type(['login', '--with-token', '--server', url, '--json'], `${server.firstKey}\n`)
+    const login = await type(['login', '--with-token', '--server', url, '--json'], `${cli.server.firstKey}\n`)
     expect([login.code, login.stderr]).toEqual([0, ''])
     expect(JSON.parse(login.stdout)).toEqual({ server: url, stored_in: 'file', file })
   },

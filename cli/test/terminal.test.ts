@@ -1,32 +1,25 @@
 /** The command on a real terminal: a conversation, its Ctrl-C, a login that is typed. */
 
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { startServer, type TestServer } from '../../server/test/server.ts'
-import { type CliTerminal, CTRL_C, CTRL_D, typeCliOnTerminal } from './typeCli.ts'
+import { type CliServer, type CliTerminal, CTRL_C, CTRL_D, startCliServer, typeCliOnTerminal } from './typeCli.ts'
 
 setDefaultTimeout(30_000)
 
-let server: TestServer
-let folder: string
+let cli: CliServer
 const typed: CliTerminal[] = []
+beforeAll(async () => {
+  cli = await startCliServer()
+})
 afterEach(() => {
   for (const each of typed.splice(0)) each.kill()
 })
-beforeAll(async () => {
-  server = await startServer()
-  folder = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
-})
-afterAll(async () => {
-  await server?.remove()
-  if (folder !== undefined) await rm(folder, { recursive: true, force: true })
-})
+afterAll(() => cli?.remove())
 
 function type(words: readonly string[], environment: Record<string, string> = {}): CliTerminal {
-  const own = { TOLLGATE_API_KEY: server.firstKey, TOLLGATE_URL: server.url, ...environment }
-  const terminal = typeCliOnTerminal(words, { folder, environment: own })
+  const own = { TOLLGATE_API_KEY: cli.server.firstKey, TOLLGATE_URL: cli.server.url, ...environment }
+  const terminal = typeCliOnTerminal(words, { folder: cli.folder, environment: own })
   typed.push(terminal)
   return terminal
 }
@@ -88,11 +81,11 @@ test('Ctrl-C ends an answer that was asked for once, and says what is charged', 
 test('a key that is typed is not shown, and is kept', async () => {
   const { ended, shows, types } = type(['login', '--with-token'], { TOLLGATE_API_KEY: '' })
   await shows('(not shown): ')
-  types(`${server.firstKey}\r`)
+  types(`${cli.server.firstKey}\r`)
   const { code, screen } = await ended
   expect(code).toBe(0)
-  expect(screen).not.toContain(server.firstKey)
-  expect(await readFile(join(folder, 'tollgate/logins.json'), 'utf8')).toContain(server.firstKey)
+  expect(screen).not.toContain(cli.server.firstKey)
+  expect(await readFile(join(cli.folder, 'tollgate/logins.json'), 'utf8')).toContain(cli.server.firstKey)
 })
 
 test('with --no-input nothing is asked', async () => {

@@ -1,10 +1,11 @@
 /** The customer's command as it is installed: built, and run by Node. */
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { run, type Typed } from '../../server/test/acceptance/terminal.ts'
+import { type Ended, run, type Typed } from '../../server/test/acceptance/terminal.ts'
+import { startServer, type TestServer } from '../../server/test/server.ts'
 
 let built: string | undefined
 
@@ -18,6 +19,33 @@ function builtCli(): string {
   if (status !== 0) throw new Error(`the build ended with ${status}: ${stderr}`)
   built = join(folder, 'tollgate.js')
   return built
+}
+
+export interface CliServer {
+  readonly server: TestServer
+  /** Where commands are typed. */
+  readonly folder: string
+  /** Types a command with the server's first key; `environment` comes on top of it. Resolves to how it ended. */
+  type(words: readonly string[], input?: string, environment?: Readonly<Record<string, string>>): Promise<Ended>
+  remove(): Promise<void>
+}
+
+/** Starts a server with its built-in models, and makes an empty folder for the commands that call it. */
+export async function startCliServer(): Promise<CliServer> {
+  const server = await startServer()
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-test-'))
+  return {
+    server,
+    folder,
+    type(words, input, environment) {
+      const own = { TOLLGATE_API_KEY: server.firstKey, TOLLGATE_URL: server.url, ...environment }
+      return typeCli(words, { folder, environment: own, ...(input !== undefined && { input }) }).ended
+    },
+    async remove() {
+      await server.remove()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
 }
 
 export interface CliOptions {

@@ -1,9 +1,10 @@
 /** Streams that nobody reads: the memory that the gateway and the kernel hold for each. README.md. */
 
-import { readFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { tcpSocketsAt } from '../src/infra/tcpTable.ts'
 import { head, piece } from '../test/rawServer.ts'
 import { startServer } from '../test/server.ts'
+import { postUnread } from '../test/unreadRequest.ts'
 import { atLeastOne, readOptions } from './options.ts'
 import { residentMegabytes } from './processes.ts'
 
@@ -43,29 +44,12 @@ models:
 `,
 })
 const port = Number(new URL(server.url).port)
-const body = JSON.stringify({ model: 'svc/bench', stream: true, messages: [{ role: 'user', content: 'Go on' }] })
-
-/** Asks for a stream and reads nothing of it. */
-function ask(): Socket {
-  const socket = connect(port, '127.0.0.1')
-  socket.on('error', () => {})
-  socket.pause()
-  socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${server.firstKey}\r\n` +
-      `Content-Length: ${body.length}\r\n\r\n${body}`,
-  )
-  return socket
-}
+const body = { model: 'svc/bench', stream: true, messages: [{ role: 'user', content: 'Go on' }] }
 
 const ownMegabytes = () => residentMegabytes([server.process.pid ?? 0])
 
-/** The sending queues of the gateway's port in the kernel, in MB (`man 5 proc`): no client's system has taken these bytes. */
-function kernelMegabytes(): number {
-  const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
-  const rows = readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1)
-  const queues = rows.map((row) => row.trim().split(/\s+/)).filter(([, address]) => address?.endsWith(local))
-  return queues.reduce((sum, fields) => sum + Number.parseInt(fields[4]?.split(':')[0] ?? '0', 16), 0) / 1e6
-}
+/** The sending queues of the gateway's port in the kernel, in MB: no client's system has taken these bytes. */
+const kernelMegabytes = () => tcpSocketsAt(port).reduce((sum, { unsentBytes }) => sum + unsentBytes, 0) / 1e6
 
 /** Has each stream produce a token each `paceMs`; resolves when all have `tokens`. */
 async function produce(onSample: (sent: number) => void): Promise<void> {
@@ -90,7 +74,9 @@ try {
   console.log(`${streams} unread streams of ${tokens} tokens; the idle gateway has ${idle.toFixed(0)} MB\n`)
   console.log('| tokens a stream | gateway, KB a stream | kernel, KB a stream | streams that the provider has open |')
   console.log('|---|---|---|---|')
-  for (let index = 0; index < streams; index += 1) sockets.push(ask())
+  for (let index = 0; index < streams; index += 1) {
+    sockets.push(postUnread({ port, key: server.firstKey }, '/chat/completions', body))
+  }
   while (asked.size < streams) await Bun.sleep(10)
   await produce((sent) => {
     const kilobytes = (megabytes: number) => ((megabytes * 1_000) / streams).toFixed(0)

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { systemClock } from '../src/infra/clock.ts'
+import { MIGRATED_CLUSTER_VARIABLE, makeMigratedCluster } from './migratedCluster.ts'
 import { startTestPostgres, TEST_POSTGRES_VARIABLE } from './postgres.ts'
 import { type Closures, findTests, readClosures } from './runner/closure.ts'
 import { type Outcome, runGate } from './runner/gate.ts'
@@ -27,8 +28,8 @@ import { installLine, seedLines, summarize } from './runner/summary.ts'
 import { groupFiles, runGroup } from './runner/together.ts'
 
 const CHECKOUT = join(import.meta.dirname, '../..')
-/** One more than the cores of the smallest machine that the project is built for: most files wait now and then. */
-const AT_ONCE = 3
+/** Twice the cores of the smallest machine that the project is built for: most files wait now and then. */
+const AT_ONCE = 4
 /** Several times what the slowest file takes on a busy machine. */
 const FILE_LIMIT_MS = 120_000
 const MINUTES_PRESET = 25
@@ -54,11 +55,15 @@ const OPERATORS_OWN = ['DATABASE_URL', 'REDIS_URL']
 const OF_TESTS = /^TOLLGATE_(FIRST_SEED|LONG_SECONDS)$/
 
 /** The environment that tests see: nothing that an operator has set for a Tollgate of their own. */
-function environmentOf(postgresUrl: string): Record<string, string | undefined> {
+function environmentOf(postgresUrl: string, migratedCluster: string): Record<string, string | undefined> {
   const kept = Object.entries(process.env).filter(
     ([name]) => (!name.startsWith('TOLLGATE_') || OF_TESTS.test(name)) && !OPERATORS_OWN.includes(name),
   )
-  return { ...Object.fromEntries(kept), [TEST_POSTGRES_VARIABLE]: postgresUrl }
+  return {
+    ...Object.fromEntries(kept),
+    [TEST_POSTGRES_VARIABLE]: postgresUrl,
+    [MIGRATED_CLUSTER_VARIABLE]: migratedCluster,
+  }
 }
 
 function report(run: FileRun, tries: number, place: string): void {
@@ -78,7 +83,8 @@ function report(run: FileRun, tries: number, place: string): void {
 async function runAll(files: readonly string[], closures: Closures): Promise<Outcome | null> {
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-run-'))
   await chmod(folder, 0o711)
-  const postgres = await startTestPostgres()
+  const migratedCluster = join(folder, 'migrated')
+  const [postgres] = await Promise.all([startTestPostgres(), makeMigratedCluster(migratedCluster)])
   let interrupted = false
   const interrupt = () => {
     interrupted = true
@@ -89,7 +95,7 @@ async function runAll(files: readonly string[], closures: Closures): Promise<Out
   process.on('SIGTERM', interrupt)
   let started = 0
   let ended = 0
-  const environment = environmentOf(postgres.url)
+  const environment = environmentOf(postgres.url, migratedCluster)
   const folderOf = () => {
     started += 1
     return join(folder, `${started}`)

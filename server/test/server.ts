@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { copyMigratedCluster } from './migratedCluster.ts'
 
 const COMMAND = join(import.meta.dirname, '../../tollgate')
 /** A machine under load still starts PostgreSQL within this. */
@@ -46,9 +47,12 @@ export interface TestServer {
   remove(): Promise<void>
 }
 
-/** Starts a server; resolves when it says that it serves. Throws with its output when it ends before. */
+/**
+ * Starts a server, on a copy of the run's migrated cluster unless it has data already. Resolves when it says that it serves. Throws with
+ * its output when it ends before.
+ */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  const dataDir = options.dataDir ?? (await makeDataDirectory())
+  const dataDir = options.dataDir ?? (await makeDataDirectory(options))
   const flags = ['--data-dir', dataDir]
   const configFile = join(dataDir, 'tollgate.yaml')
   if (options.settings !== undefined) await writeFile(configFile, options.settings)
@@ -102,9 +106,10 @@ async function firstKeyOf({ first_key_file: file }: Record<string, unknown>): Pr
 }
 
 /** mkdtemp makes a folder that only we can enter; as root, the database runs as somebody else and would be kept elsewhere. */
-async function makeDataDirectory(): Promise<string> {
+async function makeDataDirectory({ environment }: ServerOptions): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'tollgate-test-'))
   await chmod(dataDir, 0o711)
+  if (!environment?.['DATABASE_URL']) copyMigratedCluster(dataDir)
   return dataDir
 }
 

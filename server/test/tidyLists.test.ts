@@ -12,6 +12,7 @@ import { functionsOf, LINES_OF_FUNCTION, longFunctions, type Part, partOf } from
 import { MAY_IMPORT, unusedPairs } from './tidy/house.ts'
 import { findCycles, importGraph } from './tidy/imports.ts'
 import { compareWithList } from './tidy/lists.ts'
+import { PACKAGES_OF_EVERY_SERVER, packagesLoadedWith } from './tidy/packages.ts'
 import { readSources } from './tidy/sources.ts'
 import { KEPT_NAMES, LONG_FUNCTIONS } from './tidy/today.ts'
 
@@ -137,6 +138,35 @@ describe('exported names', () => {
       { path: other, text: `${forms.join('\n')}\n${unexported}` },
     ])
     expect([...found]).toEqual(['a', 'b', 'c', 'D', 'E', 'F', 'g', 'h', 'I'].map((name) => [name, [one, other]]))
+  })
+})
+
+describe('packages', () => {
+  test('a server loads those of every server alone; the others come when the settings ask for them', () => {
+    const found = packagesLoadedWith('server/src/commands/serve.ts', sources)
+    expectNone(
+      [...found]
+        .filter(([name]) => !PACKAGES_OF_EVERY_SERVER.includes(name))
+        .map(([name, path]) => `${name}, by ${path}`),
+      'import() the file where the settings ask for it, or measure with server/bench/compare.ts and list it in tidy/packages.ts',
+    )
+    expect([...found.keys()].sort()).toEqual([...PACKAGES_OF_EVERY_SERVER])
+  })
+
+  test('types and import() load nothing; values, effects and exports of values do', () => {
+    const loaded = (...lines: string[]) => [
+      ...packagesLoadedWith('server/src/a.ts', [{ path: 'server/src/a.ts', text: lines.join('\n') }]).keys(),
+    ]
+    expect(loaded("import type A from 'a'", "import { type B } from 'b'", "export type { C } from 'c'")).toEqual([])
+    expect(loaded("const d = await import('d')", "import 'node:fs'", "import { test } from 'bun:test'")).toEqual([])
+    expect(
+      loaded("import A from 'a/x'", "import 'b'", "export * from '@c/d/e'", "import { type F, g } from 'f'"),
+    ).toEqual(['a', 'b', 'f', '@c/d'])
+    const far = packagesLoadedWith('server/src/a.ts', [
+      { path: 'server/src/a.ts', text: "import { b } from './b/b.ts'" },
+      { path: 'server/src/b/b.ts', text: "import c from 'c'\nimport { a } from '../a.ts'" },
+    ])
+    expect([...far]).toEqual([['c', 'server/src/b/b.ts']])
   })
 })
 

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts'
 import type { Noter } from '../identity/audit/note.ts'
-import { type DatabaseAddress, toAddress } from '../infra/postgres/address.ts'
+import type { DatabaseAddress } from '../infra/postgres/address.ts'
 import type { Queryable } from '../infra/postgres/database.ts'
 import type { InstanceDependencies } from '../instances/job/dependencies.ts'
 import { reportForgotten } from '../instances/unpaid/forgotten.ts'
@@ -61,6 +61,6 @@ export async function openMachines(
 
 /** Folders that no app may look into: our data, and where the database takes connections. */
 function secretFolders({ dataDirectory, databaseAddress }: MachineOptions): string[] {
-  const socketFolder = new URL(toAddress(databaseAddress).url).searchParams.get('host')
+  const socketFolder = new URL(databaseAddress.url).searchParams.get('host')
   return [dataDirectory, ...(socketFolder?.startsWith('/') ? [socketFolder] : [])]
 }

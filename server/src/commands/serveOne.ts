@@ -3,6 +3,7 @@
 import { type App, createApp } from '../app/app.ts'
 import { refusalResponse } from '../http/envelopes.ts'
 import type { HttpServer } from '../infra/httpServer.ts'
+import { boundSendQueues } from '../infra/sendQueue.ts'
 import { refusal } from '../lib/errors.ts'
 import { toHex } from '../lib/ids.ts'
 import { addressOf, banner } from './banner.ts'
@@ -16,6 +17,8 @@ import type { ServeContext } from './startUp.ts'
  * read, or while it is. The rest of such a body is read from its socket and dropped as it comes.
  */
 const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
+const UNBOUNDED =
+  'this system does not let the server bound what the kernel keeps for clients that do not read: leave up to 4 MB of memory for each such client'
 
 /** Nothing on the admin port takes a body. */
 const ADMIN_BODY_BYTES = 64 * 1024
@@ -90,6 +93,7 @@ function openPorts(app: App, { config, log, randomBytes }: ServeContext): [HttpS
     handle: app.handle,
     onError,
   })
+  if (!boundSendQueues(open.port)) log.warn({}, UNBOUNDED)
   try {
     const admin = openPort('--admin-port', {
       host: '127.0.0.1',

@@ -53,9 +53,9 @@ export function createCallMetrics(registry: Registry): CallMetrics {
     'Requests let through without their rate limit, because Redis did not answer.',
   )
   return {
-    answered: (route, status, milliseconds) => requests(route, status, milliseconds / 1_000),
+    answered: (route, status, milliseconds) => requests.add(route, status, milliseconds / 1_000),
     firstToken: (milliseconds) => first.observe(milliseconds / 1_000),
-    attempt: (provider, outcome, milliseconds) => attempts(provider, outcome, milliseconds / 1_000),
+    attempt: (provider, outcome, milliseconds) => attempts.add(provider, outcome, milliseconds / 1_000),
     hedged: (provider) => hedges.inc({ provider }),
     limitSkipped: () => limitSkipped.inc(),
   }

@@ -1,7 +1,5 @@
 /** The HTTP servers over `Bun.serve`. Handlers stay web-standard: Request in, Response out. */
 
-import { boundSendQueues } from './sendQueue.ts'
-
 /** The connection of a request. */
 export interface Peer {
   readonly address: string
@@ -53,10 +51,8 @@ export function listen(options: ListenOptions): HttpServer {
       }),
     error: options.onError,
   })
-  const port = server.port ?? options.port
-  boundSendQueues(port)
   return {
-    port,
+    port: server.port ?? options.port,
     host: options.host,
     stop: () => server.stop(false),
     kill: () => server.stop(true),

@@ -5,8 +5,13 @@ import type { Metric, Registry } from 'prom-client'
  * addition, which took a twentieth of a call; these find them in two maps. The library still writes the page.
  */
 
-/** Adds a value under two labels; those come from us, so there are few. */
-export type Add = (first: string, second: string | number, value: number) => void
+/** Labels come from us, so there are few. */
+export interface LabelledMetric {
+  /** Adds a value under two labels. */
+  add(first: string, second: string | number, value: number): void
+  /** Shows 0 under two labels from now on: an alarm on an increase does not see a series that begins at 1. */
+  begin(first: string, second: string | number): void
+}
 
 export interface MetricOptions {
   readonly name: string
@@ -21,18 +26,25 @@ interface Value {
 }
 
 /** Sums of what was added. */
-export function labelledCounter(registry: Registry, options: MetricOptions): Add {
+export function labelledCounter(registry: Registry, options: MetricOptions): LabelledMetric {
   const sums = byTwo(() => ({ sum: 0 }))
   register(registry, options, 'counter', () =>
     sums.all().map(([first, second, { sum }]) => ({ labels: labelsOf(options, first, second), value: sum })),
   )
-  return (first, second, value) => {
-    sums.of(first, second).sum += value
+  return {
+    add(first, second, value) {
+      sums.of(first, second).sum += value
+    },
+    begin: (first, second) => void sums.of(first, second),
   }
 }
 
 /** Returns how many of the values were at most each of `bounds`, ascending; their sum, and their number. */
-export function labelledHistogram(registry: Registry, options: MetricOptions, bounds: readonly number[]): Add {
+export function labelledHistogram(
+  registry: Registry,
+  options: MetricOptions,
+  bounds: readonly number[],
+): LabelledMetric {
   const children = byTwo(() => ({ sum: 0, counts: new Float64Array(bounds.length + 1) }))
   const valuesOf = ([first, second, { sum, counts }]: [
     string,
@@ -51,12 +63,15 @@ export function labelledHistogram(registry: Registry, options: MetricOptions, bo
     return values
   }
   register(registry, options, 'histogram', () => children.all().flatMap(valuesOf))
-  return (first, second, value) => {
-    const child = children.of(first, second)
-    let index = 0
-    while (index < bounds.length && value > (bounds[index] ?? 0)) index += 1
-    child.counts[index] = (child.counts[index] ?? 0) + 1
-    child.sum += value
+  return {
+    add(first, second, value) {
+      const child = children.of(first, second)
+      let index = 0
+      while (index < bounds.length && value > (bounds[index] ?? 0)) index += 1
+      child.counts[index] = (child.counts[index] ?? 0) + 1
+      child.sum += value
+    },
+    begin: (first, second) => void children.of(first, second),
   }
 }
 

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { type HttpServer, listen } from './httpServer.ts'
+import { boundSendQueues } from './sendQueue.ts'
+import { tcpSocketsAt } from './tcpTable.ts'
 
 const PIECE = 'x'.repeat(16 * 1024)
 const PIECES = 512
@@ -15,6 +16,7 @@ interface Sink {
 }
 
 let server: HttpServer
+let isBound: boolean
 let full: PromiseWithResolvers<void>
 const clients: Socket[] = []
 beforeAll(() => {
@@ -26,6 +28,7 @@ beforeAll(() => {
       new Response(new ReadableStream({ type: 'direct', pull: sendAll } as unknown as UnderlyingDefaultSource)),
     onError: (error) => new Response(String(error), { status: 500 }),
   })
+  isBound = boundSendQueues(server.port)
 })
 afterAll(async () => {
   for (const client of clients) client.destroy()
@@ -55,19 +58,15 @@ async function askAndWait(): Promise<Socket> {
 }
 
 /** Bytes in the sending queues of the server's connections. */
-function queuedBytes(): number {
-  const local = `:${server.port.toString(16).toUpperCase().padStart(4, '0')}`
-  const rows = readFileSync('/proc/self/net/tcp', 'utf8').split('\n')
-  const queues = rows.map((row) => row.trim().split(/\s+/)).filter(([, address]) => address?.endsWith(local))
-  return queues.reduce((sum, [, , , , queue]) => sum + Number.parseInt(queue ?? '', 16), 0)
-}
+const unsentBytes = () => tcpSocketsAt(server.port).reduce((sum, socket) => sum + socket.unsentBytes, 0)
 
 test.if(process.platform === 'linux')(
   'of an answer that nobody reads the kernel keeps 64 KB and a little more',
   async () => {
+    expect(isBound).toBe(true)
     await askAndWait()
-    expect(queuedBytes()).toBeGreaterThan(0)
-    expect(queuedBytes()).toBeLessThan(192 * 1024)
+    expect(unsentBytes()).toBeGreaterThan(0)
+    expect(unsentBytes()).toBeLessThan(192 * 1024)
   },
 )
 
@@ -80,4 +79,8 @@ test('a client that begins to read late gets all of it', async () => {
   client.resume()
   await once(client, 'close')
   expect(bytes).toBeGreaterThan(ANSWER_BYTES)
+})
+
+test('a port on which this process does not listen is not bound, and says so', () => {
+  expect(boundSendQueues(1)).toBe(false)
 })

@@ -58,17 +58,17 @@ export function createUsageMetrics(
   return {
     videoCharged: (model, seconds, costMicrocents) => {
       videoSeconds(model, seconds)
-      charged(model, 'completed', Number(costMicrocents))
+      charged.add(model, 'completed', Number(costMicrocents))
     },
     charged: ({ model, outcome, usage, images: made, costMicrocents }, milliseconds) => {
-      charges(model, outcome, milliseconds / 1_000)
-      charged(model, outcome, Number(costMicrocents))
+      charges.add(model, outcome, milliseconds / 1_000)
+      charged.add(model, outcome, Number(costMicrocents))
       if (made !== undefined) images.inc({ model }, made.count)
       else {
         const { promptTokens, cachedPromptTokens, completionTokens } = usage
-        tokens(model, 'prompt', promptTokens)
-        if (cachedPromptTokens > 0) tokens(model, 'cached_prompt', cachedPromptTokens)
-        tokens(model, 'completion', completionTokens)
+        tokens.add(model, 'prompt', promptTokens)
+        if (cachedPromptTokens > 0) tokens.add(model, 'cached_prompt', cachedPromptTokens)
+        tokens.add(model, 'completion', completionTokens)
       }
     },
   }

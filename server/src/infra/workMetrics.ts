@@ -4,6 +4,9 @@ import { labelledHistogram } from './labelledMetrics.ts'
 /** Kinds whose label is another word. */
 const OUTCOMES: Readonly<Record<string, string>> = { inProgress: 'in_progress', noRoom: 'no_room' }
 
+/** Ends that alarms watch: they are shown as 0 before the first of them, so that it is an increase. */
+const WATCHED_VIDEO_OUTCOMES = ['upstream_error', 'upstream_timeout', 'invalid_output', 'internal_error']
+
 /**
  * The buckets for work behind requests: from a claim (sub-millisecond), over a delivery, to a video that waited for
  * hours.
@@ -98,6 +101,33 @@ export function createWorkMetrics(
     buckets: CLAIM_SECONDS,
     registers,
   })
+  const idempotent = counter(
+    'tollgate_idempotent_requests_total',
+    'Requests with an Idempotency-Key: carried out (begun), answered as before (replay), refused (in_progress, mismatch).',
+    ['outcome'],
+  )
+  return {
+    jobsClaimed(kind, count) {
+      claimed.inc({ kind }, count)
+      jobsEnded.inc({ kind, outcome: 'dead' }, 0)
+    },
+    jobEnded: (kind, outcome) => jobsEnded.inc({ kind, outcome }),
+    videoCreated(model) {
+      created.inc({ model })
+      for (const outcome of WATCHED_VIDEO_OUTCOMES) ended.begin(model, outcome)
+    },
+    videoEnded: (model, outcome, milliseconds) => ended.add(model, outcome, milliseconds / 1_000),
+    videoSeconds: (model, count) => seconds.inc({ model }, count),
+    videosClaimed: (claim, milliseconds) => claims.observe({ claim }, milliseconds / 1_000),
+    ...createWebhookMetrics(registry),
+    idempotent: (kind) => idempotent.inc({ outcome: OUTCOMES[kind] ?? kind }),
+  }
+}
+
+function createWebhookMetrics(registry: Registry): Pick<WorkMetrics, 'webhookAttempted' | 'webhookSettled'> {
+  const registers = [registry]
+  const counter = (name: string, help: string, labelNames: string[]) =>
+    new Counter({ name, help, labelNames, registers })
   const attempts = counter(
     'tollgate_webhook_attempts_total',
     'Attempts to deliver a webhook, by the class of the answer, or by why none came.',
@@ -114,25 +144,15 @@ export function createWorkMetrics(
     buckets: DELIVERY_SECONDS,
     registers,
   })
-  const idempotent = counter(
-    'tollgate_idempotent_requests_total',
-    'Requests with an Idempotency-Key: carried out (begun), answered as before (replay), refused (in_progress, mismatch).',
-    ['outcome'],
-  )
+  attempts.inc({ outcome: 'internal' }, 0)
+  deliveries.inc({ outcome: 'dead' }, 0)
   return {
-    jobsClaimed: (kind, count) => claimed.inc({ kind }, count),
-    jobEnded: (kind, outcome) => jobsEnded.inc({ kind, outcome }),
-    videoCreated: (model) => created.inc({ model }),
-    videoEnded: (model, outcome, milliseconds) => ended(model, outcome, milliseconds / 1_000),
-    videoSeconds: (model, count) => seconds.inc({ model }, count),
-    videosClaimed: (claim, milliseconds) => claims.observe({ claim }, milliseconds / 1_000),
     webhookAttempted: ({ status, failure }) =>
       attempts.inc({ outcome: failure ?? `${Math.floor((status ?? 0) / 100)}xx` }),
     webhookSettled: ({ state, sinceEventMs }) => {
       deliveries.inc({ outcome: state === 'pending' ? 'failed' : state })
       if (sinceEventMs !== null) latencies.observe(sinceEventMs / 1_000)
     },
-    idempotent: (kind) => idempotent.inc({ outcome: OUTCOMES[kind] ?? kind }),
   }
 }
 

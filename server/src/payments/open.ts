@@ -116,8 +116,8 @@ async function openLocal(links: Links, parts: Parts): Promise<OpenedProvider> {
   const { log } = parts
   const provider = localProvider(links, parts)
   log.warn({}, 'payments: the local payment provider is on: test mode, no real money')
-  const { onCheckout, onSubscription } = hearing({ ...parts, provider })
-  const onChanged = (id: string) => (id.startsWith('lcs_') ? onCheckout(id) : onSubscription(id))
+  const hear = hearing({ ...parts, provider })
+  const onChanged = (id: string) => (id.startsWith('lcs_') ? hear.checkout(id) : hear.subscription(id))
   return { provider, routes: localRoutes({ local: provider, onChanged, log }) }
 }
 

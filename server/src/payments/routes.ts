@@ -14,7 +14,8 @@ import {
   showLocalPortal,
   showLocalReceipt,
 } from './local/http.ts'
-import { postStripeEvent, type StripeCallbackDependencies } from './stripe/http.ts'
+import type { Hearing } from './reconcile/hearing.ts'
+import { postStripeEvent } from './stripe/http.ts'
 import {
   postSubscriptionCheckout,
   postSubscriptionPortal,
@@ -157,7 +158,7 @@ export function localRoutes(dependencies: LocalPageDependencies): Route[] {
 }
 
 /** Where Stripe calls, beneath /payments. */
-export function stripeRoutes(verify: Verify, dependencies: StripeCallbackDependencies): Route[] {
+export function stripeRoutes(verify: Verify, hear: Hearing): Route[] {
   return [
     {
       base: PAYMENTS,
@@ -166,7 +167,7 @@ export function stripeRoutes(verify: Verify, dependencies: StripeCallbackDepende
       access: signed(verify),
       body: 'raw',
       bodyLimitBytes: EVENT_BYTES_MOST,
-      handle: postStripeEvent(dependencies),
+      handle: postStripeEvent(hear),
     },
   ]
 }

@@ -69,18 +69,16 @@ async function leaveBehind(microcents: bigint): Promise<{ organization: string; 
   const till = openTill(house.database, slot.number, fast)
   await till.writer.renew(till.share(organization), 600n)
   await till.writer.post(house.charge(organization, microcents), till.share(organization))
-  await slot.release()
-  await lockFree(slot.number)
+  await giveBack(slot)
   return { organization, number: slot.number }
 }
 
-/** The server notices a closed connection in its own time, and holds its locks until then. */
-async function lockFree(number: number): Promise<void> {
-  const held = () =>
-    house.database.query("select 1 from pg_locks where locktype = 'advisory' and classid = 7404 and objid = $1::oid", [
-      number,
-    ])
-  while ((await held()).length > 0);
+/** Releases slots. The server notices a closed connection in its own time, and holds its lock until then. */
+async function giveBack(...slots: Slot[]): Promise<void> {
+  await Promise.all(slots.map((slot) => slot.release()))
+  const held = `select from pg_locks where locktype = 'advisory' and classid = 7404 and objid = any ($1::text::oid[])`
+  const numbers = `{${slots.map(({ number }) => number).join(',')}}`
+  while ((await house.database.query(held, [numbers])).length > 0);
 }
 
 async function granted(organizationId: string): Promise<{ granted: bigint; shares: bigint }> {
@@ -97,7 +95,7 @@ test('processes that start at the same time get slots of their own', async () =>
   const slots = await Promise.all(Array.from({ length: 5 }, () => claim()))
   expect(new Set(slots.map(({ number }) => number)).size).toBe(5)
   expect(slots.map((slot) => slot.isOwned())).toEqual([true, true, true, true, true])
-  await Promise.all(slots.map((slot) => slot.release()))
+  await giveBack(...slots)
 })
 
 test('a slot that is given back is used again, and what its owner left is folded once', async () => {
@@ -110,7 +108,7 @@ test('a slot that is given back is used again, and what its owner left is folded
   await next.foldAbandoned()
   expect(await readBalance(house.database, organization)).toBe(960n)
   expect(await house.imbalances()).toEqual([])
-  await next.release()
+  await giveBack(next)
 })
 
 test('slots without an owner are reclaimed, those with one are not', async () => {
@@ -134,7 +132,7 @@ test('slots without an owner are reclaimed, those with one are not', async () =>
   expect(await readBalance(house.database, dead.organization)).toBe(988n)
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
   expect(await house.imbalances()).toEqual([])
-  await Promise.all([guard.release(), living.release()])
+  await giveBack(guard, living)
 })
 
 test('a process that loses its connection owns nothing until it has its slot again, and says when it has', async () => {
@@ -158,7 +156,7 @@ test('a process that loses its connection owns nothing until it has its slot aga
   await till.writer.renew(till.share(organization), 10n)
   await other.foldAbandoned()
   expect((await granted(organization)).shares).toBe(1n)
-  await Promise.all([slot.release(), other.release()])
+  await giveBack(slot, other)
 })
 
 test('a process whose slot another has taken has another slot, and takes its shares anew, to the micro-cent', async () => {
@@ -198,7 +196,7 @@ test('a process whose slot another has taken has another slot, and takes its sha
   expect((await slots()).map((row) => row.slot)).toEqual([slot.number])
   expect(await readBalance(house.database, organization)).toBe(955n)
   expect(await house.imbalances()).toEqual([])
-  await slot.release()
+  await giveBack(slot)
 })
 
 test('a connection that the network swallows is ended in the database, and the slot is the same again', async () => {
@@ -226,7 +224,7 @@ test('a connection that the network swallows is ended in the database, and the s
     () => proxy.answered(() => house.database.query('select 1')),
   )
   expect([slot.number, slot.isOwned(), other.isOwned(), nameless.isOwned()]).toEqual([number, true, true, true])
-  await Promise.all([slot.release(), other.release(), nameless.release()])
+  await giveBack(slot, other, nameless)
   proxy.stop()
 })
 
@@ -245,7 +243,7 @@ test('a process that has lost its slot to another is granted nothing by it', asy
   expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
   expect(await renew(takenAtMs)).toBe(1)
   expect((await granted(organization)).shares).toBe(1n)
-  await slot.release()
+  await giveBack(slot)
 })
 
 test('a process that has its slot again folds the grants of another by it in between', async () => {
@@ -262,7 +260,7 @@ test('a process that has its slot again folds the grants of another by it in bet
   await cut(slot)
   await until(() => regained)
   expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
-  await slot.release()
+  await giveBack(slot)
 })
 
 test('a server that was restarted just before the lock of a slot was asked for has its minute too', async () => {
@@ -289,7 +287,7 @@ test('a server that was restarted just before the lock of a slot was asked for h
   await slot.foldAbandoned()
   expect(await granted(left.organization)).toEqual({ granted: 0n, shares: 0n })
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
-  await Promise.all([slot.release(), watched.release()])
+  await giveBack(slot, watched)
 })
 
 test('a promoted server, which may have been started long ago, has its minute from when its timeline is first seen', async () => {
@@ -305,7 +303,7 @@ test('a promoted server, which may have been started long ago, has its minute fr
   nowMs += 2 * SECOND_MS
   await slot.foldAbandoned()
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
-  await slot.release()
+  await giveBack(slot)
   await house.database.query('delete from timelines')
 })
 
@@ -326,7 +324,7 @@ test('of a server that shows nobody its timeline the start counts', async () => 
   nowMs = startedMs + MINUTE_MS + 1
   await slot.foldAbandoned()
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
-  await slot.release()
+  await giveBack(slot)
 })
 
 /** Queries of a server on which functions of its log may not be called. */
@@ -349,5 +347,5 @@ test('in the minute after a start of an external database nobody takes over what
   expect(await granted(dead.organization)).toEqual({ granted: 0n, shares: 0n })
   expect(await readBalance(house.database, dead.organization)).toBe(991n)
   expect(await house.imbalances()).toEqual([])
-  await slot.release()
+  await giveBack(slot)
 })

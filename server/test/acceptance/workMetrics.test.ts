@@ -54,9 +54,14 @@ const cancel = (id: string) => gateway.post(key, `/videos/${id}/cancel`, {})
 const ended = (outcome: string) => `video_duration_seconds_count{model="svc/film",outcome="${outcome}"}`
 
 test('a video is counted from its acceptance to its charge, with the money of all other calls', async () => {
+  const before = await scrape()
+  expect(before('webhook_attempts_total{outcome="internal"}')).toBe(0)
+  expect(before('webhook_deliveries_total{outcome="dead"}')).toBe(0)
   await create(8)
   await untilMetric((metric) => metric(ended('completed')) === 1)
   const metric = await scrape()
+  // An alarm on an increase sees the first failure.
+  expect(metric(ended('upstream_error'))).toBe(0)
   expect(metric('videos_created_total{model="svc/film"}')).toBe(1)
   expect(metric('video_seconds_total{model="svc/film"}')).toBe(8)
   expect(metric('charged_microcents_total{model="svc/film",outcome="completed"}')).toBe(59_000_000)

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { runDepositHistories } from './runDepositHistories.ts'
 
-const SEEDS = 50
+const SEEDS = 30
 
 test('no history loses a transfer, credits one twice or before it is final, or leaves a deposit unlike its transfers', async () => {
   const { failures } = await runDepositHistories(1, (count) => count < SEEDS)

@@ -2,9 +2,10 @@
 
 import { afterEach, expect, test } from 'bun:test'
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { openDirectory } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
+import { postUnread } from '../unreadRequest.ts'
 import { type SteppedCall, type SteppedProvider, startSteppedProvider } from './steppedProvider.ts'
 
 const LIMIT_MS = 60_000
@@ -45,16 +46,8 @@ function call(stream: boolean): Socket {
 }
 
 function send(path: string, what: object): Socket {
-  const { hostname, port } = new URL(server.url)
-  const body = JSON.stringify(what)
-  const socket = connect(Number(port), hostname)
-  socket.pause()
-  socket.on('error', () => {})
-  socket.write(
-    `POST /v1${path} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${server.firstKey}\r\n` +
-      `Content-Length: ${body.length}\r\n\r\n${body}`,
-  )
-  return socket
+  const called = { port: Number(new URL(server.url).port), key: server.firstKey }
+  return postUnread(called, path, what)
 }
 
 async function readAll(socket: Socket): Promise<string> {

@@ -1,8 +1,9 @@
 /** A client that never reads its whole answer, which is made and charged: how long it keeps memory and a connection. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../rawServer.ts'
+import { postUnread } from '../unreadRequest.ts'
 import { type OpenPort, openPort } from './openPort.ts'
 
 /** More than kernels take for a client that does not read. */
@@ -34,15 +35,10 @@ afterAll(async () => {
 
 /** Asks for a whole answer and reads nothing until it is told to. */
 function ask(key: string): Socket {
-  const body = JSON.stringify({ model: 'svc/stepped', messages: [{ role: 'user', content: 'Go on' }] })
-  const socket = connect(port.port, '127.0.0.1')
-  socket.on('error', () => {})
-  socket.pause()
-  socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n` +
-      `Content-Length: ${body.length}\r\n\r\n${body}`,
-  )
-  return socket
+  return postUnread({ port: port.port, key }, '/chat/completions', {
+    model: 'svc/stepped',
+    messages: [{ role: 'user', content: 'Go on' }],
+  })
 }
 
 /** Bytes until the connection ends, at most so many at once and then a pause. */

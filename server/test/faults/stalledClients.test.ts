@@ -1,10 +1,11 @@
 /** Clients that stop reading: others go on, memory is bounded, and the provider is held back. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { TurnedClock } from '../clock.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { startServer, type TestServer } from '../server.ts'
+import { postUnread } from '../unreadRequest.ts'
 import { type EndlessProvider, startEndlessProvider } from './endlessProvider.ts'
 import { openPort } from './openPort.ts'
 
@@ -40,15 +41,11 @@ models:
 
 /** Asks for an endless stream and never reads a byte of it. */
 function stall(port: number, key: string, model: string): Socket {
-  const body = JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Go on' }] })
-  const socket = connect(port, '127.0.0.1')
-  socket.on('error', () => {})
-  socket.pause()
-  socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\n` +
-      `Content-Length: ${body.length}\r\n\r\n${body}`,
-  )
-  return socket
+  return postUnread({ port, key }, '/chat/completions', {
+    model,
+    stream: true,
+    messages: [{ role: 'user', content: 'Go on' }],
+  })
 }
 
 /** A well-behaved client's whole answer; resolves to the number of its tokens. */

@@ -119,9 +119,8 @@ function tellOne(world: PaymentWorld): void {
 }
 
 function tell(world: PaymentWorld, { dependencies }: SimulatedProcess, event: ListedEvent): void {
-  const { onCheckout, onSubscription, onReversal } = hearing(dependencies)
+  const hear = hearing(dependencies)[event.kind]
   world.start(`callback: ${event.event} of ${event.object}`, async () => {
-    const hear = { checkout: onCheckout, subscription: onSubscription, reversal: onReversal }[event.kind]
     // The payment provider sends a callback again that was not answered well.
     const again = () => world.provider.events.push(event)
     const heard = await hear(event.object, event.event).catch((error: unknown) => {

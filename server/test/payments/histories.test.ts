@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { runPaymentHistories } from './runPaymentHistories.ts'
 
 /** A few; `test:long` tries many, fresh ones. */
-const SEEDS = 25
+const SEEDS = 18
 
 test('no history loses a payment, credits one twice, or leaves a subscription unlike the payment provider’s', async () => {
   const { failures } = await runPaymentHistories(1, (count) => count < SEEDS)

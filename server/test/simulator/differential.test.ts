@@ -25,7 +25,7 @@ import { PostgresEngine } from './postgresEngine.ts'
 import { directDatabase, makeOrganizations } from './setUp.ts'
 import { WRITER_ERRORS } from './writerErrors.ts'
 
-const SEQUENCES = 16
+const SEQUENCES = 10
 /** In seconds. */
 const HOUR = 3_600
 const OPERATIONS = 40

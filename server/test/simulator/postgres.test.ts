@@ -7,7 +7,7 @@ import { PostgresEngine } from './postgresEngine.ts'
 import { runMany } from './runMany.ts'
 
 /** A few of each kind of trouble. */
-const SEEDS = 12
+const SEEDS = 8
 
 let fresh: FreshDatabase
 let engine: PostgresEngine

@@ -6,7 +6,7 @@ import { ModelEngine } from './model/modelEngine.ts'
 import { runMany } from './runMany.ts'
 
 /** A few of each kind of trouble; `test:long` tries many, fresh ones. */
-const SEEDS = 150
+const SEEDS = 100
 
 test('no history breaks the books, passes the bound, or leaves a call without its answer', async () => {
   const { failures, tightest } = await runMany(1, (count) => count < SEEDS)

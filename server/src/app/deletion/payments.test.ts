@@ -64,8 +64,7 @@ async function remove(organizationId: string, paymentProvider: 'stripe' | 'local
 const sweep = (dressed: Partial<PaymentProvider> = {}) => sweepRoom(process(dressed), house.clock.now(), () => false)
 
 /** Another process hears of a checkout or a subscription. */
-const hear = (id: string) =>
-  id.startsWith('cs_') ? hearing(process()).onCheckout(id) : hearing(process()).onSubscription(id)
+const hear = (id: string) => hearing(process())[id.startsWith('cs_') ? 'checkout' : 'subscription'](id)
 
 const rows = <Row>(text: string, organizationId: string) => house.database().query<Row>(text, [organizationId])
 const statusOf = (id: string) => house.stripe.find(id)['status']

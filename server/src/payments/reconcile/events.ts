@@ -20,8 +20,7 @@ export async function* compareEvents(
   batch: readonly ListedEvent[],
 ): AsyncIterable<PaymentDifference> {
   const { database, provider, clock } = dependencies
-  const { onCheckout, onSubscription, onReversal } = hearing(dependencies)
-  const hear = { checkout: onCheckout, subscription: onSubscription, reversal: onReversal }
+  const hear = hearing(dependencies)
   const ids = batch.map(({ event }) => event)
   const told = await selectToldEvents(database, provider.name, ids)
   const untold = Map.groupBy(

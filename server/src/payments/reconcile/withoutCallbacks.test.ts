@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { CHECKOUT_PAGES, useStripeRoom } from '../../../test/payments/stripeRoom.ts'
 import { readSubscription } from '../../billing/plans/readPlan.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
-import { HEARD_TYPES } from '../stripe/event.ts'
+import { HEARD_TYPES } from '../stripe/listEvents.ts'
 import { customerOf } from '../topUps/customer.ts'
 import { openTopUp } from '../topUps/topUp.ts'
 import { hearing } from './hearing.ts'
@@ -316,12 +316,17 @@ test('an event that is listed and told by its callback too, at the same time and
   await pass(10 * MINUTE_MS)
   const refund = room.stripe.refund(checkout, 300)
   const event = eventsOf(refund)[0]?.id ?? ''
-  const { onReversal } = hearing(room.parts())
-  await Promise.all([onReversal(refund, event), room.differences(), onReversal(refund, event), room.differences()])
+  const hear = hearing(room.parts())
+  await Promise.all([
+    hear.reversal(refund, event),
+    room.differences(),
+    hear.reversal(refund, event),
+    room.differences(),
+  ])
   expect(await cents(id)).toBe(1_700)
   await pass(10 * MINUTE_MS)
   const before = askedFor(refund)
-  expect(await onReversal(refund, event)).toBe('applied')
+  expect(await hear.reversal(refund, event)).toBe('applied')
   await room.differences()
   expect(askedFor(refund)).toBe(before)
   expect(await cents(id)).toBe(1_700)

@@ -1,18 +1,13 @@
-/** Stripe's events, as callbacks and as a list: who sent a callback, and which object an event names. Nothing else is read. */
+/** Stripe's events: who sent a callback, and which object an event names. Nothing else is read. */
 
 import type Stripe from 'stripe'
 import { z } from 'zod'
 import type { Verify } from '../../http/principal.ts'
 import { refusal } from '../../lib/errors.ts'
-import type { Log } from '../../lib/log.ts'
 import { ok, refused } from '../../lib/result.ts'
 import type { Secret } from '../../lib/secret.ts'
 import type { Clock } from '../../lib/time.ts'
-import type { ListedEvent, ProviderWindow, ToldKind } from '../provider/reversal.ts'
-import { eachOf } from './client.ts'
-
-/** The most that Stripe gives at once. */
-const PAGE = 100
+import type { ListedEvent, ToldKind } from '../provider/reversal.ts'
 
 /** An older callback may be a recording that somebody sends again. */
 const TOLERANCE_SECONDS = 300
@@ -36,25 +31,6 @@ export function verifyStripe(stripe: Stripe, secret: Secret, clock: Clock): Veri
   }
 }
 
-/** The types of events that are listed, and that docs/payments.md tells the operator to have sent. Stripe takes 20 in a request. */
-export const HEARD_TYPES = [
-  'checkout.session.completed',
-  'checkout.session.expired',
-  'checkout.session.async_payment_succeeded',
-  'checkout.session.async_payment_failed',
-  'customer.subscription.created',
-  'customer.subscription.updated',
-  'customer.subscription.deleted',
-  'refund.created',
-  'refund.updated',
-  'refund.failed',
-  'charge.dispute.created',
-  'charge.dispute.updated',
-  'charge.dispute.closed',
-  'charge.dispute.funds_withdrawn',
-  'charge.dispute.funds_reinstated',
-] as const
-
 /** The objects that events are heard about, by Stripe's names of them. */
 const KINDS: ReadonlyMap<string, ToldKind> = new Map([
   ['checkout.session', 'checkout'],
@@ -77,21 +53,11 @@ export function namedObjectFromWire(bytes: Uint8Array): NamedObject | null {
   return namedObject(JSON.parse(new TextDecoder().decode(bytes)))
 }
 
-function namedObject(event: unknown): NamedObject | null {
+/** Returns the object that an event names; null where it names none that is heard about. */
+export function namedObject(event: unknown): NamedObject | null {
   const parsed = Event.safeParse(event)
   if (!parsed.success) return null
   const { id, data } = parsed.data
   const kind = KINDS.get(data.object.object)
   return kind === undefined ? null : { event: id, kind, object: data.object.id }
-}
-
-/** Lists the events of a window that are heard about. Stripe keeps them for 30 days. */
-export async function* listStripeEvents(stripe: Stripe, log: Log, { fromMs, untilMs }: ProviderWindow) {
-  // Stripe counts whole seconds.
-  const created = { gte: Math.floor(fromMs / 1_000), lt: Math.ceil(untilMs / 1_000) }
-  const list = stripe.events.list({ types: [...HEARD_TYPES], created, limit: PAGE })
-  for await (const event of eachOf(log, 'list events', list)) {
-    const named = namedObject(event)
-    if (named !== null) yield { ...named, createdAtMs: event.created * 1_000 }
-  }
 }

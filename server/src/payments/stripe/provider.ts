@@ -4,7 +4,6 @@ import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import type { NewCheckout, NewPlanCheckout, PaymentProvider } from '../provider/provider.ts'
 import { asking } from './client.ts'
-import { listStripeEvents } from './event.ts'
 import {
   CURRENCY,
   checkoutFactsFromWire,
@@ -12,6 +11,7 @@ import {
   subscriptionCheckoutFromWire,
   subscriptionFactsFromWire,
 } from './facts.ts'
+import { listStripeEvents } from './listEvents.ts'
 import { createStripeOffSession } from './offSession.ts'
 import { stripeReversals } from './reversals.ts'
 
