@@ -60,8 +60,17 @@ const SETTINGS = {
   log_autovacuum_min_duration: '-1',
 }
 
-/** For throw-away clusters of tests: a power cut may cost all of it, a kill -9 nothing. */
-const THROW_AWAY_SETTINGS = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', autovacuum: 'on' }
+/**
+ * For throw-away clusters of tests: a power cut may cost all of it, a kill -9 nothing. Connections of tests are short, and plan a statement
+ * once, as those of gateways do after a few times.
+ */
+const THROW_AWAY_SETTINGS = {
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+  autovacuum: 'on',
+  plan_cache_mode: 'force_generic_plan',
+}
 
 /**
  * Writes `postgresql.conf`, whole at once: another process may be starting the server at this moment. `socketFolder` holds no
