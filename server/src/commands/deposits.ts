@@ -121,7 +121,7 @@ export const showDepositCommand: Command = {
 const AMOUNT_OPTION = {
   name: 'amount',
   value: 'AMOUNT',
-  summary: 'what is held, from "tollgate deposits show": nothing is done where more has come since',
+  summary: 'the amount that is held, from "tollgate deposits show"; refused if it has grown since',
   required: true,
 } as const
 

@@ -8,7 +8,7 @@ import { configOf, orThrow, withDatabase } from './environment.ts'
 /** `tollgate users erase EMAIL --confirm EMAIL` */
 export const erasePersonCommand: Command = {
   words: ['users', 'erase'],
-  summary: 'Erase a person for good: name, address, sessions, memberships and the API keys of these',
+  summary: 'Erase a person for good: name, address, sessions, memberships and their API keys',
   argument: { name: 'EMAIL', summary: "the person's mail address" },
   options: [
     { name: 'confirm', value: 'EMAIL', summary: 'the address once more', required: true },

@@ -15,7 +15,7 @@ import { reasonsOf } from './freezes.ts'
 export const showOrganizationCommand: Command = {
   words: ['orgs', 'show'],
   summary: "Show an organization's balance, limits, spend and plan",
-  argument: { name: 'NAME', summary: 'the organization; of a deleted one its id' },
+  argument: { name: 'NAME', summary: 'the name of the organization, or the id of a deleted one' },
   options: [DATA_DIR_OPTION],
   examples: ['tollgate orgs show acme'],
   run: (invocation, context) =>

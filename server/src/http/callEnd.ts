@@ -15,21 +15,21 @@ const KEY_ENDED = refusal(
 export interface EarlyEnd {
   /** Aborted when the call must end. Its client's leaving ends no call with an Idempotency-Key: its answer is kept (C3). */
   readonly signal: CallSignal
-  /** The refusal that the client gets in place of an answer, once its key has ended the call; null before. */
+  /** The refusal that the client gets in place of an answer, once its API key has ended the call; null before. */
   readonly refusal: Refusal | null
-  /** Calls back when its key ends it. At most one callback. */
+  /** Calls back when its API key ends it. At most one callback. */
   onKeyEnded(callback: (refusal: Refusal) => void): void
   /** The call is over: nothing ends it any more. May be called more than once. */
   close(): void
 }
 
-/** Watches a call until it is closed. `hasKey`: it has an Idempotency-Key. `gone` is aborted when its client has left. */
+/** Watches a call until it is closed. `gone` is aborted when its client has left. */
 export function watchCall(
   { openCalls, principal }: Pick<RouteRequest, 'openCalls' | 'principal'>,
-  hasKey: boolean,
+  hasIdempotencyKey: boolean,
   gone: CallSignal,
 ): EarlyEnd {
-  return new WatchedCall(openCalls, principal, hasKey ? null : gone)
+  return new WatchedCall(openCalls, principal, hasIdempotencyKey ? null : gone)
 }
 
 class WatchedCall extends OwnSignal implements EarlyEnd {

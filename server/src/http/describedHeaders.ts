@@ -34,7 +34,7 @@ export const replayedHeader = {
 
 export const rateHeaders = {
   'RateLimit-Limit': {
-    description: 'Requests that the key, or the address on a public route, may send at once after a pause.',
+    description: 'The most requests that the key, or the address on a public route, may send at once: the burst.',
     schema: { type: 'integer' },
   },
   'RateLimit-Remaining': {

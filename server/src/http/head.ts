@@ -2,7 +2,7 @@
 const STREAMS: ReadonlySet<string> = new Set(['text/event-stream', 'application/jsonl', 'text/csv'])
 
 /**
- * Answers HEAD as GET without its body; `get` answers the same request as GET would be. The length is GET's own (RFC 9110,
+ * Answers HEAD as GET without its body; `get` answers the request as a GET. The length is GET's own (RFC 9110,
  * 8.6: a HEAD may not announce another), which neither the router nor the server would keep for a response without a body. The
  * server adds no `Date` to such a response.
  */

@@ -89,8 +89,8 @@ function writingRoutes(endpoints: InstanceEndpoints): Route[] {
         summary: 'Rent an instance',
         description:
           'Answers at once with an operation; the instance is made in the background. It is billed by the second, from its ' +
-          'creation until its deletion is accepted or the end of its app is seen, within a minute. One that never runs costs nothing, ' +
-          'unless you delete it first. ' +
+          'creation until its deletion is accepted or the end of its app is seen, within a minute. One that fails to start costs nothing; ' +
+          'one that you delete before it runs is billed. ' +
           'The money for its next minutes is held; when no more can be held, it is deleted as soon as that is used up. With ' +
           '`auto_terminate_hours` of the spending limit it ends so long after its creation.',
         requestBody: instanceCreateRequest,

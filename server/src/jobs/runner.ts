@@ -153,7 +153,7 @@ class LookingRunner<Item> implements Runner {
   }
 
   private async allEnded(): Promise<void> {
-    // The items that a look under way has claimed are in work when it ends.
+    // A look under way may still claim items: it is waited for first.
     await this.looking.catch(() => {})
     await endOf(this.works)
   }

@@ -146,7 +146,7 @@ export class ByteBudget {
       const onAbort = () => {
         this.leaveLine(owner, waiting)
         reject(signal.reason)
-        // Those behind it may fit.
+        // A smaller one behind it may fit now.
         this.serve()
       }
       const settled = () => signal.removeEventListener('abort', onAbort)

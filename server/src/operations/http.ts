@@ -7,7 +7,7 @@ import { findOwnOperation } from './find.ts'
 import { operationToWire } from './wire.ts'
 
 /** Another key's operations are no different from none. */
-const NO_SUCH_OPERATION = refusal('not_found', 'There is no operation with this id that this key asked for.')
+const NO_SUCH_OPERATION = refusal('not_found', 'This key has started no operation with this id.')
 
 /** GET /operations/{id}. */
 export function showOperation(database: Queryable): Handle<KeyOrSession> {

@@ -115,7 +115,7 @@ const UNPAID_DROPPED = 50
 
 /**
  * Drops jobs of an organization that were made before an instant, are over and cost nothing, beyond the newest ones that are
- * kept. Those that count against the limit on cancellations stay until they are older than that instant.
+ * kept. Cancellations that still count against their limit stay.
  */
 export async function dropUnpaid(tx: Transaction, organizationId: string, beforeMs: number): Promise<void> {
   await tx.query(

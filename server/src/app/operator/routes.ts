@@ -187,7 +187,7 @@ function stateRoutes(dependencies: OperatorDependencies): Route[] {
       describe: {
         operationId: 'checkLedger',
         summary: 'Recompute every balance, charge, rollup, meter and statement',
-        description: `Rows are sent as they are found; one check at a time. It may take minutes. ${OPERATORS}`,
+        description: `Rows are sent as they are found, for minutes. Only one check runs at a time. ${OPERATORS}`,
         responses: { 200: { description: 'Rows.', content: { 'application/jsonl': ledgerCheckRow } } },
       },
     },

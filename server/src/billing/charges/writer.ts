@@ -195,7 +195,7 @@ export class Writer implements ShareRenewer {
       const nowMs = clock.now()
       const renewed = await renewShares(database, slot(), wants, nowMs, lowBalanceMicrocents, citing, onDayMended)
       if (renewed.some(({ noticed }) => noticed)) onNoticed?.()
-      // Every organization has an account: an empty answer says that the slot has been taken anew since.
+      // Every organization has an account, so an empty answer means that another process has taken the slot.
       if (citing !== null && renewed.length === 0) throw new Error('the slot was taken anew; nothing was renewed')
       if (epoch !== this.epoch) throw new Error('the slot was lost while its shares were renewed')
       for (const each of renewed) this.takeUp(asked.get(each.organizationId)?.share, each)

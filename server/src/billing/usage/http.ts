@@ -45,8 +45,11 @@ const usageBucket = z
     cost_cents: z
       .int()
       .meta({ description: 'The running total in whole cents at its end minus that at its start; buckets add up.' }),
-    gpu_type: z.string().nullable().meta({ description: 'With `group_by`; null for calls to models.' }),
-    instance_id: z.string().nullable().meta({ description: 'With `group_by=instance_id`; null for calls to models.' }),
+    gpu_type: z.string().nullable().meta({ description: 'Only with `group_by`. Null for calls to models.' }),
+    instance_id: z
+      .string()
+      .nullable()
+      .meta({ description: 'Only with `group_by=instance_id`. Null for calls to models.' }),
   })
   .meta({ id: 'UsageBucket' })
 

@@ -52,7 +52,7 @@ function openMemory(memory: BodyMemory, principal: Principal): BodyReservation {
 
 function noteBytes(pending: PendingRequest, read: Result<Uint8Array<ArrayBuffer>>): Refusal | null {
   if (!read.ok) {
-    // The rest of the body may still come: nobody would read it.
+    // The client may still send the rest, which nobody reads: the connection is closed.
     pending.isCutOff = true
     return refusalOfBody(read.refusal, pending.envelope, pending.target.path)
   }

@@ -7,18 +7,18 @@ import type { Middleware, PendingRequest } from '../pipeline.ts'
  * `stream_limit_exceeded` where there is none (K4). The pipeline gives it back when the request has ended.
  */
 export function place(openRequests: OpenRequests): Middleware {
-  return (exchange) => {
-    const { principal } = exchange
+  return (pending) => {
+    const { principal } = pending
     if (principal.kind !== 'apiKey' && principal.kind !== 'session') {
       throw new Error('only the requests of keys and sessions take a place')
     }
     const taken = openRequests.take(principal.id)
-    return taken instanceof Promise ? taken.then((answer) => note(exchange, answer)) : note(exchange, taken)
+    return taken instanceof Promise ? taken.then((answer) => note(pending, answer)) : note(pending, taken)
   }
 }
 
-function note(exchange: PendingRequest, taken: LeavePlace | Refusal): Refusal | null {
+function note(pending: PendingRequest, taken: LeavePlace | Refusal): Refusal | null {
   if (typeof taken !== 'function') return taken
-  exchange.leavePlace = taken
+  pending.leavePlace = taken
   return null
 }

@@ -130,7 +130,7 @@ export function changeKey(
 
 /**
  * Makes a key with the rights, the owner, the name and the expiry of another, which expires after `overlapMs` at the latest. Somebody who
- * has lost the answer rotates the key again while the overlap lasts: the next key, too, has the expiry from before the first rotation.
+ * has lost the answer rotates the key again while the overlap lasts. That key gets the expiry from before the first rotation too.
  * Refused as {@link changeKey}, and for the key of another member.
  */
 export function rotateKey(

@@ -58,7 +58,7 @@ function ownKeyDeletion(dependencies: KeyHttpDependencies): Route {
     describe: {
       operationId: 'revokeOwnKey',
       summary: 'Revoke the API key that this request is sent with',
-      description: 'What runs on it ends too. Any key may end itself.',
+      description: 'Calls in progress with it end too. Any key may revoke itself.',
       responses: { 204: { description: 'It is revoked.' } },
     },
   }

@@ -11,7 +11,7 @@ export const PROMPT_TOO_LONG = refusal(
   { param: 'messages' },
 )
 
-/** Returns the refusal that ends an answer a part of which has left. */
+/** Returns the error that ends an answer that is sent in part. */
 export function cutMidCall(gate: Gate): Refusal {
   const { code, name, ended } = GATE_WORDS[gate]
   return refusal(code, `${name} ${ended} while the answer was generated. What was sent so far is charged.`)

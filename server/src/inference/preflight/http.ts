@@ -20,7 +20,7 @@ export const inferencePreflight = z
     subscribed: z.boolean(),
     funded: z
       .boolean()
-      .meta({ description: 'Credit is left beside holds, and no limit that refuses calls is reached.' }),
+      .meta({ description: 'There is credit beyond what is held, and no limit that refuses calls is reached.' }),
     reason: z.enum(REASONS).optional().meta({ description: 'Absent on a plain ok.' }),
   })
   .meta({ id: 'InferencePreflight' })

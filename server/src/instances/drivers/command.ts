@@ -30,7 +30,7 @@ const ListAnswer = z.object({ machines: z.array(MachineShape).max(MACHINES_MOST)
 
 /**
  * Returns the driver that asks an operator's executable: its only argument is the question (`create`, `status`, `delete` or
- * `list`), JSON on its standard input says about what, and it answers in JSON. An answer that can't be read is none.
+ * `list`), JSON on its standard input says about what, and it answers in JSON. An answer that can't be read counts as no answer.
  */
 export function commandDriver({ path, timeoutMs }: CommandDriverSettings, clock: Clock): InstanceDriver {
   const ask = async <T>(question: string, input: object, answer: z.ZodType<T>, signal: AbortSignal): Promise<T> => {

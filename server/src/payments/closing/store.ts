@@ -12,8 +12,8 @@ export async function lockCustomers(tx: Transaction, organizationId: string): Pr
 }
 
 /**
- * Closes the checkouts of an organization at which nobody has paid: those that are open are marked as replaced, and due now, so that the
- * payment provider is asked to end them; those that are being opened have failed, for nobody gets their addresses. Returns how many.
+ * Closes the unpaid checkouts of an organization. Open ones are marked as replaced, and due now, so that the payment provider is asked to end
+ * them. Those that are being opened are marked as failed: nobody gets their addresses. Returns how many.
  */
 export async function closeCheckouts(
   tx: Transaction,

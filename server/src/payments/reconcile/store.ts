@@ -148,8 +148,8 @@ export interface KnownObject {
 }
 
 /**
- * Returns the end of the part of a window in which `most` payments were begun here, or `most` refunds and disputes were made: the window's
- * own end where it has no more. The part is never empty.
+ * Returns where to cut a window, so that its first part has at most `most` payments that were begun here, and `most` refunds and disputes: at
+ * its end where it has no more. The part is never empty.
  */
 export async function selectWindowEnd(
   db: Queryable,

@@ -212,7 +212,7 @@ export async function insertSubscription(
 }
 
 /**
- * Writes down what was retrieved of a subscription under a lease. A surplus one whose refund is not done is due again at
+ * Writes down what was retrieved of a subscription under a lease. A surplus subscription whose refund is not done is due again at
  * `unfinishedDueAtMs`. False: another retrieval was begun since.
  */
 export async function updateSubscriptionRetrieved(

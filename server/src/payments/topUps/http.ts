@@ -32,7 +32,7 @@ export function topUpRequestOf({ topUpMinCents, topUpMaxCents }: TopUpBounds) {
       amount_cents: z.int().min(topUpMinCents).max(topUpMaxCents).meta({ description: 'US cents, before tax.' }),
       save_payment_method: z.boolean().optional().meta({
         description:
-          "Whether the payment method is kept for auto-pay, in place of one that was kept before; the page of the checkout says so. True needs an organization admin's key. Default: false.",
+          "Whether to save the payment method for auto-pay, in place of a saved one; the page of the checkout says so. True needs an organization admin's key. Default: false.",
       }),
       success_url: returnUrl.meta({ description: 'Where the person is sent who has paid. Default: a page of ours.' }),
       cancel_url: returnUrl.meta({ description: 'Where a person is sent who does not pay. Default: a page of ours.' }),

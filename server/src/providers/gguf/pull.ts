@@ -6,7 +6,7 @@ import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import { Watchdog } from '../../lib/watchdog.ts'
 import { askHub, type HubFacts, PullFailure, parseSpec, toUri } from './hub.ts'
 
-/** The downloader tries again for as long as it takes; without a byte for so long there is no point. */
+/** The downloader tries again for ever; without a byte for so long it is ended. */
 const STALLED_AFTER_MS = MINUTE_MS
 
 export interface PullOptions {

@@ -60,10 +60,10 @@ function reserve(
   { organizationId }: InstanceHold,
   microcents: bigint,
   hourMicrocents: bigint,
-  isNew: boolean,
+  isNewInstance: boolean,
   nowMs: number,
 ): Promise<boolean> {
   const { at, day, month } = windowsAt(nowMs)
-  const asked = { organizationId, microcents, hourMicrocents, isNew, at, day, month }
+  const asked = { organizationId, microcents, hourMicrocents, isNewInstance, at, day, month }
   return addInstanceHeld(tx, { ...asked, newAccountCapMicrocents: NEW_ACCOUNT_CAP_MICROCENTS })
 }

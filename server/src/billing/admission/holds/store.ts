@@ -35,7 +35,7 @@ export interface InstanceReserve {
   readonly day: string
   readonly month: string
   /** True when limits that only refuse new work bind it too. */
-  readonly isNew: boolean
+  readonly isNewInstance: boolean
   readonly newAccountCapMicrocents: bigint
 }
 
@@ -62,7 +62,7 @@ export async function addInstanceHeld(tx: Transaction, reserve: InstanceReserve)
       reserve.at,
       reserve.day,
       reserve.month,
-      reserve.isNew,
+      reserve.isNewInstance,
       reserve.newAccountCapMicrocents,
     ],
   )

@@ -169,8 +169,8 @@ const FOLDED = `folded as (
   )`
 
 /**
- * The amounts that are granted: `elsewhere` to other slots, `shares` in all; `stoppable` is what instances hold, where reaching a
- * limit stops them. And what the enforcement says.
+ * The amounts that are granted: `elsewhere` to other slots, `shares` to all. `stoppable` is the hold of instances, where reaching a limit stops
+ * them. The enforcement, as conditions.
  */
 const JUDGED = `judged as (
     select *, shares_microcents - granted as elsewhere, shares_microcents - granted + kept as shares,

@@ -26,7 +26,7 @@ export const statement = z
     month: z.string().meta({ description: '`YYYY-MM`, UTC.' }),
     state: z
       .enum(['open', 'closed'])
-      .meta({ description: '`closed` from an hour after the end of the month: it never changes then.' }),
+      .meta({ description: '`closed` from an hour after the end of the month on, and final then.' }),
     start: z.string().meta({ format: 'date-time' }),
     end: z.string().meta({ format: 'date-time' }),
     as_of: z.string().meta({

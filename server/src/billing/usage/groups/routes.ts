@@ -22,7 +22,7 @@ export function usageGroupRoutes(dependencies: UsageGroupDependencies): Route[] 
         operationId: 'listUsageGroups',
         summary: 'Add up usage by model, key, member, tier, modality or time',
         description:
-          'By one or two of them. A call counts at the instant of its admission. The totals are the sums of the charges: with the ' +
+          'Grouped by one or two dimensions. A call counts at the instant of its admission. The totals are the sums of the charges: with the ' +
           'entries of the ledger they make the balance. Times are in UTC, and weeks begin on Monday. A window has at most 400 days, ' +
           'or 31 where it is grouped by hour.',
         requestParams: { query: usageGroupsQuery },

@@ -102,7 +102,7 @@ export interface VisitGuards<Handler> {
   counted(show: (visit: Visit) => Promise<Response>): Handler
   /** A form of such a page. */
   attempted(change: (visit: Visit) => Promise<Response>): Handler
-  /** Ends the session that the browser had, gives it the one with this token, and leads it to the page that comes next. */
+  /** Replaces the browser's session with the one of this token, and redirects to the next page. */
   entered(visit: Visit, token: string): Promise<Response>
 }
 

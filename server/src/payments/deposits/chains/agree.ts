@@ -112,7 +112,7 @@ export interface FinalNodes {
   ): Promise<readonly ChainTransfer[]>
 }
 
-/** Makes them of the nodes of a chain, and of how one is asked for its newest final block, and for a final block by its number. */
+/** Makes the final nodes of a chain from its nodes and two questions: for the newest final block, and for a final block by its number. */
 export function createFinalNodes(
   nodes: readonly ChainNode[],
   newestFinal: (node: ChainNode) => Promise<BlockReference>,

@@ -44,8 +44,11 @@ export const cryptoDeposit = z
     created_at: z.iso.datetime(),
     pay_address: z.string().optional().meta({ description: 'Of this deposit alone.' }),
     pay_amount: z.string().optional().meta({ description: 'The exact amount of tokens to send, a decimal number.' }),
-    expires_at: z.iso.datetime().optional().meta({ description: 'After it nothing may be sent.' }),
-    tx_hash: z.string().optional().meta({ description: 'The transaction that came last; on Solana its signature.' }),
+    expires_at: z.iso.datetime().optional().meta({ description: 'Send nothing after this time.' }),
+    tx_hash: z
+      .string()
+      .optional()
+      .meta({ description: 'The hash of the latest transaction; on Solana its signature.' }),
     credited_cents: z.int().optional().meta({ description: 'Absent until something is credited; rounded down.' }),
   })
   .meta({ id: 'CryptoDeposit' })
@@ -104,7 +107,7 @@ function unsupported({ chains }: DepositSettings) {
   )
   return refusal(
     'unsupported-chain-asset',
-    `This server takes ${pairs.join(', ')}; send 'chain' and 'asset' of one of them.`,
+    `This server takes ${pairs.join(', ')}; use one of these pairs of 'chain' and 'asset'.`,
   )
 }
 
