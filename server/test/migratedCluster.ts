@@ -7,11 +7,10 @@ import { systemClock } from '../src/infra/clock.ts'
 import { openClient } from '../src/infra/postgres/client.ts'
 import { startEmbedded } from '../src/infra/postgres/embedded.ts'
 import { migrate } from '../src/infra/postgres/migrate.ts'
+import { MIGRATIONS_FOLDER } from './postgres.ts'
 
 /** Names the data directory of the run's migrated cluster for the test files; set by the runner. */
 export const MIGRATED_CLUSTER_VARIABLE = 'TOLLGATE_TEST_CLUSTER'
-
-const MIGRATIONS_FOLDER = join(import.meta.dirname, '../migrations')
 
 /** Makes the cluster in a folder that must not be there yet. */
 export async function makeMigratedCluster(dataDir: string): Promise<void> {

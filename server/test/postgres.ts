@@ -13,7 +13,7 @@ import { migrate } from '../src/infra/postgres/migrate.ts'
 /** Names the URL of the run's server for the test files; set by the runner. */
 export const TEST_POSTGRES_VARIABLE = 'TOLLGATE_TEST_POSTGRES'
 
-const MIGRATIONS_FOLDER = join(import.meta.dirname, '../migrations')
+export const MIGRATIONS_FOLDER = join(import.meta.dirname, '../migrations')
 
 const TEMPLATE = 'tollgate_template'
 /** Any number: only test runs take this lock, in the server's first database. */

@@ -18,7 +18,7 @@ import type { ServeContext } from './startUp.ts'
  */
 const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
 const UNBOUNDED =
-  'this system does not let the server bound what the kernel keeps for clients that do not read: leave up to 4 MB of memory for each such client'
+  'Linux does not let the server bound what the kernel keeps for clients that do not read: leave up to 4 MB of memory for each such client'
 
 /** Nothing on the admin port takes a body. */
 const ADMIN_BODY_BYTES = 64 * 1024
@@ -93,7 +93,7 @@ function openPorts(app: App, { config, log, randomBytes }: ServeContext): [HttpS
     handle: app.handle,
     onError,
   })
-  if (!boundSendQueues(open.port)) log.warn({}, UNBOUNDED)
+  if (!boundSendQueues(open.port) && process.platform === 'linux') log.warn({}, UNBOUNDED)
   try {
     const admin = openPort('--admin-port', {
       host: '127.0.0.1',

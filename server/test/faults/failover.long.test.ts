@@ -38,7 +38,7 @@ async function close(): Promise<void> {
 }
 
 /** Under load kills the primary and promotes the standby, and ends the load 5 s later; resolves to the instant of the promotion. */
-async function failOver(before: () => Promise<void>): Promise<number> {
+async function failOver(before = async () => {}): Promise<number> {
   house.load(customer, CLIENTS)
   await pause(LOADED_MS)
   await before()
@@ -84,7 +84,7 @@ describe('a synchronous standby', () => {
   test(
     'is promoted: each whole answer is charged once, and calls are answered within two seconds',
     async () => {
-      const promotedMs = await failOver(async () => {})
+      const promotedMs = await failOver()
       const firsts = firstAnswers(house.calls, promotedMs)
       console.log(`${answered()} whole answers; the first after the promotion: ${firsts.map(Math.round).join(', ')} ms`)
       expect(Math.max(...firsts)).toBeLessThan(ANSWERED_WITHIN_MS)

@@ -7,7 +7,7 @@ export interface AutoPay {
   readonly isEnabled: boolean
   /** US cents: a payment is made when the balance is below. Null: not set yet; never while auto-pay is on. */
   readonly thresholdCents: number | null
-  /** The amount that is credited, US cents; tax is paid on top. Null: not set yet; never while auto-pay is on. */
+  /** The amount that is credited, US cents, before tax. Null: not set yet; never while auto-pay is on. */
   readonly amountCents: number | null
   /** Payments that may be tried in a UTC day, successes included. */
   readonly attemptsADay: number
