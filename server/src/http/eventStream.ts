@@ -2,6 +2,7 @@ import type { Arriving } from '../lib/arriving.ts'
 import type { OwnSignal } from '../lib/callSignal.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
+import { STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** A silent stream says something this often, so that proxies keep it open (C1). */
 const KEEP_ALIVE_MS = 15 * SECOND_MS
@@ -14,9 +15,6 @@ export const STREAM_HEADERS = {
 } as const
 
 const KEEP_ALIVE = ': keep-alive\n\n'
-
-/** A client that takes nothing for this long is treated as gone: it would hold money and a provider for ever. */
-const STALLED_CLIENT_MS = 60 * SECOND_MS
 
 const LEFT = new DOMException('The client has left.', 'AbortError')
 const STALLED = new DOMException('The client stopped reading.', 'AbortError')

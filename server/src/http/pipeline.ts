@@ -9,7 +9,7 @@ import type { ClientAddress } from '../lib/clientAddress.ts'
 import { type Refusal, Refused, refusal } from '../lib/errors.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
-import type { Clock } from '../lib/time.ts'
+import { type Clock, SECOND_MS } from '../lib/time.ts'
 import type { BodyDeadlines } from './bodyDeadline.ts'
 import type { BodyWork } from './bodyWork.ts'
 import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
@@ -22,6 +22,7 @@ import { tellRate } from './limits/wire.ts'
 import type { OpenCalls } from './openCalls.ts'
 import type { ApiKeyPrincipal, Authenticate, AuthenticateSession, Principal, PublicPrincipal } from './principal.ts'
 import { requestIdOf } from './requestId.ts'
+import { STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** The target of a request's URL. */
 export interface RequestTarget {
@@ -165,13 +166,6 @@ const BROKEN = refusal(
   'The request failed because of a fault in this server. It is logged with this request id; name the id when you ask for help.',
 )
 
-/**
- * A client that takes nothing of its answer for this long, or asks nothing more on its connection, is cut off: the answer
- * stays in memory for as long. Of known callers alone. The server cuts a few seconds later. Streams have the same rule,
- * in `eventStream.ts`.
- */
-const STALLED_CLIENT_SECONDS = 60
-
 export const NO_BYTES = new Uint8Array()
 const NO_QUERY = new URLSearchParams()
 const NOBODY: PublicPrincipal = { kind: 'public', address: '' }
@@ -269,12 +263,12 @@ function tellRest(response: Response, { rate, isCutOff }: PendingRequest, { isPr
 }
 
 /**
- * Bounds how long the client may pause from now on. Anybody can open connections: without a key, session or signature the bound
- * is the server's own.
+ * Bounds how long the client may pause from now on; the server cuts it off a few seconds later. Anybody can open connections: without a
+ * key, session or signature the bound is the server's own.
  */
 function limitPauses({ connection, principal }: PendingRequest): void {
   if (principal === NOBODY) return
-  connection.setIdleTimeout(principal.kind === 'public' ? IDLE_TIMEOUT_SECONDS : STALLED_CLIENT_SECONDS)
+  connection.setIdleTimeout(principal.kind === 'public' ? IDLE_TIMEOUT_SECONDS : STALLED_CLIENT_MS / SECOND_MS)
 }
 
 /** Gives back what the request had taken on its way: its place and its memory. */

@@ -3,6 +3,7 @@
  * of those. This file has types alone: `identity/` makes the principals.
  */
 
+import { refusal } from '../lib/errors.ts'
 import type { Result } from '../lib/result.ts'
 
 export type Resource = 'serverless' | 'billing' | 'webhooks' | 'instances'
@@ -65,6 +66,12 @@ export interface SignedPrincipal {
 }
 
 export type Principal = KeyOrSession | PublicPrincipal | SignedPrincipal
+
+/** For every request with such a key, and so for those with a key of an organization that is deleted. */
+export const INVALID_API_KEY = refusal(
+  'invalid_api_key',
+  'The API key is malformed, unknown, expired or revoked: use another one.',
+)
 
 /**
  * Returns the key of an `Authorization` header, at once when it is in memory, else after one query.

@@ -2,7 +2,7 @@
 
 import { type Refusal, refusal } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { type Clock, SECOND_MS } from '../lib/time.ts'
+import type { Clock } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
 import { COST_HEADER } from './cost.ts'
 import { STREAM_HEADERS } from './eventStream.ts'
@@ -10,15 +10,13 @@ import { type BodyInPieces, PIECE_BYTES, type ReplayedAnswer } from './idempoten
 import type { Requirements, RouteRequest } from './pipeline.ts'
 import type { KeyOrSession } from './principal.ts'
 import type { ReplayMemory } from './replayMemory.ts'
+import { STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** Smaller bodies leave at once: the kernel takes them whole. */
 const AT_ONCE_BYTES = 64 << 10
 
 /** A piece is encrypted while it is read, and plain while it leaves. */
 const PIECE_MEMORY_BYTES = 2 * PIECE_BYTES
-
-/** A client that takes nothing for this long is cut off: it would hold memory and a place for ever. */
-const STALLED_CLIENT_MS = 60 * SECOND_MS
 
 const NO_MEMORY = refusal(
   'upstream_unavailable',

@@ -7,8 +7,9 @@ import { priceVideo } from '../billing/charges/pricing.ts'
 import { SUPERSEDED } from '../billing/charges/superseded.ts'
 import type { ResolvedModel } from '../catalog/model.ts'
 import { videoPriceOf } from '../catalog/price.ts'
+import { INVALID_API_KEY } from '../http/principal.ts'
 import type { Participant } from '../infra/postgres/database.ts'
-import { type Refusal, Refused, refusal } from '../lib/errors.ts'
+import { type Refusal, Refused } from '../lib/errors.ts'
 import { uuidV7 } from '../lib/ids.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import { HOUR_MS } from '../lib/time.ts'
@@ -23,9 +24,6 @@ import { dropUnpaid, insertVideo } from './store.ts'
 const INSUFFICIENT = insufficientFor('balance', 'this video', 'Fewer seconds cost less.')
 
 const UNAVAILABLE = unreadableFor('videos')
-
-/** As every request with a key of an organization that is deleted. */
-const KEY_ENDED = refusal('invalid_api_key', 'The API key is malformed, unknown, expired or revoked: use another one.')
 
 const OF_A_JOB = { operation: 'generate_content', isStreamed: false, maxTokens: null, temperature: null } as const
 
@@ -151,7 +149,7 @@ async function tryCreate(
     await enterQueue(tx, job.model)
     // The account is locked since the hold was placed: what others of the organization inserted is counted.
     const inserted = await insertVideo(tx, job, queuedMost)
-    if (inserted === 'deleted') throw new Refused(KEY_ENDED)
+    if (inserted === 'deleted') throw new Refused(INVALID_API_KEY)
     if (inserted === 'full') throw new Refused(fullQueue(queuedMost))
     await dropUnpaid(tx, organizationId, clock.now() - HOUR_MS)
     for (const takePart of participants) {

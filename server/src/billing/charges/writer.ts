@@ -4,7 +4,7 @@
  * batches it renews shares of accounts and runs the work that must not overlap with a batch, such as reads of plan meters.
  */
 
-import type { Participant } from '../../infra/postgres/database.ts'
+import { NO_PARTICIPANTS, type Participant } from '../../infra/postgres/database.ts'
 import { doubledMs } from '../../lib/backoff.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
@@ -33,7 +33,6 @@ const RETRY_LONGEST_MS = SECOND_MS
 /** How long a call waits for its charge to be posted (E14). */
 export const CHARGE_DEADLINE_MS = 30 * SECOND_MS
 
-const NO_PARTICIPANTS: readonly Participant[] = []
 const NEVER: MayGiveUp = () => false
 
 /** Statements that must not overlap with a batch of charges, such as reads that are exact only between two batches. */

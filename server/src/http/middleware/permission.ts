@@ -20,7 +20,7 @@ const NO_FULL_KEY = refusal(
   "This action needs an organization admin's key with the scope 'full_access'.",
 )
 const NO_OWNER = refusal('insufficient_scope', 'This action needs an owner of the organization.')
-const NO_ADMIN = refusal('insufficient_scope', 'This action needs an admin of the organization.')
+export const NO_ADMIN = refusal('insufficient_scope', 'This action needs an admin of the organization.')
 
 /** Each role may do what those of a lower rank may. */
 const RANKS: Readonly<Record<Role, number>> = { member: 0, admin: 1, owner: 2 }

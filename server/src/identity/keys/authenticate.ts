@@ -1,4 +1,4 @@
-import type { ApiKeyPrincipal, Authenticate } from '../../http/principal.ts'
+import { type ApiKeyPrincipal, type Authenticate, INVALID_API_KEY } from '../../http/principal.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import { addressGroup } from '../../lib/clientAddress.ts'
 import { refusal } from '../../lib/errors.ts'
@@ -23,9 +23,7 @@ type Answer = Result<ApiKeyPrincipal>
 const UNAUTHENTICATED: Answer = refused(
   refusal('unauthenticated', 'There is no API key: send it in the header "Authorization: Bearer <key>".'),
 )
-const INVALID: Answer = refused(
-  refusal('invalid_api_key', 'The API key is malformed, unknown, expired or revoked: use another one.'),
-)
+const INVALID: Answer = refused(INVALID_API_KEY)
 const UNAVAILABLE: Answer = refused(
   refusal('upstream_unavailable', "The API key can't be checked at the moment: try again shortly.", {
     retryAfterSeconds: 1,

@@ -10,7 +10,7 @@ import type { Charge } from '../../billing/charges/charge.ts'
 import { commit, type Prepared } from '../../billing/charges/settle.ts'
 import { SUPERSEDED } from '../../billing/charges/superseded.ts'
 import type { ResolvedModel } from '../../catalog/model.ts'
-import type { Participant } from '../../infra/postgres/database.ts'
+import { NO_PARTICIPANTS, type Participant } from '../../infra/postgres/database.ts'
 import type { CallSignal } from '../../lib/callSignal.ts'
 import type { Refusal } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
@@ -156,8 +156,6 @@ export interface Unanswered {
   /** True when the charge stands all the same. */
   readonly isCharged: boolean
 }
-
-const NO_PARTICIPANTS: readonly Participant[] = []
 
 /** A call whose answer and price are known. Nothing is charged before {@link commit}; its hold is open until then. */
 export class PreparedCall {

@@ -24,6 +24,7 @@ export interface Transaction extends Queryable {
  * False: what it joins is no longer its caller's to do, and must not be committed.
  */
 export type Participant = (tx: Transaction) => Promise<boolean>
+export const NO_PARTICIPANTS: readonly Participant[] = []
 
 export interface Database extends Queryable {
   /**

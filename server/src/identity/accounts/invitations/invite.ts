@@ -1,3 +1,4 @@
+import { NO_ADMIN } from '../../../http/middleware/permission.ts'
 import type { Role } from '../../../http/principal.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
@@ -49,7 +50,6 @@ const TOO_MANY = refusal(
   `The organization has ${OPEN_MOST} open invitations, the most that one may have. Withdraw one first.`,
   { retryAfterSeconds: 60 },
 )
-const ADMINS_ONLY = refusal('insufficient_scope', 'This action needs an admin of the organization.')
 const OWNERS_ONLY = refusal(
   'insufficient_scope',
   'Only an owner of the organization invites an owner, and withdraws or replaces the invitation of one.',
@@ -128,7 +128,7 @@ async function actingIn(
 }
 
 function noRight({ actingId }: Pick<NewInvitation, 'actingId'>, role: Role): Refusal {
-  if (role === 'member') return ADMINS_ONLY
+  if (role === 'member') return NO_ADMIN
   return actingId === null ? NO_KEYS : OWNERS_ONLY
 }
 

@@ -1,3 +1,4 @@
+import { NO_ADMIN } from '../../../http/middleware/permission.ts'
 import type { Role } from '../../../http/principal.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
@@ -47,7 +48,6 @@ const NO_KEYS = refusal(
   'insufficient_scope',
   "Making, changing and removing owners needs an owner who is signed in. No API key does it, an owner's own key neither.",
 )
-const ADMINS_ONLY = refusal('insufficient_scope', 'This action needs an admin of the organization.')
 
 /**
  * Gives a member another role. The rights of the member's keys follow at once in every process, and open invitations
@@ -126,7 +126,7 @@ export function removeMember(
 
 function noRight({ actingId }: MemberChange, role: Role): Refusal {
   if (actingId === null) return NO_KEYS
-  return role === 'member' ? ADMINS_ONLY : OWNERS_ONLY
+  return role === 'member' ? NO_ADMIN : OWNERS_ONLY
 }
 
 /** The member that is changed, with the roles of the instant. */

@@ -1,0 +1,7 @@
+import { SECOND_MS } from '../lib/time.ts'
+
+/**
+ * A client that takes nothing of its answer for this long, or asks nothing more on its connection, is cut off: it would hold memory, a
+ * place, money and a provider for ever.
+ */
+export const STALLED_CLIENT_MS = 60 * SECOND_MS
