@@ -73,6 +73,9 @@ export const INVALID_API_KEY = refusal(
   'The API key is malformed, unknown, expired or revoked: use another one.',
 )
 
+/** For every member who asks for what an admin does. */
+export const NO_ADMIN = refusal('insufficient_scope', 'This action needs an admin of the organization.')
+
 /**
  * Returns the key of an `Authorization` header, at once when it is in memory, else after one query.
  * Refusals: `unauthenticated` (no header), `invalid_api_key` (malformed, unknown, revoked, expired) and

@@ -58,9 +58,6 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
   test('outlives a killed gateway, is found by the next one, was started once, and ends with its deletion', async () => {
     const asked = { app: 'listener', gpu_type: 'none', expected_price_per_hour_cents: 100 }
     const id = (await call('POST', '/instances', asked))['resource_id'] ?? ''
-    // Killed while it is being made, and again while it runs.
-    await server.kill()
-    server = await startServer({ dataDir: server.dataDir, ...(await sameSettings()) })
     await until(id, 'running')
     const { password = '' } = await call('POST', `/instances/${id}/app-password`)
     const headers = { authorization: basic(password) }

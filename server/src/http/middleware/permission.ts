@@ -1,7 +1,15 @@
 import { type Refusal, refusal } from '../../lib/errors.ts'
 import type { ApiKeyAccess, KeyOrSessionAccess, SessionAccess } from '../access.ts'
 import type { Middleware } from '../pipeline.ts'
-import type { ApiKeyPrincipal, KeyOrSession, Level, Permission, Resource, Role } from '../principal.ts'
+import {
+  type ApiKeyPrincipal,
+  type KeyOrSession,
+  type Level,
+  NO_ADMIN,
+  type Permission,
+  type Resource,
+  type Role,
+} from '../principal.ts'
 
 const PERMISSIONS: Readonly<Record<Permission, readonly [Resource, Level]>> = {
   'serverless:read': ['serverless', 'read'],
@@ -20,7 +28,6 @@ const NO_FULL_KEY = refusal(
   "This action needs an organization admin's key with the scope 'full_access'.",
 )
 const NO_OWNER = refusal('insufficient_scope', 'This action needs an owner of the organization.')
-export const NO_ADMIN = refusal('insufficient_scope', 'This action needs an admin of the organization.')
 
 /** Each role may do what those of a lower rank may. */
 const RANKS: Readonly<Record<Role, number>> = { member: 0, admin: 1, owner: 2 }

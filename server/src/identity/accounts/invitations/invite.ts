@@ -1,5 +1,4 @@
-import { NO_ADMIN } from '../../../http/middleware/permission.ts'
-import type { Role } from '../../../http/principal.ts'
+import { NO_ADMIN, type Role } from '../../../http/principal.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
 import { isUuid, type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
