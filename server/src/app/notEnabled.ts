@@ -43,6 +43,7 @@ export function routesNotEnabled({
     off('POST', '/instances', apiKey('any')),
     off('GET', '/instances/{id}', apiKey('any')),
     off('DELETE', '/instances/{id}', apiKey('any')),
+    off('POST', '/instances/{id}/app-password', apiKey('any')),
   ]
   const deposits = [
     off('GET', '/billing/deposits', apiKey('billing:read'), noDeposits),

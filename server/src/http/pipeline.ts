@@ -54,8 +54,7 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
   /** The calls under way in this process. */
   readonly openCalls: OpenCalls
   /**
-   * Returns whether the caller would still be let in, for the same organization: not once its key was revoked or has
-   * expired. For answers without an end.
+   * False once the caller's key is revoked or has expired, or its organization is another. Answers without an end ask it now and then.
    */
   isStillAllowed(): Promise<boolean>
 }

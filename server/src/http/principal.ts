@@ -73,6 +73,9 @@ export const INVALID_API_KEY = refusal(
   'The API key is malformed, unknown, expired or revoked: use another one.',
 )
 
+/** For an organization that never was, and for one that is deleted, even while the request is under way. */
+export const NO_ORGANIZATION = refusal('not_found', 'There is no such organization.')
+
 /** For every member who asks for what an admin does. */
 export const NO_ADMIN = refusal('insufficient_scope', 'This action needs an admin of the organization.')
 

@@ -45,7 +45,7 @@ export async function openIdentity({ openCalls, accounts, ...machine }: Identity
     authenticate,
     /** Left out: nobody signs in. */
     ...(people === null ? {} : { sessions: people.sessions }),
-    // Keys are managed by interface where people manage them: else an operator does, with commands.
+    // Routes that manage keys exist only with accounts. Without them an operator manages keys by commands.
     routes: [
       ownKeyRoute({ database: reads, clock }),
       ...(people === null

@@ -172,7 +172,7 @@ export function createQueueGauges(registry: Registry): (figures: QueueFigures | 
   const underWay = gauge('tollgate_videos_under_way', 'Video jobs that providers have or are asked to take.', ['model'])
   const waiting = gauge(
     'tollgate_webhook_deliveries_waiting',
-    'Deliveries that are due or being sent, by the lane of their endpoint; 10,000 stands for more too.',
+    'Deliveries that are due or being sent, by the lane of their endpoint, counted up to 10,000.',
     ['lane'],
   )
   const oldestWaiting = gauge('tollgate_oldest_waiting_webhook_seconds', 'How long the first of them has been due.', [

@@ -34,7 +34,7 @@ const UNREADABLE = refusal(
 )
 
 /** Its organization was deleted since the request was let in. */
-const DELETED = refusal('not_found', 'There is no such organization.')
+import { NO_ORGANIZATION } from '../http/principal.ts'
 
 const NO_DISK = refusal(
   'disk_unavailable',
@@ -141,7 +141,7 @@ async function tryCreate(
     const createdAtMs = clock.now()
     const instance = { ...given, createdAtMs }
     const billDueAtMs = createdAtMs + MINUTE_MS
-    if (!(await holdOwner(tx, organizationId))) throw new Refused(DELETED)
+    if (!(await holdOwner(tx, organizationId))) throw new Refused(NO_ORGANIZATION)
     // The account is locked since the hold was placed: what others of the organization inserted is counted.
     if (!(await insertInstance(tx, instance, { liveMost: settings.liveMost, dueAtMs: createdAtMs, billDueAtMs }))) {
       throw new Refused(tooMany(settings.liveMost))

@@ -24,7 +24,7 @@ import { type appPasswordSchema, instanceCreateRequest, instancesQuery, type off
 import { findInstance, listInstances } from './store.ts'
 import { deleteInstance } from './transitions.ts'
 
-/** The domain, a way to wake the runner, the audit log, and the pool for reads whose clients wait. */
+/** The dependencies of the verbs of instances, a way to wake the runner, the audit log, and the pool for reads whose clients wait. */
 export interface InstanceEndpoints extends InstanceDependencies {
   readonly wake: () => void
   readonly noter: Noter

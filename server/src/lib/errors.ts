@@ -94,6 +94,14 @@ export function refusal(code: ErrorCode, message: string, more: Omit<Refusal, 'c
   return { code, message, ...more }
 }
 
+/** For the client of a request that another process has taken over, with its Idempotency-Key: that one's answer counts. */
+export const TAKEN_OVER = refusal(
+  'idempotency_conflict',
+  'Another process has taken over this request and its Idempotency-Key. Wait for the seconds in Retry-After and send the request again, ' +
+    'with the same key.',
+  { retryAfterSeconds: 1 },
+)
+
 /** The HTTP status a refusal is answered with. */
 export function statusOf(refused: Refusal): number {
   return refused.status ?? ERROR_CATALOGUE[refused.code].status

@@ -12,7 +12,7 @@ export const SEAL_BYTES = NONCE_BYTES + TAG_BYTES
 /** Bytes of the installation's data key. */
 export const DATA_KEY_BYTES = 32
 
-/** Returns the public name of a data key: two keys are the same when these are. 32 hex characters. */
+/** Returns the public name of a data key, 32 hex characters. Two keys with the same fingerprint are the same key. */
 export function keyFingerprint(dataKey: Uint8Array): string {
   return createHash('sha256').update('tollgate data key').update(dataKey).digest('hex').slice(0, 32)
 }

@@ -170,7 +170,7 @@ function unreadable({ money, log }: CreateDependencies, error: unknown): Refused
   return new Refused(UNAVAILABLE)
 }
 
-/** Returns whether the balance covers it beside what videos hold, so that the rest is with calls; if so, that is asked back. */
+/** Returns whether the balance covers it beside durable holds, so that the rest is with calls; if so, that is asked back. */
 async function mayComeBack(
   dependencies: CreateDependencies,
   organizationId: string,

@@ -24,7 +24,7 @@ import { videoCreateRequest, type videoList, videosQuery } from './schemas.ts'
 import { listVideos } from './store.ts'
 import { cancel } from './transitions.ts'
 
-/** The domain, and a way to wake the runner. */
+/** The dependencies of the verbs of videos, and a way to wake the runner. */
 export type VideoEndpoints = VideoDependencies & Pick<VideoRunner, 'wake'>
 
 /** The dependencies of an endpoint that only reads. */

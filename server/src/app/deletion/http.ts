@@ -2,10 +2,10 @@ import { z } from 'zod'
 import { KEPT_NOTHING } from '../../http/jsonAnswer.ts'
 import type { Prepare } from '../../http/onceForKey.ts'
 import type { SessionPrincipal } from '../../http/principal.ts'
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
 import { isRecent } from '../../identity/accounts/sessions/session.ts'
 import { actorOf } from '../../identity/audit/actor.ts'
-import { NO_ORGANIZATION } from '../../identity/organizations/remove.ts'
 import type { ClientAddress } from '../../lib/clientAddress.ts'
 import { refusal } from '../../lib/errors.ts'
 import { isUuid } from '../../lib/ids.ts'
@@ -22,7 +22,7 @@ export const organizationDeletion = z
   .strictObject({
     organization_id: z.uuid().meta({
       description:
-        'The organization that the session acts for. After a deletion a session acts for another one of the person.',
+        'The organization that the session acts for. After the deletion the session acts for another organization of the person.',
     }),
     name: typedName,
   })

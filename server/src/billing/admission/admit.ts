@@ -84,8 +84,8 @@ export function begin({
 }
 
 /**
- * Admits a call that has begun: asks the plan, and where the plan does not cover the call, passes the money gates and sets
- * the hold aside. Answers at once from the share in memory in nearly every case. Asks the database only when the
+ * Admits a call that has begun: asks the plan, and where the plan does not cover the call, passes the money gates and places
+ * the hold. Answers at once from the share in memory in nearly every case. Asks the database only when the
  * share has run low. `worst` is the most that the call can cost at the rate of its instant. The plan is asked about
  * `model`, and a refusal's words follow its modality; null: no plan ever covers the call.
  */

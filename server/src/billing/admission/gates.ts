@@ -36,9 +36,9 @@ export interface Headroom {
 /** The balance and the spending of an account, everything posted counted in. */
 export interface Figures {
   readonly balanceMicrocents: bigint
-  /** Set aside for processes, and so for the calls under way: no further call may count on it. */
+  /** Granted to processes, and so held for the calls under way: no further call may count on it. */
   readonly sharesMicrocents: bigint
-  /** Set aside for work that outlives its request: of the balance, and of no other gate. */
+  /** Held for work that outlives its request: of the balance, and of no other gate. */
   readonly heldMicrocents: bigint
   /** The part of that which instances hold: where reaching a limit stops them, it counts against the limits too. */
   readonly instancesHeldMicrocents: bigint

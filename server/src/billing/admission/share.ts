@@ -46,7 +46,7 @@ export class Share {
   postedMicrocents = 0n
   /** Charges on their way to the database. */
   unpostedMicrocents = 0n
-  /** Set aside for calls under way. */
+  /** Held for calls under way. */
   heldMicrocents = 0n
   /** Holds that have not ended, those of nothing too, and calls that wait for one. */
   openUses = 0

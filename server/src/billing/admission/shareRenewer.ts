@@ -9,8 +9,8 @@ export interface ShareRenewer {
   /**
    * Asks the account for as much as makes `wantedMicrocents` spendable, beside the wants of others at the same time, and
    * brings the share up to date. Resolves whether or not anything was granted. Rejects when the database can't be asked now.
-   * `ask.take` runs in the very step in which the share changes, before another call can take what came: first for running
-   * calls, then in the order of asking.
+   * `ask.take` runs synchronously when the share is updated, so that no other call takes the money first: for running calls first, then in
+   * the order of asking.
    */
   renew(share: Share, wantedMicrocents: bigint, ask?: Ask): Promise<void>
   /** Discards the results of renewals in flight: the slot was lost, and others may have been given the same. */

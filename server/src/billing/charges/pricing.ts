@@ -15,7 +15,7 @@ const FACTOR_ONE = 1_000n
 /**
  * Returns the cost of a usage, in micro-cents: the sum over token classes, divided and rounded up once (B1). Cached
  * prompt tokens cost the cached rate where the model has one, else the input rate. Throws RangeError on counts that
- * are negative or not whole, and on negative prices: the edges have refused those.
+ * are negative or not whole, and on negative prices: whoever reads counts and prices has refused those.
  */
 export function priceTokens(rate: TokenRate, usage: TokenUsage): bigint {
   const { promptTokens, cachedPromptTokens, completionTokens } = usage

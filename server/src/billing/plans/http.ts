@@ -22,7 +22,7 @@ const subscriptionUsage = z
     period_end: z.iso.datetime(),
     weighted_input_tokens: z.int(),
     weighted_output_tokens: z.int(),
-    weekly_weighted_tokens: z.int().meta({ description: 'Used in the last 7 days, in whatever period.' }),
+    weekly_weighted_tokens: z.int().meta({ description: 'Weighted tokens used in the last 7 days, across periods.' }),
     cost_micro_cents: z.int().meta({ description: 'The cost of the period by list price.' }),
   })
   .meta({ id: 'SubscriptionUsage' })

@@ -9,7 +9,7 @@ import { BUCKETS, type Bucket, bucketStart, type Window } from './bucket.ts'
 export const GROUPINGS = ['instance_id', 'gpu_type'] as const
 export type Grouping = (typeof GROUPINGS)[number]
 
-/** A question for usage, all defaults settled: what its pages have in common. */
+/** A query for usage with its defaults filled in. All pages of one listing share it. */
 export interface UsageQuestion extends Window {
   readonly bucket: Bucket
   readonly groupBy: Grouping | null

@@ -1,13 +1,7 @@
 import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
 import { missingReferenceOf } from '../../infra/postgres/faults.ts'
-import { Refused, refusal } from '../../lib/errors.ts'
+import { Refused, refusal, TAKEN_OVER } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
-
-const TAKEN_OVER = refusal(
-  'idempotency_conflict',
-  'Another request with this Idempotency-Key has taken over. Wait for the seconds in Retry-After and send it again.',
-  { retryAfterSeconds: 1 },
-)
 
 /** By its foreign key to the person a row was refused: the person was erased after the request was let in. */
 const OF_PERSON = /_user_id_fkey$/

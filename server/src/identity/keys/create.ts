@@ -1,5 +1,5 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
-import { Refused, refusal } from '../../lib/errors.ts'
+import { Refused } from '../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
 import type { Clock } from '../../lib/time.ts'
 import { type ApiKey, drawKey, hashKey } from './key.ts'
@@ -30,7 +30,7 @@ export interface CreatedKey {
   readonly plaintext: string
 }
 
-const NO_ORGANIZATION = refusal('not_found', 'There is no such organization.')
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 
 /**
  * Makes a key for an organization, and tells all processes, so that none goes on refusing it from memory. Throws {@link Refused} where

@@ -3,6 +3,7 @@ import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
 import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
 import type { ClientAddress } from '../../lib/clientAddress.ts'
 import { ok } from '../../lib/result.ts'
@@ -11,7 +12,6 @@ import { actorOf } from '../audit/actor.ts'
 import { changeNotifyAddresses, type OrganizationDependencies } from './change.ts'
 import { findOrganizationById } from './find.ts'
 import type { Organization } from './organization.ts'
-import { NO_ORGANIZATION } from './remove.ts'
 
 export interface OrganizationHttpDependencies extends OrganizationDependencies {
   readonly clientAddress: ClientAddress

@@ -1,10 +1,8 @@
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
-import { Refused, refusal } from '../../lib/errors.ts'
+import { Refused } from '../../lib/errors.ts'
 import type { Organization } from './organization.ts'
 import { lockUndeletedRow, selectOrganizationById, updateDeleted } from './store.ts'
-
-/** The refusal of a deleted organization, and of one that never was. */
-export const NO_ORGANIZATION = refusal('not_found', 'There is no such organization.')
 
 /**
  * Keeps an organization from being deleted until the end of the transaction. Begin a transaction that gives it something with this.

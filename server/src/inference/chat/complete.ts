@@ -30,7 +30,8 @@ import { type BoundedPrompt, type Generated, usageOf } from './usage.ts'
 const REPLY_LATEST_MS = 15 * SECOND_MS
 
 /**
- * Answers a chat request in one piece. A refusal means that nothing was charged. `signal` says that the client is gone: the
+ * Answers a chat request in one piece. A refusal means that nothing was charged, except that of a client
+ * that has gone: then the prompt may be. `signal` says that the client is gone: the
  * provider is cancelled, and what was generated is charged. The caller commits `prepared` before the answer leaves.
  */
 export async function completeWhole(

@@ -38,7 +38,7 @@ export function resolveImages(
   return ok({ prompt: given.prompt, count: count.value, size: parsed, pixelsMost: most })
 }
 
-/** Reads `<W>x<H>`; the edges have refused everything else. */
+/** Reads `<W>x<H>`; the schema has refused everything else. */
 function parseSize(text: string): ImageSize {
   const [width = 0, height = 0] = text.split('x').map(Number)
   return { width, height }

@@ -23,7 +23,7 @@ export interface Verdict {
   readonly reason: Reason | null
   readonly planCovered: boolean
   readonly subscribed: boolean
-  /** Credit above what jobs hold of it, and no own limit reached that refuses calls; of a video the credit alone. */
+  /** The balance exceeds durable holds, and no limit that refuses calls is reached. Of videos: the balance alone. */
   readonly funded: boolean
   /** A chat call that is paid for may come to more than the gates leave, where it says no max_tokens. */
   readonly mayNeedMaxTokens: boolean

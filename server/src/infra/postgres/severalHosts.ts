@@ -71,8 +71,8 @@ async function ask(url: string, clock: Timers): Promise<Said> {
 }
 
 /**
- * Asks all at once, and again while one is silent. Resolves to the host in use if it takes writes, else to the first other
- * that says that it does: nobody waits for a silent one.
+ * Asks all hosts at once, and again until one is chosen. Resolves to the host in use if it takes writes; else, once that one has
+ * answered or has been silent for too long, to the first in the order of the list that takes writes.
  */
 async function firstThatWrites(
   urls: readonly string[],

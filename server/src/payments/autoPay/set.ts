@@ -1,11 +1,11 @@
 import { reclaimShares } from '../../billing/admission/accounts/reclaim.ts'
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Database, Participant } from '../../infra/postgres/database.ts'
-import { refuse } from '../../lib/errors.ts'
+import { Refused, refuse } from '../../lib/errors.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
 import type { PaymentProvider } from '../provider/provider.ts'
 import { findCustomer } from '../topUps/customer.ts'
-import { DELETED_MEANWHILE } from '../topUps/refresh.ts'
 import { ATTEMPTS_A_DAY, type AutoPay } from './autoPay.ts'
 import { putInForce } from './putInForce.ts'
 import { selectAgreement, selectIsDeleted, upsertAgreement } from './store.ts'
@@ -48,7 +48,7 @@ export async function setAutoPay(
   if (isEnabled) await refuseWithoutMethod({ database, provider }, organizationId)
   await database.transaction((tx) =>
     putInForce(tx, organizationId, clock.now(), async () => {
-      if (await selectIsDeleted(tx, organizationId)) return refuse('not_found', DELETED_MEANWHILE)
+      if (await selectIsDeleted(tx, organizationId)) throw new Refused(NO_ORGANIZATION)
       const before = await selectAgreement(tx, organizationId)
       const thresholdCents = wanted.thresholdCents ?? before?.thresholdCents ?? null
       const amountCents = wanted.amountCents ?? before?.amountCents ?? null

@@ -1,8 +1,9 @@
 import { entitledPlan } from '../../billing/plans/gate.ts'
 import { readSubscription } from '../../billing/plans/readPlan.ts'
 import type { Plan, PlanPrice } from '../../catalog/plan.ts'
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
-import { refuse } from '../../lib/errors.ts'
+import { Refused, refuse, TAKEN_OVER } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
@@ -10,7 +11,7 @@ import { nextLookMs } from '../provider/payment.ts'
 import type { OpenedCheckout } from '../provider/provider.ts'
 import { customerOf, lockCustomerOf } from '../topUps/customer.ts'
 import { anHourAgo, refuseTooMany } from '../topUps/hourly.ts'
-import { DELETED_MEANWHILE, NOT_OPENED, type Refreshed, refuseTakenOver } from '../topUps/refresh.ts'
+import { NOT_OPENED, type Refreshed } from '../topUps/refresh.ts'
 import type { ReadPrice } from './prices.ts'
 import { refreshSubscription, type SubscriptionRefreshDependencies } from './refresh.ts'
 import {
@@ -75,7 +76,7 @@ export async function openSubscriptionCheckout(
     await lockCustomerOf(tx, organizationId, provider.name)
     refuseTooMany(await countSubscriptionCheckoutsAfter(tx, organizationId, anHourAgo(nowMs)))
     const row = { id, organizationId, provider: provider.name }
-    if (!(await insertSubscriptionCheckout(tx, row, nowMs, nowMs + OPENING_MS))) refuse('not_found', DELETED_MEANWHILE)
+    if (!(await insertSubscriptionCheckout(tx, row, nowMs, nowMs + OPENING_MS))) throw new Refused(NO_ORGANIZATION)
   })
   const checkout = await provider
     .openSubscriptionCheckout({ id, customer, price: priceId, successUrl, cancelUrl })
@@ -88,7 +89,7 @@ export async function openSubscriptionCheckout(
     await lockCustomerOf(tx, organizationId, provider.name)
     const isOpen = await updateSubscriptionCheckoutOpened(tx, id, checkout.id, nextLookMs(nowMs, clock.now()))
     if (!isOpen) return refuse('payment-source-unavailable', NOT_OPENED)
-    for (const participant of await wanted.keep(opened)) if (!(await participant(tx))) return refuseTakenOver()
+    for (const participant of await wanted.keep(opened)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
     return markSubscriptionCheckoutsReplaced(tx, organizationId, provider.name, id, clock.now())
   })
   for (const older of replaced) {

@@ -1,5 +1,4 @@
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
-import { refuse } from '../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
@@ -23,15 +22,6 @@ export interface RefreshDependencies {
  * meanwhile, whose result counts; `unknown`: the object is none of ours.
  */
 export type Refreshed = 'applied' | 'superseded' | 'unknown'
-
-/** Refuses to go on with a request whose Idempotency-Key another process took over. Rolls the transaction back. */
-export function refuseTakenOver(): never {
-  const message = 'Another process carries this request out. Wait for the seconds in Retry-After and send it again.'
-  return refuse('idempotency_conflict', message, { retryAfterSeconds: 1 })
-}
-
-/** The refusal of a request whose organization was deleted meanwhile. */
-export const DELETED_MEANWHILE = 'There is no such organization.'
 
 const LATE = 'a payment of a deleted organization was made all the same, and is credited to it; refund it'
 

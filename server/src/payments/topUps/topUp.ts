@@ -1,5 +1,6 @@
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
-import { refuse } from '../../lib/errors.ts'
+import { Refused, refuse, TAKEN_OVER } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
@@ -7,7 +8,7 @@ import { refuseFrozen } from '../freezes/freezes.ts'
 import { nextLookMs, type Payment } from '../provider/payment.ts'
 import { customerOf } from './customer.ts'
 import { anHourAgo, refuseTooMany } from './hourly.ts'
-import { DELETED_MEANWHILE, NOT_OPENED, type RefreshDependencies, refreshPayment, refuseTakenOver } from './refresh.ts'
+import { NOT_OPENED, type RefreshDependencies, refreshPayment } from './refresh.ts'
 import { countTopUpsAfter, insertPayment, lockCustomer, markNotOpened, markReplaced, updateOpened } from './store.ts'
 
 /** Longer than a payment provider may take to open a checkout. */
@@ -56,7 +57,7 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
       createdAtMs,
       isMending,
     } as const
-    if (!(await insertPayment(tx, row, createdAtMs + OPENING_MS))) refuse('not_found', DELETED_MEANWHILE)
+    if (!(await insertPayment(tx, row, createdAtMs + OPENING_MS))) throw new Refused(NO_ORGANIZATION)
   }, organizationId)
   const description = `Credit of $${(amountCents / 100).toFixed(2)}`
   const checkout = await provider
@@ -70,7 +71,7 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
     await lockCustomer(tx, organizationId, provider.name)
     const payment = await updateOpened(tx, id, checkout, nextLookMs(createdAtMs, clock.now()))
     if (payment === null) return refuse('payment-source-unavailable', NOT_OPENED)
-    for (const participant of await wanted.keep(payment)) if (!(await participant(tx))) return refuseTakenOver()
+    for (const participant of await wanted.keep(payment)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
     return { payment, replaced: await markReplaced(tx, payment, clock.now()) }
   }, organizationId)
   for (const replaced of opened.replaced) {

@@ -60,7 +60,7 @@ export function secretOf(endpointId: string) {
   return { kind: 'tollgate webhook secret', name: endpointId } as const
 }
 
-const NO_ORGANIZATION = refusal('not_found', 'There is no such organization.')
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 
 const TOO_MANY = refusal(
   'validation_failed',

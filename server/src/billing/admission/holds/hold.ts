@@ -14,7 +14,7 @@ export interface DurableHold {
   readonly microcents: bigint
 }
 
-/** Sets money aside. False: the balance leaves less beside what is held and what processes were granted. */
+/** Places a hold. False: the balance leaves less beside what is held and what processes were granted. */
 export async function placeHold(tx: Transaction, hold: DurableHold): Promise<boolean> {
   if (hold.microcents === 0n) return true
   if (!(await addHeld(tx, hold.organizationId, hold.microcents))) return false

@@ -2,7 +2,7 @@
 
 import { arrayLiteral, type Transaction } from '../../../infra/postgres/database.ts'
 
-/** Reserves on the account what its balance leaves beside shares and other holds. False: it leaves less. */
+/** Holds an amount on the account. False: its balance leaves less beside shares and other holds. */
 export async function addHeld(tx: Transaction, organizationId: string, microcents: bigint): Promise<boolean> {
   const rows = await tx.query(
     `update accounts set held_microcents = held_microcents + $2::bigint
@@ -40,7 +40,7 @@ export interface InstanceReserve {
 }
 
 /**
- * Reserves money for an instance on its account, beside everything else that is held: within the balance, the limits that the
+ * Holds money for an instance on its account, beside everything else that is held: within the balance, the limits that the
  * enforcement puts in its way and, for a new account, the cap. False: they leave less, and nothing has changed.
  */
 export async function addInstanceHeld(tx: Transaction, reserve: InstanceReserve): Promise<boolean> {

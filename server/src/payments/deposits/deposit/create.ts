@@ -1,7 +1,8 @@
 import type { DepositAsset, DepositChain } from '../../../catalog/depositChain.ts'
 import type { DepositSettings } from '../../../catalog/settings.ts'
+import { NO_ORGANIZATION } from '../../../http/principal.ts'
 import type { Database, Participant, Queryable, Transaction } from '../../../infra/postgres/database.ts'
-import { refuse } from '../../../lib/errors.ts'
+import { Refused, refuse, TAKEN_OVER } from '../../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../../../lib/money.ts'
 import { type Clock, DAY_MS } from '../../../lib/time.ts'
@@ -35,8 +36,6 @@ export interface NewDeposit {
 }
 
 const AWAY = 'This chain can’t be watched at the moment, so nothing may be sent. Try again in a minute.'
-const DELETED = 'There is no such organization.'
-const TAKEN_OVER = 'Another process carries this request out. Wait for the seconds in Retry-After and send it again.'
 
 /**
  * Makes a deposit with an address of its own. Throws `Refused`: `org-frozen` (B11), `payment-source-unavailable` where the chain
@@ -85,12 +84,10 @@ async function insertDepositOf(
   { keep }: NewDeposit,
 ): Promise<Deposit> {
   const { organizationId, createdAtMs } = template
-  if (!(await lockDepositor(tx, organizationId))) refuse('not-found', DELETED)
+  if (!(await lockDepositor(tx, organizationId))) refuse('not-found', NO_ORGANIZATION.message)
   await refuseTooMany(tx, organizationId, settings, createdAtMs)
   const deposit = await insertWithAddress(tx, offer, template)
-  for (const participant of await keep(deposit)) {
-    if (!(await participant(tx))) refuse('idempotency_conflict', TAKEN_OVER, { retryAfterSeconds: 1 })
-  }
+  for (const participant of await keep(deposit)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
   return deposit
 }
 
