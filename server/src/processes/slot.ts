@@ -68,7 +68,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   /** Returns whether a lock that is free means that its owner is dead. */
   const mayTakeOver = async (db: Queryable) => options.alone || (await ownersTime.isOver(db))
 
-  const foldOwn = (slot: number) => foldWhole(() => database.transaction((tx) => options.fold(tx, slot, takenAtMs)))
+  const foldOwn = () => foldWhole(() => database.transaction((tx) => options.fold(tx, current(), takenAtMs)))
   const regain = async (session: Session, before: number): Promise<void> => {
     const hasIt = await takeAgain(session, before, clock)
     const own = hasIt ? before : await findFree(session, database, await mayTakeOver(database))
@@ -80,7 +80,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     if (own !== before)
       log.warn({ before, now: own }, 'another process has taken the slot of this one; it has another slot now')
     // A process that had it in between may have been granted money that nobody would give back.
-    if (wasAnothers) await foldOwn(own)
+    if (wasAnothers) await foldOwn()
     wasAnothers = false
     options.onRegained()
   }
@@ -105,7 +105,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     onLost: () => {},
   })
   const current = () => number ?? 0
-  await foldOwn(current())
+  await underOneTaking(() => takenAtMs, foldOwn)
 
   return {
     get number() {
@@ -162,6 +162,18 @@ async function foldAbandonedSlot(
       return await options.fold(tx, slot, null)
     }),
   )
+}
+
+/**
+ * Folds again where the connection was lost, and the slot taken again, meanwhile: a fold under an earlier taking does
+ * nothing.
+ */
+async function underOneTaking(takenAtMs: () => number, fold: () => Promise<void>): Promise<void> {
+  let begunUnderMs: number
+  do {
+    begunUnderMs = takenAtMs()
+    await fold()
+  } while (begunUnderMs !== takenAtMs())
 }
 
 /** Folds part after part, so that no transaction locks many rows. */

@@ -308,7 +308,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "what a slot's former owner left behind stays there",
     file: 'processes/slot.ts',
-    search: '  await foldOwn(current())\n',
+    search: '  await underOneTaking(() => takenAtMs, foldOwn)\n',
     replace: '',
     shownBy: 'model',
     trouble: 'crashes',
