@@ -3,7 +3,7 @@ import type { CallSignal } from '../src/lib/callSignal.ts'
 import type { Log } from '../src/lib/log.ts'
 import { type ChatCall, type ChatEvent, type Provider, ProviderFailure } from '../src/providers/dialect/spec.ts'
 import { Health } from '../src/routing/health.ts'
-import { openChat } from '../src/routing/race.ts'
+import { openChat } from '../src/routing/openChat.ts'
 import { TurnedClock } from './clock.ts'
 
 /**

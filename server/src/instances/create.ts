@@ -1,5 +1,4 @@
 import { readFigures } from '../billing/admission/accounts/figures.ts'
-import { readBalance } from '../billing/admission/balance/balance.ts'
 import { insufficientFor } from '../billing/admission/gateRefusals.ts'
 import {
   firstInsufficient,
@@ -178,8 +177,7 @@ async function shortGate({ database, clock }: CreateMeans, instance: NewInstance
   const { organizationId, hourMicrocents, heldSecond } = instance
   const figures = await readFigures(database, organizationId, clock.now())
   const needed = priceInstanceLife(hourMicrocents, heldSecond)
-  // Opens the account of an organization that never had one.
-  if (figures === null) return (await readBalance(database, organizationId)) >= needed ? null : 'balance'
+  if (figures === null) return 'balance'
   const headroom = headroomOf({ ...figures, sharesMicrocents: 0n })
   if (headroom.newAccount !== null && headroom.newAccount < hourMicrocents) {
     return firstInsufficient(headroom, 0n, needed, ['balance', 'daily', 'monthly']) ?? 'newAccount'

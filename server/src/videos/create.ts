@@ -1,5 +1,4 @@
 import { readFigures } from '../billing/admission/accounts/figures.ts'
-import { readBalance } from '../billing/admission/balance/balance.ts'
 import { insufficientFor, unreadableFor } from '../billing/admission/gateRefusals.ts'
 import { placeHold } from '../billing/admission/holds/hold.ts'
 import { MoneyWait } from '../billing/admission/moneyWait.ts'
@@ -180,9 +179,7 @@ async function mayComeBack(
   const figures = await readFigures(database, organizationId, clock.now()).catch((error: unknown) => {
     throw unreadable(dependencies, error)
   })
-  // Opens the account of an organization that never had one.
-  if (figures === null) return (await readBalance(database, organizationId)) >= neededMicrocents
-  if (figures.balanceMicrocents - figures.heldMicrocents < neededMicrocents) return false
+  if (figures === null || figures.balanceMicrocents - figures.heldMicrocents < neededMicrocents) return false
   const share = money.share(organizationId)
   money.reclaim(share)
   await money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})

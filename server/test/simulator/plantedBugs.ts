@@ -163,14 +163,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'a client that hangs up pays before its request was written',
-    file: 'routing/race.ts',
+    file: 'routing/openChat.ts',
     search: '    const onWritten = () => {\n      if (atWork?.includes(target) === false) atWork.push(target)\n    }\n',
     replace: '    if (atWork?.includes(target) === false) atWork.push(target)\n    const onWritten = () => {}\n',
     shownBy: 'model',
   },
   {
     name: 'a client that hangs up pays for a target that has refused',
-    file: 'routing/race.ts',
+    file: 'routing/openChat.ts',
     search: "      if (failure !== null && failure.kind !== 'timeout') leaveOut(target, atWork)\n",
     replace: '',
     shownBy: 'model',

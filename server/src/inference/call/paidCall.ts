@@ -17,7 +17,7 @@ import { ok, type Result, refused } from '../../lib/result.ts'
 import type { CallTrace, TracedCall } from '../../lib/telemetry.ts'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
 import type { ProviderTarget } from '../../providers/dialect/spec.ts'
-import type { RouteOptions } from '../../routing/race.ts'
+import type { RouteOptions } from '../../routing/openChat.ts'
 import type { InferenceCaller } from './caller.ts'
 import type { InferenceDependencies } from './dependencies.ts'
 import { explainFailure, LATE_KEPT, LATE_STREAM, LATE_WHOLE, type OwnWords, WITHDRAWN } from './refusals.ts'
@@ -103,7 +103,7 @@ export class PaidCall {
 
   /**
    * Returns how the call goes to the targets of its tier, by the catalog in force now. `signal` ends it; `atWork` is kept up
-   * to date, as in `RaceOptions`.
+   * to date, as in `ChatRoundOptions`.
    */
   routeOptions(signal: CallSignal, atWork?: ProviderTarget[]): RouteOptions {
     const { dependencies, resolved, trace } = this.context

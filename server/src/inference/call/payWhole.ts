@@ -10,8 +10,8 @@ import type { CallSignal } from '../../lib/callSignal.ts'
 import { ok, type Result } from '../../lib/result.ts'
 import type { TracedCall } from '../../lib/telemetry.ts'
 import type { ProviderTarget } from '../../providers/dialect/spec.ts'
-import { HangUp } from '../../routing/hangUp.ts'
-import { askWhole } from '../../routing/whole.ts'
+import { AbortUntilWritten } from '../../routing/abortUntilWritten.ts'
+import { askWhole } from '../../routing/askWhole.ts'
 import type { InferenceCaller } from './caller.ts'
 import type { InferenceDependencies } from './dependencies.ts'
 import { admitCall, type Ending, type PaidCall, type PreparedCall, tracedOf } from './paidCall.ts'
@@ -73,22 +73,22 @@ export async function payWhole<T>(
   const admitted = await admitCall(context, call.admission, call.worst)
   if (!admitted.ok) return admitted
   const paid = admitted.value
-  const hangUp = new HangUp(signal)
+  const abort = new AbortUntilWritten(signal)
   try {
-    const { body, prepared } = await askAndDeliver(paid, call, hangUp)
+    const { body, prepared } = await askAndDeliver(paid, call, abort)
     return ok({ body, prepared: paid.prepared(prepared, WHOLE) })
   } catch (error) {
-    return paid.fail(error, hangUp.signal)
+    return paid.fail(error, abort.signal)
   } finally {
-    hangUp.close()
+    abort.close()
   }
 }
 
-async function askAndDeliver<T>(paid: PaidCall, call: WholeCall<T>, hangUp: HangUp): Promise<PreparedAnswer> {
+async function askAndDeliver<T>(paid: PaidCall, call: WholeCall<T>, abort: AbortUntilWritten): Promise<PreparedAnswer> {
   const { dependencies, resolved } = paid.context
-  const route = paid.routeOptions(hangUp.signal)
+  const route = paid.routeOptions(abort.signal)
   const { isRepeatable, attemptDeadline } = call
-  const options = { ...route, hangUp, attemptMs: route.deadlines[attemptDeadline], isRepeatable }
+  const options = { ...route, abort, attemptMs: route.deadlines[attemptDeadline], isRepeatable }
   const { target, answer } = await askWhole(dependencies.providers.targetsOf(resolved.tier), call.send, options)
   return call.deliver(answer, paid.admitted, target)
 }

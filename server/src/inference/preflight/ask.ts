@@ -1,7 +1,5 @@
 import { readFigures } from '../../billing/admission/accounts/figures.ts'
 import type { AdmissionContext } from '../../billing/admission/admit.ts'
-import { readBalance } from '../../billing/admission/balance/balance.ts'
-import type { Figures } from '../../billing/admission/gates.ts'
 import { priceTokens } from '../../billing/charges/pricing.ts'
 import { isWithin } from '../../billing/plans/gate.ts'
 import { type Catalog, lookUp, lookUpForCall, type Model, type ResolvedModel } from '../../catalog/model.ts'
@@ -25,8 +23,7 @@ export type Preflight = Verdict & { readonly model: string }
 
 /**
  * Returns the verdict on a call of `name` (an id or alias, perhaps with `:economy`) if it were made now. Refuses as
- * the call would where there is no such model. Reads only, but opens the account of an organization that never had
- * one.
+ * the call would where there is no such model. Reads only.
  */
 export async function askPreflight(
   dependencies: PreflightDependencies,
@@ -53,7 +50,7 @@ export async function judgeCall(
     // No call is admitted while the time is in doubt (E20).
     !money.knowsTime()
       ? null
-      : figuresOf(database, organizationId, nowMs).catch((error: unknown) => {
+      : readFigures(database, organizationId, nowMs).catch((error: unknown) => {
           log.warn({ err: error }, 'preflight could not read an account')
           return null
         }),
@@ -72,14 +69,6 @@ export async function judgeCall(
 function wholeOutputOf({ maxOutputTokens }: Model, price: PriceTable, nowMs: number): bigint {
   const usage = { promptTokens: 0, cachedPromptTokens: 0, completionTokens: maxOutputTokens }
   return priceTokens(rateAt(price, nowMs), usage)
-}
-
-async function figuresOf(database: Queryable, organizationId: string, nowMs: number): Promise<Figures | null> {
-  const figures = await readFigures(database, organizationId, nowMs)
-  if (figures !== null) return figures
-  // Opens the account (rule 6).
-  await readBalance(database, organizationId)
-  return readFigures(database, organizationId, nowMs)
 }
 
 /** Returns whether a call costs nothing, however long. Embeddings never do: each costs a cent at least (B1). */

@@ -14,15 +14,9 @@ export function postLedgerEntry(tx: Transaction, entry: LedgerEntry): Promise<bo
   return insertEntry(tx, entry)
 }
 
-/**
- * Returns the exact balance in micro-cents, every posted charge included; it may be negative. Opens the account where the
- * organization never had one.
- */
+/** Returns the exact balance in micro-cents, every posted charge included; it may be negative. 0 where there is no account. */
 export async function readBalance(database: Queryable, organizationId: string): Promise<bigint> {
-  const balance = await selectBalance(database, organizationId)
-  if (balance !== null) return balance
-  await insertAccount(database, organizationId)
-  return 0n
+  return (await selectBalance(database, organizationId)) ?? 0n
 }
 
 /** Returns the exact balances of organizations in micro-cents, by their ids; 0 of one that never had an account is left out. */

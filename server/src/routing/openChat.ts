@@ -14,7 +14,7 @@ import type { Health } from './health.ts'
 import { type ReportOptions, report } from './report.ts'
 import { type AskAgain, inRounds, type Round, type RoundsOptions } from './rounds.ts'
 
-export interface RaceOptions extends ReportOptions {
+export interface ChatRoundOptions extends ReportOptions {
   /** The client's: its abort cancels the provider at once. */
   readonly signal: CallSignal
   readonly deadlines: Deadlines
@@ -38,7 +38,7 @@ export interface OpenedChat {
   cancel(): void
 }
 
-export type RouteOptions = RaceOptions & RoundsOptions
+export type RouteOptions = ChatRoundOptions & RoundsOptions
 
 /**
  * Sends a chat call to the targets, in the order of the tier's routing, until one begins to answer: its first event is here. Only a
@@ -51,7 +51,7 @@ export function openChat(
   options: RouteOptions,
 ): Promise<OpenedChat> {
   const { deadlines, clock } = options
-  return inRounds(targets, new Race(call, options, clock.monotonicMs() + deadlines.wholeMs), options)
+  return inRounds(targets, new ChatRound(call, options, clock.monotonicMs() + deadlines.wholeMs), options)
 }
 
 /** The beginning of an attempt, or the error of it; null: it is time to hedge. */
@@ -62,14 +62,14 @@ type Began = { readonly attempt: TargetAttempt; readonly target: ProviderTarget;
  * At most one of them is ever listened to: the first that begins to answer. The others are cancelled then, and
  * nothing of theirs is charged.
  */
-class Race implements Round<OpenedChat> {
+class ChatRound implements Round<OpenedChat> {
   readonly wholeDueMs: number
   lastFailure: ProviderFailure | null = null
   mayBeAskedAgain: AskAgain[] = []
   private readonly call: Omit<ChatCall, 'model'>
-  private readonly options: RaceOptions
+  private readonly options: ChatRoundOptions
 
-  constructor(call: Omit<ChatCall, 'model'>, options: RaceOptions, wholeDueMs: number) {
+  constructor(call: Omit<ChatCall, 'model'>, options: ChatRoundOptions, wholeDueMs: number) {
     this.call = call
     this.options = options
     this.wholeDueMs = wholeDueMs

@@ -3,9 +3,9 @@ import { TurnedClock } from '../../test/clock.ts'
 import { SILENCE } from '../../test/silence.ts'
 import { DEFAULT_ROUTING, type TierRouting } from '../catalog/model.ts'
 import { NoMemoryLeft, type Provider, ProviderFailure, type ProviderTarget } from '../providers/dialect/spec.ts'
-import { HangUp } from './hangUp.ts'
+import { AbortUntilWritten } from './abortUntilWritten.ts'
+import { askWhole } from './askWhole.ts'
 import { Health } from './health.ts'
-import { askWhole } from './whole.ts'
 
 let clock: TurnedClock
 let client: AbortController
@@ -58,7 +58,7 @@ function ask(
     return done instanceof Error ? Promise.reject(done) : Promise.resolve(done ?? '')
   }
   return askWhole(targets, send, {
-    hangUp: new HangUp(client.signal),
+    abort: new AbortUntilWritten(client.signal),
     deadlines: DEADLINES,
     routing: { ...DEFAULT_ROUTING.serverless, ...more.routing },
     health,

@@ -1,14 +1,14 @@
 import type { Deadlines } from '../catalog/provider.ts'
 import { NoMemoryLeft, ProviderFailure, type ProviderTarget } from '../providers/dialect/spec.ts'
+import type { AbortUntilWritten, CommittingAttempt } from './abortUntilWritten.ts'
 import { askUntil } from './askUntil.ts'
 import type { AttemptOutcome } from './attempt.ts'
 import { asFailure } from './failure.ts'
-import type { CommittingAttempt, HangUp } from './hangUp.ts'
 import { type ReportOptions, report } from './report.ts'
 import { type AskAgain, inRounds, type Round, type RoundsOptions } from './rounds.ts'
 
 export interface WholeOptions extends Omit<RoundsOptions, 'signal'>, ReportOptions {
-  readonly hangUp: HangUp
+  readonly abort: AbortUntilWritten
   readonly deadlines: Deadlines
   /** For one attempt at one target; the deadline of the whole call stands above it. */
   readonly attemptMs: number
@@ -27,20 +27,20 @@ interface WholeAnswer<T> {
 /**
  * Asks the targets until one gives its whole answer, by the rules of `openChat` but for hedging: there is no first token to
  * wait for. A deadline, and a hang-up that ends the call, ends the wait at once, whether or not the provider heeds its signal.
- * After such a hang-up it throws the reason of the signal of `hangUp`.
+ * After such a hang-up it throws the reason of the signal of `abort`.
  */
 export function askWhole<T>(
   targets: readonly ProviderTarget[],
   ask: Ask<T>,
   options: WholeOptions,
 ): Promise<WholeAnswer<T>> {
-  const { clock, deadlines, hangUp } = options
-  const turns = new Turns(ask, options, clock.monotonicMs() + deadlines.wholeMs)
-  return inRounds(targets, turns, { ...options, signal: hangUp.signal })
+  const { clock, deadlines, abort } = options
+  const round = new WholeRound(ask, options, clock.monotonicMs() + deadlines.wholeMs)
+  return inRounds(targets, round, { ...options, signal: abort.signal })
 }
 
 /** One target after the other. */
-class Turns<T> implements Round<WholeAnswer<T>> {
+class WholeRound<T> implements Round<WholeAnswer<T>> {
   readonly wholeDueMs: number
   lastFailure: ProviderFailure | null = null
   mayBeAskedAgain: AskAgain[] = []
@@ -56,7 +56,7 @@ class Turns<T> implements Round<WholeAnswer<T>> {
   async run(targets: readonly ProviderTarget[]): Promise<WholeAnswer<T> | null> {
     this.mayBeAskedAgain = []
     for (const target of targets) {
-      this.options.hangUp.signal.throwIfAborted()
+      this.options.abort.signal.throwIfAborted()
       const answer = await this.turn(target)
       if (answer !== null) return { target, answer }
     }
@@ -65,9 +65,9 @@ class Turns<T> implements Round<WholeAnswer<T>> {
 
   /** Null when the target failed in a way that allows for others. */
   private async turn(target: ProviderTarget): Promise<T | null> {
-    const { hangUp, clock, health } = this.options
-    const { signal } = hangUp
-    const bound = hangUp.attempt()
+    const { abort, clock, health } = this.options
+    const { signal } = abort
+    const bound = abort.attempt()
     const startedMs = clock.monotonicMs()
     const asking = health.ask(target)
     const over = (outcome: AttemptOutcome, failure: ProviderFailure | null) => {
@@ -101,14 +101,14 @@ class Turns<T> implements Round<WholeAnswer<T>> {
   }
 
   private attempt(target: ProviderTarget, { written }: CommittingAttempt): Promise<T> {
-    const { hangUp, deadlines, clock, attemptMs, isRepeatable } = this.options
+    const { abort, deadlines, clock, attemptMs, isRepeatable } = this.options
     const leftMs = this.wholeDueMs - clock.monotonicMs()
     const isLast = leftMs <= attemptMs
     const late = () =>
       new ProviderFailure('timeout', `no whole answer within ${isLast ? deadlines.wholeMs : attemptMs} ms`, {
         mayFailOver: isRepeatable && !isLast,
       })
-    return askUntil({ clock, signal: hangUp.signal, limitMs: Math.min(attemptMs, leftMs), late }, (signal) =>
+    return askUntil({ clock, signal: abort.signal, limitMs: Math.min(attemptMs, leftMs), late }, (signal) =>
       this.ask(target, signal, deadlines.connectMs, written),
     )
   }

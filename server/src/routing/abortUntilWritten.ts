@@ -5,7 +5,7 @@ import type { CallSignal } from '../lib/callSignal.ts'
  * request. From then on the target may do the work, which must be paid for: the call goes on as if its client were there, unless
  * the target refuses it or fails. A target that is only late may still be at work.
  */
-export class HangUp {
+export class AbortUntilWritten {
   private readonly client: CallSignal
   private readonly controller = new AbortController()
   /** A target that has neither refused the call nor failed has all of it. */
