@@ -112,10 +112,7 @@ export async function createInstance(
     const gate = await unreadableAs(means, shortGate(means, creation.instance))
     if (gate === 'newAccount' && creation.instance.hourMicrocents > NEW_ACCOUNT_CAP_MICROCENTS) return ABOVE_CAP
     if (gate !== null || wait.mayNotWait) return insufficientFor(gate ?? 'balance', 'this instance')
-    const share = money.share(organizationId)
-    money.reclaim(share)
-    await money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
-    await wait.forAccount()
+    await wait.forAccount(money.share(organizationId))
   }
 }
 

@@ -127,7 +127,7 @@ async function createOrWait(
       metrics?.waitedForMoney(wait.elapsedMs)
       return INSUFFICIENT
     }
-    await wait.forAccount()
+    await wait.forAccount(money.share(job.organizationId))
   }
 }
 
@@ -169,19 +169,15 @@ function unreadable({ money, log }: CreateDependencies, error: unknown): Refused
   return new Refused(UNAVAILABLE)
 }
 
-/** Returns whether the balance covers it beside durable holds, so that the rest is with calls; if so, that is asked back. */
+/** Returns whether the balance covers it beside durable holds, so that what it lacks is with calls and may come back. */
 async function mayComeBack(
   dependencies: CreateDependencies,
   organizationId: string,
   neededMicrocents: bigint,
 ): Promise<boolean> {
-  const { database, clock, money } = dependencies
+  const { database, clock } = dependencies
   const figures = await readFigures(database, organizationId, clock.now()).catch((error: unknown) => {
     throw unreadable(dependencies, error)
   })
-  if (figures === null || figures.balanceMicrocents - figures.heldMicrocents < neededMicrocents) return false
-  const share = money.share(organizationId)
-  money.reclaim(share)
-  await money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
-  return true
+  return figures !== null && figures.balanceMicrocents - figures.heldMicrocents >= neededMicrocents
 }

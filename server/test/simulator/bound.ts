@@ -22,6 +22,10 @@ interface Seen {
   beyondLimitsMicrocents: bigint
   /** True when a limit was ever set so low that more was outstanding. */
   wasLowered: boolean
+  /** The account's day when it was last seen. */
+  day: string
+  /** True when that went back, as it does with the database's clock: grants of the later day may be more than this one's limits leave. */
+  wasSetBack: boolean
   limits: string | null
   blocksNewCallsOnly: boolean
   /** Since when processes are to shrink running calls, as the world's clock shows; null: they need not, or have. */
@@ -123,6 +127,8 @@ export class Allowances {
         beyondBalanceMicrocents: 0n,
         beyondLimitsMicrocents: 0n,
         wasLowered: false,
+        day: '',
+        wasSetBack: false,
         limits: null,
         blocksNewCallsOnly: false,
         shrinkingSinceMs: null,
@@ -152,6 +158,8 @@ export class Allowances {
   private noticeAccount(snapshot: Snapshot, account: AccountRow, nowMs: number): void {
     const { organizationId, dailyLimit, monthlyLimit, enforcement } = account
     const seen = this.of(organizationId)
+    seen.wasSetBack ||= account.day < seen.day
+    seen.day = account.day
     const debitedMicrocents = snapshot.entries
       .filter(({ organizationId: whose, amount }) => whose === organizationId && amount < 0n)
       .reduce((sum, { amount }) => sum - amount, 0n)

@@ -124,7 +124,7 @@ function overspendProblems(
 
 /**
  * The granted amount never exceeds the headroom of any gate. Checked only where nothing else can be the reason: no
- * slot was lost, nothing debited, no limit lowered; and where limits only block new calls running calls are granted
+ * slot was lost, nothing debited, no limit lowered, no day gone back; and where limits only block new calls running calls are granted
  * past them. A limit that is lowered after midnight doesn't count the spend of a grant before.
  */
 function grantProblems(snapshot: Snapshot, account: AccountRow, allowances: Allowances): string[] {
@@ -135,7 +135,7 @@ function grantProblems(snapshot: Snapshot, account: AccountRow, allowances: Allo
     outstanding > (left > 0n ? left : 0n)
       ? [`${organizationId} has ${outstanding} granted, its ${gate} leaves ${left}`]
       : []
-  const isStopping = enforcement === 'stop_running' && !seen.wasLowered
+  const isStopping = enforcement === 'stop_running' && !seen.wasLowered && !seen.wasSetBack
   const grantedSince = (day: string) => granted - spentBefore(snapshot, organizationId, Date.parse(`${day}T00:00:00Z`))
   const { day, month } = account
   return [

@@ -1,5 +1,6 @@
 import { type Clock, SECOND_MS, sleep } from '../../lib/time.ts'
 import type { Share } from './share.ts'
+import type { ShareRenewer } from './shareRenewer.ts'
 
 /** How long a call waits for others to give money back before its 402, and for the database before its 503. */
 export const MONEY_WAIT_MS = 2 * SECOND_MS
@@ -16,6 +17,7 @@ const WAITING_LIMIT = 1_000
 /** As much of an `AdmissionContext` as waiting takes. */
 interface Waiters {
   readonly clock: Clock
+  readonly renewer: Pick<ShareRenewer, 'renew'>
   reclaim(share: Share): void
   waitingCalls: number
 }
@@ -60,10 +62,16 @@ export class MoneyWait {
     })
   }
 
-  /** Waits until it is worth asking the account again: what comes back to it is told to nobody. */
-  async forAccount(): Promise<void> {
-    this.money.waitingCalls += 1
-    await sleep(this.money.clock, MONEY_POLL_MS)
-    this.money.waitingCalls -= 1
+  /**
+   * Asks back what calls were granted of the account and do not use, here and in other processes, and waits until it is worth asking
+   * the account again: what comes back to it is told to nobody.
+   */
+  async forAccount(share: Share): Promise<void> {
+    const { money } = this
+    money.reclaim(share)
+    await money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
+    money.waitingCalls += 1
+    await sleep(money.clock, MONEY_POLL_MS)
+    money.waitingCalls -= 1
   }
 }

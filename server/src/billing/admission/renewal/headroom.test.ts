@@ -1,15 +1,17 @@
 /**
  * The headroom of an account is computed in three places: by `headroomOf` of the figures that are read, by the statement of a
- * renewal, and by the figures once it has folded. On random accounts the three agree.
+ * renewal, and by the statement that holds money for an instance. On random accounts the three agree.
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Seeded, seeded } from '../../../../test/faults/seeded.ts'
 import { FastClock, type House, openHouse } from '../../../../test/moneyHouse.ts'
+import type { Transaction } from '../../../infra/postgres/database.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, toTimestamp } from '../../../lib/time.ts'
 import { readFigures } from '../accounts/figures.ts'
 import { windowsAt } from '../accounts/windows.ts'
-import { GATES, type Headroom, headroomOf } from '../gates.ts'
+import { GATES, gatesOfLiving, type Headroom, headroomOf, leastHeadroom } from '../gates.ts'
+import { extendInstanceHold, placeInstanceHold } from '../holds/instanceHold.ts'
 import type { Renewed, Want } from '../share.ts'
 import { renewShares } from './renew.ts'
 
@@ -27,6 +29,8 @@ beforeAll(async () => {
   house = await openHouse(new FastClock(nowMs), { now: () => nowMs })
 })
 afterAll(() => house.drop())
+
+const ROLLED_BACK = new Error('rolled back')
 
 const minuteAgo = (ms: number) => toTimestamp(Math.floor((nowMs - ms) / MINUTE_MS) * MINUTE_MS)
 
@@ -139,6 +143,65 @@ test('the figures that are read, the pure rules and the statement of a renewal l
   }
   console.log(`seeds: ${SEEDS} of ${ACCOUNTS} accounts each`)
 }, 60_000)
+
+test('an instance is held for to the micro-cent that the gates leave, when it is made and while it lives', async () => {
+  for (let seed = 1; seed <= SEEDS; seed += 1) {
+    const random = seeded(seed)
+    nowMs = random.pick(INSTANTS_MS)
+    const ids: string[] = []
+    for (let made = 0; made < ACCOUNTS; made += 1) ids.push(await makeAccount(random))
+    await renewAll(new Map(ids.map((id) => [id, NOTHING])))
+    for (const organizationId of ids) {
+      const figures = await readFigures(house.database, organizationId, nowMs)
+      if (figures === null) throw new Error('no account')
+      const headroom = headroomOf(figures)
+      const hold = { id: Bun.randomUUIDv7(), organizationId, microcents: 0n }
+      // Of a new account the cap leaves room for a price of an hour, not for what is held.
+      const priceOfHour = atLeastZero(headroom.newAccount ?? 100n)
+      const tries = {
+        create: (more: bigint, hour: bigint) =>
+          asked((tx) => placeInstanceHold(tx, { ...hold, microcents: more }, hour, nowMs)),
+        extend: (more: bigint) => asked((tx) => extendInstanceHold(tx, hold, more, nowMs)),
+      }
+      const left = leastHeadroom(headroom, ['balance', 'daily', 'monthly']) ?? 0n
+      const leftLiving = leastHeadroom(headroom, gatesOfLiving(figures)) ?? 0n
+      const fits = left >= 0n && (headroom.newAccount ?? 0n) >= 0n
+      expect({
+        seed,
+        organizationId,
+        all: await tries.create(atLeastZero(left), priceOfHour),
+        above: await tries.create(atLeastZero(left + 1n), priceOfHour),
+        dearer: await tries.create(atLeastZero(left), priceOfHour + 1n),
+        more: await tries.extend(atLeastZero(leftLiving)),
+        tooMuch: await tries.extend(atLeastZero(leftLiving + 1n)),
+      }).toEqual({
+        seed,
+        organizationId,
+        all: fits,
+        above: false,
+        dearer: fits && headroom.newAccount === null,
+        more: leftLiving >= 0n,
+        tooMuch: false,
+      })
+    }
+  }
+}, 60_000)
+
+const atLeastZero = (microcents: bigint) => (microcents < 0n ? 0n : microcents)
+
+/** Whether a hold would be placed; it is rolled back. */
+async function asked(place: (tx: Transaction) => Promise<boolean>): Promise<boolean> {
+  let isPlaced = false
+  await house.database
+    .transaction(async (tx) => {
+      isPlaced = await place(tx)
+      throw ROLLED_BACK
+    })
+    .catch((error: unknown) => {
+      if (error !== ROLLED_BACK) throw error
+    })
+  return isPlaced
+}
 
 function known<T>(found: ReadonlyMap<string, T>, id: string): T {
   const one = found.get(id)
