@@ -9,6 +9,7 @@ import { Writer } from '../src/billing/charges/writer.ts'
 import { grantCredit } from '../src/billing/ledger/grantCredit.ts'
 import { openPlans } from '../src/billing/plans/plans.ts'
 import type { Plan } from '../src/catalog/plan.ts'
+import { DEFAULT_FIXED_SETTINGS } from '../src/catalog/settings.ts'
 import { createOrganization } from '../src/identity/organizations/create.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { isNothingDone, isRefusedData } from '../src/infra/postgres/faults.ts'
@@ -107,6 +108,9 @@ export interface Till extends OpenMoney {
 
 /** A turned clock runs ahead of the database: no charge is late unless the test is about that. */
 const UNHURRIED_MS = 7 * DAY_MS
+
+/** How long a call waits for its charge, as servers have it. */
+export const CHARGE_DEADLINE_MS = DEFAULT_FIXED_SETTINGS.chargeDeadlineMs
 
 export function openTill(
   given: Database,

@@ -1,5 +1,6 @@
 import { refusal } from '../lib/errors.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
+import { HOUR_MS, MINUTE_MS } from '../lib/time.ts'
 import type { Plan } from './plan.ts'
 import { type PriceTable, priceHash } from './price.ts'
 import type { Deadlines, ProviderSettings } from './provider.ts'
@@ -55,7 +56,7 @@ export interface TierRouting {
 /** Where nothing is said: the economy tier may have to start its servers first. */
 export const DEFAULT_ROUTING: Readonly<Record<TierName, TierRouting>> = {
   serverless: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 0 },
-  economy: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: 60_000 },
+  economy: { choice: 'in_order', retries: 0, hedgeAfterMs: null, coldStartMs: MINUTE_MS },
 }
 
 /** One way to buy a model: its own price and its own targets, in the order they are tried. */
@@ -97,7 +98,7 @@ export interface VideoRunning {
   readonly deadlineMs: number
 }
 
-export const DEFAULT_VIDEO_RUNNING: VideoRunning = { concurrency: 4, deadlineMs: 3_600_000 }
+export const DEFAULT_VIDEO_RUNNING: VideoRunning = { concurrency: 4, deadlineMs: HOUR_MS }
 
 /** Real text has at most about 12 bytes a token; the longest tokens of real tokenizers, long runs of blanks, have 128. */
 export const DEFAULT_PROMPT_BYTES_PER_TOKEN = 64

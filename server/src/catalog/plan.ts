@@ -1,4 +1,6 @@
 /** How much of a plan's tokens may be used. Weighted: a model of usage factor 2 spends two per token. */
+
+import { HOUR_MS } from '../lib/time.ts'
 export interface PlanQuota {
   /** Of a period, at least 1. */
   readonly inputTokens: number
@@ -37,4 +39,4 @@ export interface Plan {
 }
 
 /** The grace where the settings say nothing: an hour (P7). */
-export const DEFAULT_GRACE_MS = 3_600_000
+export const DEFAULT_GRACE_MS = HOUR_MS

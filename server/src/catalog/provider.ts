@@ -1,4 +1,5 @@
 import type { Secret } from '../lib/secret.ts'
+import { MINUTE_MS } from '../lib/time.ts'
 import type { Workflow } from './workflow.ts'
 
 /** The dialects that are spoken over HTTP: OpenAI's, Anthropic's Messages, Google's generateContent, stable-diffusion.cpp's, ComfyUI's. */
@@ -100,7 +101,7 @@ export interface Deadlines {
 export const DEFAULT_DEADLINES: Deadlines = {
   connectMs: 5_000,
   firstByteMs: 120_000,
-  silenceMs: 60_000,
+  silenceMs: MINUTE_MS,
   wholeMs: 600_000,
 }
 

@@ -4,6 +4,7 @@ import { BRAND } from '../lib/brand.ts'
 import type { SmtpServer } from '../lib/mail.ts'
 import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import type { Secret } from '../lib/secret.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { DepositChainSettings } from './depositChain.ts'
 import type { Model } from './model.ts'
 import type { InstanceSettings } from './offering.ts'
@@ -278,11 +279,11 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   trustedProxies: [],
   adminHosts: [],
   corsOrigins: [],
-  drainMs: 600_000,
-  chargeDeadlineMs: 30_000,
+  drainMs: 10 * MINUTE_MS,
+  chargeDeadlineMs: 30 * SECOND_MS,
   bodyLimitBytes: 8 * MEBIBYTE,
   bodyMemoryBytes: 32 * MEBIBYTE,
-  bodyDeadlineMs: 60_000,
+  bodyDeadlineMs: MINUTE_MS,
   messagesMost: 10_000,
   partsMost: 100,
   openRequestsPerKey: 100,

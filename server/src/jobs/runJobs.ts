@@ -8,7 +8,14 @@ import { type Clock, MINUTE_MS, SECOND_MS, within } from '../lib/time.ts'
 import type { JobOutcome } from './carryOut.ts'
 import type { JobHandler, JobResult } from './handler.ts'
 import type { ClaimedJob } from './job.ts'
-import { createRunner, type Runner, type RunnerMetrics, type Source } from './runner.ts'
+import {
+  ABORTED_PATIENCE_MS,
+  createRunner,
+  type Runner,
+  type RunnerMetrics,
+  type Source,
+  STOP_PATIENCE_MS,
+} from './runner.ts'
 import { claimJobs, finishJob, giveJobBack, makeReady, postponeJob, renewJob, toDeadJob } from './store.ts'
 
 /** A job that becomes due is taken up within this time, where nobody wakes the runner. */
@@ -23,10 +30,6 @@ const READY_AT_ONCE = 1_000
 
 /** Of the jobs of a kind in a process, those of one organization. */
 const OF_ONE = 1 / 2
-
-/** How long jobs in work may take to end by themselves when the process stops, and after they were aborted. */
-const STOP_PATIENCE_MS = 5 * SECOND_MS
-const ABORTED_PATIENCE_MS = SECOND_MS
 
 /** Up to this part of a delay is taken off, so that jobs that failed together are not tried again together. */
 const JITTER = 0.1

@@ -8,6 +8,10 @@ import { carryOut, type Ended, type JobOutcome, type Lease } from './carryOut.ts
 /** The longest pause between looks that fail in a row; short, so that work resumes soon after the database is back. */
 const FAILED_PAUSE_MOST_MS = 5 * SECOND_MS
 
+/** How long a stop waits for short work that is under way, and for what was aborted then: the usual figures of a runner. */
+export const STOP_PATIENCE_MS = 5 * SECOND_MS
+export const ABORTED_PATIENCE_MS = SECOND_MS
+
 /** Counts what runners do. Kinds are names of ours, never a client's words. */
 export interface RunnerMetrics {
   jobsClaimed(kind: string, count: number): void

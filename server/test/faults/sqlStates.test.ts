@@ -4,17 +4,16 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../src/infra/clock.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
-import { SECOND_MS } from '../../src/lib/time.ts'
 import { type AskedGateway, openAskedGateway, type Question } from '../acceptance/ask.ts'
 import { chat, film, picture, SETTINGS, words } from '../acceptance/catalog.ts'
 import { expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
+import { CHARGE_DEADLINE_MS } from '../moneyHouse.ts'
 import { until } from '../until.ts'
 import { type RaisingDatabase, raising } from './raisingDatabase.ts'
 
 const HOOK = { url: 'https://example.com/', event_types: ['video.completed'] }
-const CHARGE_DEADLINE_MS = 30 * SECOND_MS
 
 const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
 let planted: RaisingDatabase

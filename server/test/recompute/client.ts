@@ -20,7 +20,7 @@ export interface Received {
   readonly messages: number
   /** Of each piece of the text. */
   readonly wordBytes: number
-  /** By the machine's clock, which is the gateway's too. */
+  /** By the machine's clock. The gateway's follows the database's, to half of a round trip. */
   readonly startedMs: number
   endedMs: number
   /** Null: no answer began. */

@@ -39,8 +39,12 @@ export interface LoadResult {
  * them it is for, whatever the gateway's queue.
  */
 const LEFT_REST_MS = 2_000
-/** After an answer nothing more is admitted; two calls must only not share a millisecond. */
-const ANSWERED_REST_MS = 3
+/**
+ * After an answer nothing more is admitted. Two calls must only be further apart than the gateway's clock may be from this one, either
+ * way: CLOCK_SLACK_MS of `recompute.py`.
+ */
+const ANSWERED_REST_MS = 250
+const POLL_MS = 3
 const PROGRESS_EVERY = 50_000
 /** Jobs take their time: they are waited for beside the calls. */
 const VIDEOS_AT_ONCE = 64
@@ -146,7 +150,7 @@ class AloneKeys {
     for (;;) {
       const key = this.take(payer)
       if (key !== undefined) return key
-      await new Promise((resolve) => setTimeout(resolve, ANSWERED_REST_MS))
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     }
   }
 

@@ -35,6 +35,9 @@ TOKENS_A_PRICE = 1_000_000
 PIXELS_A_PRICE = 1_000_000
 SHOWN_PROBLEMS = 50
 DAY_MS = 86_400_000
+# The gateway counts by the clock of its database, which it knows to half of a round trip (E20): tens of milliseconds where the machine is
+# busy. So far may an instant of admission be from the clients' clock.
+CLOCK_SLACK_MS = 100
 # Of so many charges, one may be for an answer whose hold the database was too late to extend.
 CHARGES_A_LATE_EXTENSION = 100_000
 # Of so many clients that leave, one may have done so while its request was on its way: sent, and not yet read.
@@ -217,7 +220,7 @@ class Books:
         if row is None:
             row = self.database.execute(
                 "select line from received where early = 1 and key = ? and started <= ? order by started desc limit 1",
-                (charge["keyId"], charge["admittedMs"]),
+                (charge["keyId"], charge["admittedMs"] + CLOCK_SLACK_MS),
             ).fetchone()
         return None if row is None else json.loads(row[0])
 
@@ -279,7 +282,7 @@ def check_charge(charge, call, attempts, books, prices):
             yield "has another %s than the call" % name
     has_left = call["isEarly"] and call["end"] not in ("whole", "error")
     latest = charge["admittedMs"] if has_left else call["endedMs"]
-    if not call["startedMs"] <= charge["admittedMs"] <= latest:
+    if not call["startedMs"] - CLOCK_SLACK_MS <= charge["admittedMs"] <= latest + CLOCK_SLACK_MS:
         yield "was admitted before the call began or after it ended"
     if charge["target"] not in prices.targets[charge["model"], charge["tier"]]:
         yield "names a target that is not the model's"

@@ -7,6 +7,7 @@ import { preparePartitions } from '../../src/billing/charges/partitions.ts'
 import type { ChargingMoney } from '../../src/billing/charges/settle.ts'
 import { Writer } from '../../src/billing/charges/writer.ts'
 import { openPlans } from '../../src/billing/plans/plans.ts'
+import { DEFAULT_FIXED_SETTINGS } from '../../src/catalog/settings.ts'
 import { openDatabaseClock } from '../../src/infra/databaseClock.ts'
 import { readClock } from '../../src/infra/postgres/clock.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
@@ -86,6 +87,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log: SILENCE,
     errors: WRITER_ERRORS,
     betweenBatches: [plans.reads],
+    chargeDeadlineMs: DEFAULT_FIXED_SETTINGS.chargeDeadlineMs,
     onEnded: plans.end,
   })
   watchHolds(writer, () => clock.monotonicMs(), options.onTaken)

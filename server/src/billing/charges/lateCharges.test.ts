@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
 import { seeded } from '../../../test/faults/seeded.ts'
-import { type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
+import { CHARGE_DEADLINE_MS, type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
 import { type Stall, type StalledDatabase, stallable } from '../../../test/stalledDatabase.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
 import { systemRandom } from '../../infra/random.ts'
@@ -12,7 +12,6 @@ import { readBalance } from '../admission/balance/balance.ts'
 import type { Share } from '../admission/share.ts'
 import type { MayGiveUp, Posted } from './chargeQueue.ts'
 import { refundCharge } from './refund.ts'
-import { CHARGE_DEADLINE_MS } from './writer.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const GRANTED = 1_000n

@@ -2,12 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
-import { type House, openHouse, openTill } from '../../../test/moneyHouse.ts'
+import { CHARGE_DEADLINE_MS, type House, openHouse, openTill } from '../../../test/moneyHouse.ts'
 import { arrayLiteral, type Participant } from '../../infra/postgres/database.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { readBalance } from '../admission/balance/balance.ts'
 import type { Posted } from './chargeQueue.ts'
-import { CHARGE_DEADLINE_MS } from './writer.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const GRANTED = 1_000n

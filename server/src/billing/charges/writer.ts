@@ -30,9 +30,6 @@ const BATCH_CHARGES = 500
 const RETRY_FIRST_MS = 25
 const RETRY_LONGEST_MS = SECOND_MS
 
-/** How long a call waits for its charge to be posted (E14). */
-export const CHARGE_DEADLINE_MS = 30 * SECOND_MS
-
 const NEVER: MayGiveUp = () => false
 
 /** Statements that must not overlap with a batch of charges, such as reads that are exact only between two batches. */
@@ -61,8 +58,8 @@ export interface WriterDependencies extends PosterDependencies {
   readonly errors: WriterErrors
   /** Run between two batches, in this order, before the renewals. */
   readonly betweenBatches?: readonly WriterWork[]
-  /** {@link CHARGE_DEADLINE_MS} unless given. */
-  readonly chargeDeadlineMs?: number
+  /** How long a call waits for its charge to be posted (E14). */
+  readonly chargeDeadlineMs: number
   /** Called for each batch that is posted, for metrics. */
   readonly onPosted?: (charges: number, milliseconds: number) => void
   readonly onDead?: (charge: Charge) => void
@@ -88,7 +85,7 @@ export class Writer implements ShareRenewer {
 
   constructor(dependencies: WriterDependencies) {
     this.dependencies = dependencies
-    const { clock, log, chargeDeadlineMs: deadlineMs = CHARGE_DEADLINE_MS, onLate, onEnded } = dependencies
+    const { clock, log, chargeDeadlineMs: deadlineMs, onLate, onEnded } = dependencies
     this.queue = new ChargeQueue({
       clock,
       deadlineMs,

@@ -1,16 +1,14 @@
 import type { Database } from '../../infra/postgres/database.ts'
 import { enqueueMail } from '../../jobs/mail.ts'
+import { STOP_PATIENCE_MS } from '../../jobs/runner.ts'
 import type { Log } from '../../lib/log.ts'
-import { type Clock, DAY_MS, SECOND_MS, sleep } from '../../lib/time.ts'
+import { type Clock, DAY_MS, sleep } from '../../lib/time.ts'
 import { writeLetter } from './letter.ts'
 import type { Notice } from './notice.ts'
 import { deleteNoticesBefore, lockUnhandled, markHandled } from './store.ts'
 
 /** Notices locked by one transaction. */
 const HANDLED_AT_ONCE = 100
-
-/** How long a stop waits for the transaction under way. */
-const STOP_PATIENCE_MS = 5 * SECOND_MS
 
 /** Longer than any period that can still be noted, so that what goes is never told again. */
 const KEPT_MS = 100 * DAY_MS

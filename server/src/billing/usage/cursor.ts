@@ -1,5 +1,6 @@
 import { readCursor, writeCursor } from '../../lib/cursor.ts'
 import { LATEST_MS } from '../../lib/instant.ts'
+import { DAY_MS } from '../../lib/time.ts'
 import { BUCKETS, type Bucket, bucketStart, type Window } from './bucket.ts'
 
 /**
@@ -47,7 +48,7 @@ function isInstant(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= EARLIEST_MS - WEEK_AT_MOST_MS && Number(value) < LATEST_MS
 }
 
-const WEEK_AT_MOST_MS = 7 * 86_400_000
+const WEEK_AT_MOST_MS = 7 * DAY_MS
 
 /** Nothing was charged before computers counted from here. */
 export const EARLIEST_MS = 0

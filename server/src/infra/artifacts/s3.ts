@@ -1,5 +1,5 @@
 import type { Secret } from '../../lib/secret.ts'
-import type { Clock } from '../../lib/time.ts'
+import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import { type Artifacts, ArtifactTooLarge, checkArtifactName } from '../artifacts.ts'
 
 /** A bucket of an S3-compatible store. */
@@ -23,7 +23,7 @@ const RETRIES = 3
 /** Of one request of a download: so much is in memory for each. */
 const PIECE_BYTES = 1 << 20
 /** A store that moves nothing for so long is away. */
-const SILENCE_MS = 60_000
+const SILENCE_MS = MINUTE_MS
 /** The most that a store lists at once. */
 const LIST_NAMES = 1_000
 

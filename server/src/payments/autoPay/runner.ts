@@ -1,5 +1,11 @@
 import { claimAutoPay } from '../../billing/admission/balance/autoPay.ts'
-import { createRunner, type Runner, type RunnerMetrics } from '../../jobs/runner.ts'
+import {
+  ABORTED_PATIENCE_MS,
+  createRunner,
+  type Runner,
+  type RunnerMetrics,
+  STOP_PATIENCE_MS,
+} from '../../jobs/runner.ts'
 import { Refused } from '../../lib/errors.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { AUTO_PAY_LEASE_MS, type AutoPayDependencies, type AutoPayJob, runAutoPay } from './run.ts'
@@ -9,10 +15,6 @@ const POLL_MS = SECOND_MS
 
 /** Accounts that one process looks at together: a slow payment provider keeps no other account waiting for long. */
 const AT_ONCE = 8
-
-/** The longest that a stop waits for payments under way. Another process finds out the outcome of one that is left. */
-const STOP_PATIENCE_MS = 5 * SECOND_MS
-const ABORTED_PATIENCE_MS = SECOND_MS
 
 export interface AutoPayRunnerDependencies extends AutoPayDependencies {
   readonly metrics?: RunnerMetrics
@@ -26,6 +28,7 @@ export function createAutoPayRunner(dependencies: AutoPayRunnerDependencies): Ru
     log,
     name: 'auto-pay',
     pollMs: POLL_MS,
+    // Another process finds out the outcome of a payment that is left.
     patienceMs: STOP_PATIENCE_MS,
     abortedPatienceMs: ABORTED_PATIENCE_MS,
     // No lease is renewed: a job is claimed for longer than all of it takes.

@@ -1,5 +1,7 @@
 /** The nouns of payments: what an organization pays, and what a payment provider says of it. */
 
+import { HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
+
 export type PaymentProviderName = 'local' | 'stripe'
 
 /** The purposes of payments. */
@@ -56,8 +58,8 @@ export function isPending(state: PaymentState): boolean {
   return state === 'opening' || state === 'open' || state === 'processing'
 }
 
-const FIRST_LOOK_MS = 60_000
-const LAST_LOOK_MS = 3_600_000
+const FIRST_LOOK_MS = MINUTE_MS
+const LAST_LOOK_MS = HOUR_MS
 
 /**
  * Returns when a payment that is still pending is to be retrieved again: after a minute, then when its age has doubled, at most

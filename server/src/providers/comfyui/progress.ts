@@ -1,9 +1,9 @@
 import { listenForMessages } from '../../infra/messages.ts'
-import type { Clock } from '../../lib/time.ts'
+import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import { asObject, type JsonObject, parseObject } from '../dialect/json.ts'
 
 /** Jobs that nobody has looked at for so long are not listened to any more. */
-const UNSEEN_MS = 60_000
+const UNSEEN_MS = MINUTE_MS
 /** A server runs one job at a time; more than a few are a mistake. */
 const JOBS_MOST = 16
 

@@ -1,7 +1,7 @@
 /** A job that makes a video: its states, and what leads from one to the next. */
 
 import { refusal } from '../../lib/errors.ts'
-import { MINUTE_MS } from '../../lib/time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
 
 export const STATUSES = ['queued', 'submitting', 'in_progress', 'completed', 'failed', 'cancelled', 'expired'] as const
 
@@ -137,10 +137,10 @@ export function acceptedVideo({ lapsesAtMs: _, ...job }: NewVideo): Video {
 export const LEASE_MS = 30_000
 
 /** A job that was never started is given up after this long (section 3). */
-export const LAPSE_MS = 2 * 3_600_000
+export const LAPSE_MS = 2 * HOUR_MS
 
 /** For so long after its completion a video can be fetched. */
-export const VIDEO_KEPT_MS = 24 * 3_600_000
+export const VIDEO_KEPT_MS = DAY_MS
 
 /** For so long after that its file is left to those who were just fetching it: object stores take it away under their hands. */
 export const LEFT_MS = 10 * MINUTE_MS

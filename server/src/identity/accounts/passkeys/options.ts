@@ -1,6 +1,7 @@
 /** The options that a browser asks a device with (Web Authentication, level 3). Bytes are base64url; the page's script decodes them. */
 
 import { uuidOfHex } from '../../../lib/ids.ts'
+import { MINUTE_MS } from '../../../lib/time.ts'
 import type { Person } from '../people/person.ts'
 import { fromBase64Url, toBase64Url } from './answer.ts'
 
@@ -22,7 +23,7 @@ export function relyingPartyOf(publicUrl: string): RelyingParty {
 export const ALGORITHMS = [-8, -7, -257]
 
 /** How long a browser waits for the person. As long as a challenge works. */
-const TIMEOUT_MS = 5 * 60_000
+const TIMEOUT_MS = 5 * MINUTE_MS
 
 /** Asks for a new passkey: one that a person need not be named for, on a device that verifies its user. */
 export function registrationOptions(

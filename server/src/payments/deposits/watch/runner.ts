@@ -1,6 +1,13 @@
 import type { DepositChain } from '../../../catalog/depositChain.ts'
 import type { JobOutcome } from '../../../jobs/carryOut.ts'
-import { createRunner, type Runner, type RunnerMetrics, type Source } from '../../../jobs/runner.ts'
+import {
+  ABORTED_PATIENCE_MS,
+  createRunner,
+  type Runner,
+  type RunnerMetrics,
+  type Source,
+  STOP_PATIENCE_MS,
+} from '../../../jobs/runner.ts'
 import { doubledMs } from '../../../lib/backoff.ts'
 import { type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
 import type { Log } from '../../../lib/log.ts'
@@ -23,9 +30,6 @@ const RENEW_MS = 20 * SECOND_MS
 /** Longer than a screening may take. Nobody else takes the transfer before. */
 const SCREENING_MS = MINUTE_MS
 const SCREENINGS_AT_ONCE = 8
-
-const STOP_PATIENCE_MS = 5 * SECOND_MS
-const ABORTED_PATIENCE_MS = SECOND_MS
 
 /** A chain that can't be read is tried again after its usual pause, then twice as late each time. */
 const FAILED_LATEST_MS = MINUTE_MS
