@@ -33,6 +33,7 @@ async function step(name: string, command: readonly string[]): Promise<boolean> 
 }
 
 const tool = (name: string, program: string, ...words: string[]) => step(name, [join(TOOLS, program), ...words])
+const BIOME = join(import.meta.dirname, 'node_modules/.bin/biome')
 const tests = (name: string, files: readonly string[]) =>
   step(name, [
     process.execPath,
@@ -41,12 +42,12 @@ const tests = (name: string, files: readonly string[]) =>
   ])
 
 const isQuick = process.argv[2] === '--tests'
-// Types of these packages are checked too.
+// Types of these packages are checked too, and the linter is one of them.
 await import('./install.ts')
 const passed = await Promise.all([
   tool('types', 'tsc', '-p', '.'),
   tool('types of the package of the command line', 'tsc', '-p', 'cli/src'),
-  tool('lint', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
+  step('lint', [BIOME, 'ci', '--colors=off', '--error-on-warnings', '.']),
   isQuick
     ? tests('tests', chooseQuick(await findTests(CHECKOUT, { long: false }), readClosures(CHECKOUT)))
     : tests('rules of the house', RULES_OF_THE_HOUSE),

@@ -9,7 +9,7 @@ import { bareComments } from './tidy/comments.ts'
 import { severalOwners } from './tidy/exports.ts'
 import { goneFiles, mutualFolders, untoldFolders } from './tidy/folders.ts'
 import { functionsOf, LINES_OF_FUNCTION, longFunctions, type Part, partOf } from './tidy/functions.ts'
-import { MAY_IMPORT, unusedPairs } from './tidy/house.ts'
+import { MAY_IMPORT, mayImportLine, unusedPairs } from './tidy/house.ts'
 import { findCycles, importGraph } from './tidy/imports.ts'
 import { compareWithList } from './tidy/lists.ts'
 import { PACKAGES_OF_EVERY_SERVER, packagesLoadedWith } from './tidy/packages.ts'
@@ -206,6 +206,18 @@ describe('rooms and folders', () => {
     expectNone(unusedPairs(imports), `take it out of MAY_IMPORT in ${HOUSE}`)
     const some = unusedPairs(imports.filter(([from]) => !from.startsWith('routing/')))
     expect(some).toEqual(['routing → catalog', 'routing → providers'])
+  })
+
+  test('the README of each room says whom it may import', () => {
+    const readmes = new Map(sources.map(({ path, text }) => [path, text.replaceAll(/\s+/g, ' ')]))
+    const found = Object.keys(MAY_IMPORT).flatMap((room) => {
+      const path = `server/src/${room}/README.md`
+      const line = mayImportLine(room)
+      return readmes.get(path)?.includes(line) === true ? [] : [`${path}: ${line}`]
+    })
+    expectNone(found, `say so, as ${HOUSE} has it`)
+    expect(mayImportLine('infra')).toBe('**May import** `lib/`.')
+    expect(mayImportLine('routing')).toBe('**May import** `lib/`, `infra/`, `catalog/` and `providers/`.')
   })
 
   test('the table of imports between rooms has no rings', () => {

@@ -88,6 +88,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
+/** Returns the sentence of a room's README that says whom it may import, beside `http/` in the files where requests come in. */
+export function mayImportLine(room: string): string {
+  const open = room === 'lib' ? [] : [...OPEN_TO_ALL].filter((each) => each !== room)
+  const names = [...open, ...(MAY_IMPORT[room] ?? [])].map((each) => `\`${each}/\``)
+  const last = names.pop()
+  if (last === undefined) return '**May import** nothing of `server/src` outside this folder.'
+  return `**May import** ${names.length === 0 ? last : `${names.join(', ')} and ${last}`}.`
+}
+
 /** Open to all rooms: pure helpers, and what touches the machine. */
 export const OPEN_TO_ALL: ReadonlySet<string> = new Set(['lib', 'infra'])
 
