@@ -3,6 +3,7 @@ import { gatesOfLiving, insufficientFunds } from '../billing/admission/gates.ts'
 import { lock } from '../billing/admission/holds/hold.ts'
 import { prepareInstanceCharges } from '../billing/charges/settleInstance.ts'
 import { noteInstance } from '../billing/notices/noteInstance.ts'
+import type { InstanceSettings } from '../catalog/offering.ts'
 import type { Transaction } from '../infra/postgres/database.ts'
 import { divideRoundingUp } from '../lib/money.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -14,19 +15,19 @@ import { lockInstance, writeBilled } from './store.ts'
 /** Where money is short, it is asked for again after this long: some may come back from processes, or be added. */
 const SHORT_MS = 10 * SECOND_MS
 
-type BillMeans = Pick<
+/** The means of a process to bill instances. */
+export type BillMeans = Pick<
   InstanceDependencies,
   | 'database'
   | 'clock'
   | 'log'
-  | 'settings'
   | 'lowBalanceMicrocents'
   | 'onDayMended'
   | 'forgetAnswer'
   | 'money'
   | 'onNoticed'
   | 'reached'
->
+> & { readonly settings: Pick<InstanceSettings, 'coverSeconds'> }
 
 /** The result of one billing. */
 interface Billed {

@@ -22,6 +22,8 @@ interface Seen {
   beyondLimitsMicrocents: bigint
   /** True when a limit was ever set so low that more was outstanding. */
   wasLowered: boolean
+  /** True while a limit always was there, and always one that stops what runs: then it binds instances too. */
+  bindsInstances: boolean
   /** The account's day when it was last seen. */
   day: string
   /** True when that went back, as it does with the database's clock: grants of the later day may be more than this one's limits leave. */
@@ -127,6 +129,7 @@ export class Allowances {
         beyondBalanceMicrocents: 0n,
         beyondLimitsMicrocents: 0n,
         wasLowered: false,
+        bindsInstances: true,
         day: '',
         wasSetBack: false,
         limits: null,
@@ -163,6 +166,7 @@ export class Allowances {
     const debitedMicrocents = snapshot.entries
       .filter(({ organizationId: whose, amount }) => whose === organizationId && amount < 0n)
       .reduce((sum, { amount }) => sum - amount, 0n)
+    seen.bindsInstances &&= enforcement === 'stop_running' && monthlyLimit !== null
     const limits = `${dailyLimit} ${monthlyLimit} ${enforcement}`
     if (limits === seen.limits && debitedMicrocents === seen.debitedMicrocents) return
     seen.limits = limits
@@ -184,7 +188,7 @@ export class Allowances {
     const spent = snapshot.unfoldedSpend
       .filter((row) => row.organizationId === organizationId)
       .reduce((sum, row) => sum + row.spent, 0n)
-    seen.beyondBalanceMicrocents = atLeastNothing(outstanding - (account.balance - spent))
+    seen.beyondBalanceMicrocents = atLeastNothing(outstanding + account.held - (account.balance - spent))
     seen.beyondLimitsMicrocents = 0n
     const charges = snapshot.charges.filter((row) => row.organizationId === organizationId)
     const days = Map.groupBy(charges, ({ admittedAtMs }) => utcDay(admittedAtMs))
@@ -192,7 +196,7 @@ export class Allowances {
     for (const [limit, windows] of [[dailyLimit, days] as const, [monthlyLimit, months] as const]) {
       if (limit === null) continue
       for (const rows of [...windows.values(), []]) {
-        const past = rows.reduce((sum, { cost }) => sum + cost, 0n) + outstanding - limit
+        const past = rows.reduce((sum, { cost }) => sum + cost, 0n) + outstanding + account.instancesHeld - limit
         if (past > seen.beyondLimitsMicrocents) seen.beyondLimitsMicrocents = past
       }
     }

@@ -6,6 +6,7 @@
 import type { Call } from './call.ts'
 import type { Snapshot } from './engine.ts'
 import type { ChargeRow } from './model/books.ts'
+import { keysOfRentals } from './rentalChecks.ts'
 import { costOf, promptAtMost, promptCount } from './script.ts'
 import { usageOfAnswer } from './usage.ts'
 
@@ -18,7 +19,9 @@ export function findChargeProblems(
 ): string[] {
   const problems: string[] = []
   const charged = new Map<string, ChargeRow>()
+  const rented = keysOfRentals(snapshot)
   for (const charge of snapshot.charges) {
+    if (rented.has(charge.keyId)) continue
     if (charged.has(charge.keyId)) problems.push(`call ${charge.keyId} is charged twice`)
     charged.set(charge.keyId, charge)
   }

@@ -6,11 +6,16 @@ import type { Call } from './call.ts'
 import { findChargeProblems } from './charges.ts'
 import type { Snapshot } from './engine.ts'
 import type { AccountRow, ChargeRow } from './model/books.ts'
+import { findRentalProblems, keysOfRentals } from './rentalChecks.ts'
 
 export interface Checked {
   readonly snapshot: Snapshot
   readonly calls: ReadonlyMap<string, Call>
   readonly allowances: Allowances
+  /** Instances that nobody billed in time. */
+  readonly late: ReadonlySet<string>
+  /** The time of the world, since the epoch. */
+  readonly nowMs: number
   /** Those whose money can't be short, whatever their calls cost. */
   readonly ampleOrganizations: ReadonlySet<string>
   /** True when everything has come to rest, and nothing is to come. */
@@ -18,18 +23,21 @@ export interface Checked {
 }
 
 const HOUR_MS = 3_600_000
+/** The clocks of processes differ by less from the world's. */
+const CLOCKS_APART_MS = 1_000
 
 /** Everything that is wrong, in words. */
 export function findProblems(checked: Checked): string[] {
-  const { snapshot, calls, allowances } = checked
+  const { snapshot, calls, allowances, nowMs } = checked
   const problems: string[] = []
   const byOrganization = Map.groupBy(snapshot.charges, ({ organizationId }) => organizationId)
   for (const account of snapshot.accounts) {
     const charges = byOrganization.get(account.organizationId) ?? []
     problems.push(...identityProblems(snapshot, account, charges), ...windowProblems(snapshot, account, charges))
     problems.push(...overspendProblems(snapshot, account, charges, calls, allowances))
-    problems.push(...grantProblems(snapshot, account, allowances))
+    problems.push(...grantProblems(snapshot, account, allowances, nowMs))
   }
+  problems.push(...findRentalProblems(snapshot, checked.late))
   problems.push(...findChargeProblems(snapshot, calls, checked.ampleOrganizations, checked.isLast))
   return problems
 }
@@ -98,6 +106,8 @@ function overspendProblems(
 ): string[] {
   const { organizationId, dailyLimit, monthlyLimit, enforcement } = account
   const bound = boundOf(allowances, organizationId)
+  const rented = keysOfRentals(snapshot)
+  const ofCalls = charges.filter(({ keyId }) => !rented.has(keyId))
   const problems: string[] = []
   const judge = (gate: string, over: bigint, allowed: bigint) => {
     allowances.noteOverspend(organizationId, over, allowed)
@@ -108,7 +118,9 @@ function overspendProblems(
     const extended = (charge: ChargeRow) => allowances.extendedPastCaps(organizationId, charge, calls.get(charge.keyId))
     const judgeCaps = (gate: string, limit: bigint | null, nameOf: (day: string) => string) => {
       if (limit === null) return
-      for (const [name, rows] of Map.groupBy(charges, ({ admittedAtMs }) => nameOf(utcDay(admittedAtMs)))) {
+      // A limit that does not stop what runs is none for instances that run.
+      const bounded = allowances.of(organizationId).bindsInstances ? charges : ofCalls
+      for (const [name, rows] of Map.groupBy(bounded, ({ admittedAtMs }) => nameOf(utcDay(admittedAtMs)))) {
         judge(`${gate} limit of ${name}`, sum(rows, cost) - limit, bound.limits + sum(rows, extended))
       }
     }
@@ -116,8 +128,8 @@ function overspendProblems(
     judgeCaps('monthly', monthlyLimit, (day) => day.slice(0, 7))
   }
   if (account.newUntilMs !== null) {
-    const late = sum(charges, (charge) => allowances.spentPastHour(charge, calls.get(charge.keyId)))
-    judge('cap of new accounts', mostInAnHour(charges) - allowances.newAccountCap, bound.newAccount + late)
+    const late = sum(ofCalls, (charge) => allowances.spentPastHour(charge, calls.get(charge.keyId)))
+    judge('cap of new accounts', mostInAnHour(ofCalls) - allowances.newAccountCap, bound.newAccount + late)
   }
   return problems
 }
@@ -127,24 +139,31 @@ function overspendProblems(
  * slot was lost, nothing debited, no limit lowered, no day gone back; and where limits only block new calls running calls are granted
  * past them. A limit that is lowered after midnight doesn't count the spend of a grant before.
  */
-function grantProblems(snapshot: Snapshot, account: AccountRow, allowances: Allowances): string[] {
-  const { organizationId, granted, balance, enforcement, dailyLimit, daySpent, monthlyLimit, monthSpent } = account
+function grantProblems(snapshot: Snapshot, account: AccountRow, allowances: Allowances, nowMs: number): string[] {
+  const { organizationId, granted, balance, held, instancesHeld, burn } = account
+  const { enforcement, dailyLimit, daySpent, monthlyLimit, monthSpent } = account
   const seen = allowances.of(organizationId)
   if (seen.lostMicrocents > 0n) return []
   const judge = (gate: string, left: bigint, outstanding = granted) =>
     outstanding > (left > 0n ? left : 0n)
       ? [`${organizationId} has ${outstanding} granted, its ${gate} leaves ${left}`]
       : []
-  const isStopping = enforcement === 'stop_running' && !seen.wasLowered && !seen.wasSetBack
+  // Money may be held for instances by a day that the account has not come to yet.
+  const isOfToday = held === 0n || account.day === utcDay(nowMs + CLOCKS_APART_MS)
+  const isStopping = enforcement === 'stop_running' && !seen.wasLowered && !seen.wasSetBack && isOfToday
   const grantedSince = (day: string) => granted - spentBefore(snapshot, organizationId, Date.parse(`${day}T00:00:00Z`))
   const { day, month } = account
   return [
-    ...judge('balance', balance + seen.debitedMicrocents),
-    ...(isStopping && dailyLimit !== null ? judge('daily limit', dailyLimit - daySpent, grantedSince(day)) : []),
-    ...(isStopping && monthlyLimit !== null
-      ? judge('monthly limit', monthlyLimit - monthSpent, grantedSince(month))
+    ...judge('balance', balance - held + seen.debitedMicrocents),
+    ...(isStopping && dailyLimit !== null
+      ? judge('daily limit', dailyLimit - daySpent - instancesHeld, grantedSince(day))
       : []),
-    ...(account.newUntilMs === null ? [] : judge('cap of new accounts', allowances.newAccountCap - account.hourSpent)),
+    ...(isStopping && monthlyLimit !== null
+      ? judge('monthly limit', monthlyLimit - monthSpent - instancesHeld, grantedSince(month))
+      : []),
+    ...(account.newUntilMs === null
+      ? []
+      : judge('cap of new accounts', allowances.newAccountCap - account.hourSpent - burn)),
   ]
 }
 

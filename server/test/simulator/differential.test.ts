@@ -4,16 +4,25 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFigures } from '../../src/billing/admission/accounts/figures.ts'
 import { setLimit } from '../../src/billing/admission/accounts/limit.ts'
+import {
+  endInstanceHold,
+  extendInstanceHold,
+  type InstanceHold,
+  placeInstanceHold,
+  shrinkInstanceHold,
+} from '../../src/billing/admission/holds/instanceHold.ts'
 import { foldSlot, renewShares } from '../../src/billing/admission/renewal/renew.ts'
 import type { Want } from '../../src/billing/admission/share.ts'
 import type { Charge } from '../../src/billing/charges/charge.ts'
 import { postCharges } from '../../src/billing/charges/post.ts'
 import { refundCharge } from '../../src/billing/charges/refund.ts'
+import { postInstanceCharges } from '../../src/billing/charges/settleInstance.ts'
 import { ensureChargePartition, insertDeadCharge } from '../../src/billing/charges/store.ts'
 import { adjustBalance } from '../../src/billing/ledger/adjust.ts'
 import { grantCredit } from '../../src/billing/ledger/grantCredit.ts'
-import type { Database } from '../../src/infra/postgres/database.ts'
+import type { Database, Transaction } from '../../src/infra/postgres/database.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import { listSlots, takeSlot } from '../../src/processes/store.ts'
 import { type Seeded, seeded } from '../faults/seeded.ts'
@@ -54,6 +63,7 @@ class Sequence {
   private readonly seed: number
   private readonly organizations: readonly string[]
   private readonly posted: string[] = []
+  private readonly rented = new Map<string, { readonly hold: InstanceHold; readonly hour: bigint }>()
   private nowMs = START_MS
   private made = 0
 
@@ -83,6 +93,9 @@ class Sequence {
       () => this.limit(),
       () => this.slot(),
       () => this.refund(),
+      () => this.rental(),
+      () => this.rental(),
+      () => this.figures(),
     ])()
     return { ...operation, databaseMs: this.nowMs + aheadMs * 1_000 }
   }
@@ -157,6 +170,74 @@ class Sequence {
       target: 'mock/test',
       outcome: 'completed',
     }
+  }
+
+  /** Money is held for an instance, or more of it, or some of it is charged, or the rest is given back. */
+  private rental(): Operation {
+    const { random, nowMs } = this
+    const [more, hour] = [this.amount(1_000), this.amount(200)]
+    const chosen = [...this.rented.values()][random.between(0, this.rented.size)]
+    if (chosen === undefined) {
+      const id = `00000000-0000-7000-8000-${String(this.made).padStart(12, 'a')}`
+      const hold = { id, organizationId: this.organization(), microcents: more }
+      return this.holding('place', { hold, hour }, (tx) => placeInstanceHold(tx, hold, hour, nowMs))
+    }
+    const { hold } = chosen
+    const part = hold.microcents === 0n ? 0n : more % (hold.microcents + 1n)
+    return random.pick([
+      () => {
+        const extended = { ...chosen, hold: { ...hold, microcents: hold.microcents + more } }
+        return this.holding('extend', extended, (tx) => extendInstanceHold(tx, hold, more, nowMs))
+      },
+      () => this.billing(chosen, part),
+      () => {
+        this.rented.delete(hold.id)
+        return {
+          name: 'end',
+          perform: (db: Database) => db.transaction((tx) => endInstanceHold(tx, hold, chosen.hour)),
+        }
+      },
+    ])()
+  }
+
+  /** The hold counts as it is then where a gate lets it. */
+  private holding(
+    name: string,
+    then: { readonly hold: InstanceHold; readonly hour: bigint },
+    perform: (tx: Transaction) => Promise<boolean>,
+  ): Operation {
+    return {
+      name,
+      perform: async (database) => {
+        const isHeld = await database.transaction(perform)
+        if (isHeld) this.rented.set(then.hold.id, then)
+        return isHeld
+      },
+    }
+  }
+
+  private billing({ hold, hour }: { readonly hold: InstanceHold; readonly hour: bigint }, part: bigint): Operation {
+    const { nowMs } = this
+    const { organizationId, id: instanceId } = hold
+    const instance = { instanceId, gpuType: 'h100', gpuCount: 1, fromSecond: 0, seconds: 60 }
+    const charge = { ...this.charge(), organizationId, costMicrocents: part, modality: 'instance' as const, instance }
+    this.rented.set(instanceId, { hold: { ...hold, microcents: hold.microcents - part }, hour })
+    return {
+      name: 'bill',
+      perform: async (database) => {
+        await ensureChargePartition(database, charge.admittedAtMs)
+        return await database.transaction(async (tx) => {
+          await shrinkInstanceHold(tx, hold, part)
+          return await postInstanceCharges(tx, organizationId, [charge], nowMs, 3_000n)
+        })
+      },
+    }
+  }
+
+  private figures(): Operation {
+    const organizationId = this.organization()
+    const nowMs = this.nowMs - this.random.pick([0, 0, DAY_MS])
+    return { name: 'figures', perform: (database) => readFigures(database, organizationId, nowMs) }
   }
 
   private fold(): Operation {
@@ -234,7 +315,7 @@ async function outcome(engine: Engine, { perform, databaseMs }: ReturnType<Seque
 }
 
 /** In one order, without what has become nothing. */
-function ordered({ accounts, shares, unfoldedSpend, entries, charges, deadKeyIds }: Snapshot): unknown {
+function ordered({ accounts, shares, unfoldedSpend, entries, charges, holds, deadKeyIds }: Snapshot): unknown {
   const sorted = (rows: readonly object[]) => rows.map((row) => Bun.inspect(row, { sorted: true })).sort()
   return {
     accounts: sorted(accounts),
@@ -242,6 +323,7 @@ function ordered({ accounts, shares, unfoldedSpend, entries, charges, deadKeyIds
     unfoldedSpend: sorted(unfoldedSpend),
     entries: sorted(entries),
     charges: sorted(charges),
+    holds: sorted(holds),
     dead: [...deadKeyIds].sort(),
   }
 }

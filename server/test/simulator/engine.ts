@@ -1,7 +1,7 @@
 /** The engine behind the simulated processes' statements: the model, or a real PostgreSQL. */
 
 import type { SqlParameter } from '../../src/infra/postgres/database.ts'
-import type { AccountRow, ChargeRow, EntryRow, ShareRow, UnfoldedSpendRow } from './model/books.ts'
+import type { AccountRow, ChargeRow, EntryRow, HoldRow, ShareRow, UnfoldedSpendRow } from './model/books.ts'
 
 /** At once from the model; from a server when it answers. */
 export type Soon<T> = T | Promise<T>
@@ -20,6 +20,18 @@ export interface EngineSession {
   close(): Soon<void>
 }
 
+/** An instance, as far as it is looked at here. */
+export interface RentedRow {
+  readonly id: string
+  readonly organizationId: string
+  /** Its charges are those of this key. */
+  readonly keyId: string
+  readonly hourMicrocents: bigint
+  readonly isLive: boolean
+  readonly settledSecond: number
+  readonly heldSecond: number
+}
+
 /** The committed state of the books at one instant. */
 export interface Snapshot {
   readonly accounts: readonly AccountRow[]
@@ -27,6 +39,8 @@ export interface Snapshot {
   readonly unfoldedSpend: readonly UnfoldedSpendRow[]
   readonly entries: readonly EntryRow[]
   readonly charges: readonly ChargeRow[]
+  readonly holds: readonly HoldRow[]
+  readonly instances: readonly RentedRow[]
   /** Of dead charges. */
   readonly deadKeyIds: readonly string[]
 }

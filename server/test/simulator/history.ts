@@ -11,6 +11,7 @@ import { Fleet } from './fleet.ts'
 import { checkLiveness, checkRest } from './liveness.ts'
 import { Outage } from './outage.ts'
 import { isAmple, type Plan, planOf, randomBytesOf } from './plan.ts'
+import { Rentals } from './rentals.ts'
 import { makeScript } from './script.ts'
 import { makeOrganizations } from './setUp.ts'
 import { findShareProblems } from './shares.ts'
@@ -44,6 +45,7 @@ export class History {
   readonly fleet: Fleet
   readonly calls = new Map<string, Call>()
   readonly allowances: Allowances
+  readonly rentals: Rentals
   organizations: readonly string[] = []
   problems: string[] = []
   private readonly seed: number
@@ -63,6 +65,7 @@ export class History {
     this.random = randomBytesOf(seed * 3 + 7)
     this.world = new World(seed, engine, this.plan.startMs, traces ? this.trace : null)
     this.outage = new Outage(this.world)
+    this.rentals = new Rentals(this.world, this.plan, seed)
     this.fleet = new Fleet(this.world, this.outage, this.plan, this.random, this.allowances)
     this.fleet.onTaken = ({ keyId, heldMicrocents, isSlow }) => {
       const call = this.calls.get(keyId)
@@ -172,6 +175,8 @@ export class History {
       snapshot,
       calls: this.calls,
       allowances: this.allowances,
+      late: this.rentals.late,
+      nowMs: this.world.startMs + this.world.elapsedMs,
       ampleOrganizations: this.ampleOrganizations(),
       isLast,
     })
@@ -201,15 +206,22 @@ export class History {
     if (world.isDatabaseTurned) world.turnDatabase(0)
     for (const machine of world.machines) if (machine.isPaused) fleet.resume(machine)
     const waits = () =>
-      fleet.starting.size > 0 || this.changing > 0 || [...this.calls.values()].some(({ answer }) => answer === null)
+      fleet.starting.size > 0 ||
+      this.changing > 0 ||
+      this.rentals.underWay > 0 ||
+      isRented ||
+      [...this.calls.values()].some(({ answer }) => answer === null)
     let steps = 0
+    let isRented = await this.rentals.endAll(fleet)
     while ((waits() || fleet.living.length === 0) && this.problems.length === 0) {
       // A start that trouble has spoiled is tried again, as a supervisor does.
       if (fleet.living.length + fleet.starting.size === 0) fleet.start()
       steps += 1
+      isRented = await this.rentals.endAll(fleet)
       if (steps > QUIET_STEPS_MOST || !(await this.step())) {
         const without = [...this.calls.values()].filter(({ answer }) => answer === null)
-        this.problems.push(`${without.length} calls have no answer after ${steps} steps without trouble`)
+        const rented = isRented ? ', and there are instances' : ''
+        this.problems.push(`${without.length} calls have no answer${rented} after ${steps} steps without trouble`)
       }
     }
   }
@@ -227,6 +239,7 @@ export class History {
         happen: () => void (gateway.machine.runs && this.call(gateway, this.anyOrganization())),
       })
     }
+    if (gateway !== undefined) found.push(...this.rentals.candidates(gateway, this.anyOrganization()))
     const open = [...this.calls.values()].filter(({ answer, machine }) => answer === null && machine.runs)
     const left = open[random.between(0, Math.max(open.length - 1, 0))]
     if (this.changesLeft > 0) found.push(...this.changes(left))

@@ -40,6 +40,8 @@ export interface Plan {
   readonly models: readonly ResolvedModel[]
   readonly poisoned: ResolvedModel | null
   readonly calls: number
+  /** Instances that are rented beside the calls. */
+  readonly rentals: number
   readonly trouble: Trouble
   /** Credits, debits, refunds and changes of limits. */
   readonly changes: number
@@ -84,6 +86,7 @@ export function planOf(seed: number): Plan {
     models: modelsAt(scale),
     poisoned: poisons ? poisonedAt(scale) : null,
     calls: random.between(12, 40),
+    rentals: Math.floor(seed / TROUBLES.length) % 4 === 2 ? 2 + (seed % 4) : 0,
     trouble: { ...trouble, jumps: random.percent(10) ? 1 : trouble.jumps },
     changes: random.percent(50) ? random.between(1, 4) : 0,
     stopsRunning: false,
@@ -133,9 +136,10 @@ function organizationPlan(random: Seeded, scale: bigint): OrganizationPlan {
 }
 
 /** Returns whether an organization has more than all calls can cost, nothing limits or changes it, and nothing goes wrong. */
-export function isAmple({ organizations, scale, calls, changes, trouble }: Plan, index: number): boolean {
+export function isAmple({ organizations, scale, calls, changes, rentals, trouble }: Plan, index: number): boolean {
   const organization = organizations[index]
-  if (organization === undefined || organization.isNew || organization.limits !== null || changes > 0) return false
+  if (organization === undefined || organization.isNew || organization.limits !== null || changes > 0 || rentals > 0)
+    return false
   const isQuiet = Object.values(trouble).every((times) => times === 0)
   // Calls, and those that are made at the end by each process for each.
   const most = BigInt(calls + PROBES_MOST) * DEAREST_CALL_MICROCENTS * scale

@@ -1,10 +1,12 @@
 /** Bugs as people make them, each an exchange in a file of `server/src`: what the simulator must be able to see. */
 
 import type { PlantedBug } from './plantedBug.ts'
+import { RENTAL_BUGS } from './plantedRentals.ts'
 import { SHRINKING_BUGS } from './plantedShrinking.ts'
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...SHRINKING_BUGS,
+  ...RENTAL_BUGS,
   {
     name: 'a hold is released twice',
     file: 'billing/admission/share.ts',

@@ -92,6 +92,9 @@ export class PostgresEngine implements Engine {
 }
 
 const EMPTY = [
+  'holds',
+  'instances',
+  'instance_hours',
   'accounts',
   'account_shares',
   'unfolded_spend',
@@ -108,6 +111,7 @@ const SNAPSHOT = `
   select json_build_object(
     'accounts', (select coalesce(json_agg(json_build_object('organizationId', organization_id,
         'balance', balance_microcents::text, 'granted', shares_microcents::text,
+        'held', held_microcents::text, 'instancesHeld', instances_held_microcents::text, 'burn', burn_microcents::text,
         'day', day, 'daySpent', day_spent_microcents::text, 'month', month, 'monthSpent', month_spent_microcents::text,
         'newUntilMs', extract(epoch from new_until) * 1000, 'hourSpent', hour_spent_microcents::text,
         'monthlyLimit', monthly_limit_microcents::text, 'dailyLimit', daily_limit_microcents::text,
@@ -121,6 +125,9 @@ const SNAPSHOT = `
       from ledger_entries),
     'charges', (select coalesce(json_agg(json_build_array(id, organization_id, key_id,
         round(extract(epoch from admitted_at) * 1000), cost_microcents::text)), '[]') from charges),
+    'holds', (select coalesce(json_agg(json_build_array(id, organization_id, amount_microcents::text)), '[]') from holds),
+    'instances', (select coalesce(json_agg(json_build_array(id, organization_id, principal_id, hour_microcents::text,
+        state in ('creating', 'running'), settled_second, held_second)), '[]') from instances),
     'dead', (select coalesce(json_agg(charge->>'keyId'), '[]') from dead_charges)) as books`
 
 type Amount = string
@@ -132,6 +139,8 @@ interface Wire {
   readonly slices: readonly [string, number, number, Amount][]
   readonly entries: readonly [string, Amount, string, string][]
   readonly charges: readonly [string, string, string, number, Amount][]
+  readonly holds: readonly [string, string, Amount][]
+  readonly instances: readonly [string, string, string, Amount, boolean, number, number][]
   readonly dead: readonly string[]
 }
 
@@ -142,6 +151,9 @@ function fromWire(books: Wire): Snapshot {
       ...row,
       balance: BigInt(row.balance ?? 0),
       granted: BigInt(row.granted ?? 0),
+      held: BigInt(row.held ?? 0),
+      instancesHeld: BigInt(row.instancesHeld ?? 0),
+      burn: BigInt(row.burn ?? 0),
       daySpent: BigInt(row.daySpent ?? 0),
       monthSpent: BigInt(row.monthSpent ?? 0),
       hourSpent: BigInt(row.hourSpent ?? 0),
@@ -172,6 +184,11 @@ function fromWire(books: Wire): Snapshot {
       keyId,
       admittedAtMs,
       cost: BigInt(cost),
+    })),
+    holds: books.holds.map(([id, organizationId, amount]) => ({ id, organizationId, amount: BigInt(amount) })),
+    instances: books.instances.map(([id, organizationId, keyId, hour, isLive, settledSecond, heldSecond]) => ({
+      ...{ id, organizationId, keyId, isLive, settledSecond, heldSecond },
+      hourMicrocents: BigInt(hour),
     })),
     deadKeyIds: books.dead,
   }

@@ -17,13 +17,18 @@ export function directDatabase(engine: Engine, nowMs: number): Database {
     query: <Row>(text: string, parameters?: readonly SqlParameter[]) => query(text, parameters) as Promise<Row[]>,
     async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
       const open = await engine.begin()
-      const value = await work({
-        isTransaction: true,
-        query: async <Row>(text: string, parameters: readonly SqlParameter[] = []) =>
-          (await open.query(text, parameters)) as Row[],
-      })
-      await open.commit()
-      return value
+      try {
+        const value = await work({
+          isTransaction: true,
+          query: async <Row>(text: string, parameters: readonly SqlParameter[] = []) =>
+            (await open.query(text, parameters)) as Row[],
+        })
+        await open.commit()
+        return value
+      } catch (error) {
+        await open.rollback()
+        throw error
+      }
     },
     close: async () => {},
   }

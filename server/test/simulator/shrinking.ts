@@ -101,18 +101,20 @@ function isPassed(
   unspendable: bigint,
 ): boolean {
   const granted = account.granted - unspendable
-  const { organizationId, balance, day, daySpent, dailyLimit, month, monthSpent, monthlyLimit } = account
+  const { organizationId, balance, held, instancesHeld, day, daySpent, dailyLimit, month, monthSpent, monthlyLimit } =
+    account
   const unfoldedSpend = snapshot.unfoldedSpend.filter((row) => row.organizationId === organizationId)
   const unfolded = (from: string) =>
     unfoldedSpend
       .filter(({ minuteMs }) => minuteMs < Date.parse(`${from}T00:00:00Z`))
       .reduce((sum, row) => sum + row.spent, 0n)
-  const headroom = [balance - granted]
+  const headroom = [balance - held - granted]
   // Charges that were posted before the window are not spent in it, and not set aside any more.
   const today = utcDay(world.startMs + world.elapsedMs)
-  if (dailyLimit !== null && day === today) headroom.push(dailyLimit - daySpent - granted + unfolded(day))
+  if (dailyLimit !== null && day === today)
+    headroom.push(dailyLimit - daySpent - instancesHeld - granted + unfolded(day))
   if (monthlyLimit !== null && month.slice(0, 7) === today.slice(0, 7)) {
-    headroom.push(monthlyLimit - monthSpent - granted + unfolded(month))
+    headroom.push(monthlyLimit - monthSpent - instancesHeld - granted + unfolded(month))
   }
   const { lostMicrocents } = allowances.of(organizationId)
   return headroom.some((left) => left < -lostMicrocents)

@@ -1,3 +1,4 @@
+import type { InstanceRow } from '../../../src/instances/job/row.ts'
 import { Table } from './tables.ts'
 
 /** Rows as the migrations define them, as far as money is decided on them. Days are `YYYY-MM-DD`, instants milliseconds. */
@@ -5,6 +6,10 @@ export interface AccountRow {
   readonly organizationId: string
   readonly balance: bigint
   readonly granted: bigint
+  /** Held by durable holds; the part of instances; and the hourly prices of live instances. */
+  readonly held: bigint
+  readonly instancesHeld: bigint
+  readonly burn: bigint
   readonly day: string
   readonly daySpent: bigint
   readonly month: string
@@ -60,6 +65,12 @@ export interface ChargeRow {
   readonly cost: bigint
 }
 
+export interface HoldRow {
+  readonly id: string
+  readonly organizationId: string
+  readonly amount: bigint
+}
+
 /** The books of the model. */
 export class Books {
   readonly organizations = new Table<OrganizationRow>()
@@ -69,6 +80,8 @@ export class Books {
   readonly minutes = new Table<MinuteRow>()
   readonly entries = new Table<EntryRow>()
   readonly charges = new Table<ChargeRow>()
+  readonly holds = new Table<HoldRow>()
+  readonly instances = new Table<InstanceRow>()
   readonly dead = new Table<{ readonly id: string; readonly keyId: string }>()
   readonly slots = new Table<{ readonly slot: number; readonly takenAtMs: number }>()
   /** Charges that were ever posted under a slot. */

@@ -1,5 +1,6 @@
 import type { SqlParameter } from '../../../src/infra/postgres/database.ts'
-import type { Engine, EngineSession, EngineTransaction, Snapshot } from '../engine.ts'
+import type { InstanceRow } from '../../../src/instances/job/row.ts'
+import type { Engine, EngineSession, EngineTransaction, RentedRow, Snapshot } from '../engine.ts'
 import { Books } from './books.ts'
 import { StatementError } from './errors.ts'
 import { statementOf } from './statements.ts'
@@ -80,6 +81,8 @@ export class ModelEngine implements Engine {
       unfoldedSpend: [...books.unfoldedSpend.rows.values()],
       entries: [...books.entries.rows.values()],
       charges: [...books.charges.rows.values()],
+      holds: [...books.holds.rows.values()],
+      instances: [...books.instances.rows.values()].map(rentedOf),
       deadKeyIds: [...books.dead.rows.values()].map(({ keyId }) => keyId),
     }
   }
@@ -99,6 +102,18 @@ export class ModelEngine implements Engine {
     for (const locks of [this.advisoryLocks, this.rowLocks]) {
       for (const [name, has] of locks) if (has === owner) locks.delete(name)
     }
+  }
+}
+
+function rentedOf(row: InstanceRow): RentedRow {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    keyId: row.principal_id,
+    hourMicrocents: row.hour_microcents,
+    isLive: row.state === 'creating' || row.state === 'running',
+    settledSecond: Number(row.settled_second),
+    heldSecond: Number(row.held_second),
   }
 }
 

@@ -20,6 +20,9 @@ export interface RenewalNow {
   readonly databaseMs: number
 }
 
+/** Charges of instances are posted under it; their spend does not count to the hour of a new account, whose cap counts their prices. */
+const INSTANCES_SLOT = -2
+
 /** A day or minute that begins later than this after the database's clock is a false one. */
 const TOLERANCE_MS = 5_000
 
@@ -157,8 +160,8 @@ function fold(
     view.delete(books.minutes, `${organizationId}/${minuteMs}`)
     hourSpent -= spent
   }
-  for (const { minuteMs, spent } of unfoldedSpend) {
-    if (!isNew || minuteMs < now.windowFromMs || minuteMs > lastMinuteMs) continue
+  for (const { slot, minuteMs, spent } of unfoldedSpend) {
+    if (!isNew || slot === INSTANCES_SLOT || minuteMs < now.windowFromMs || minuteMs > lastMinuteMs) continue
     const so = (minutes.get(minuteMs) ?? 0n) + spent
     view.put(books.minutes, `${organizationId}/${minuteMs}`, { organizationId, minuteMs, spent: so })
     hourSpent += spent
@@ -183,18 +186,19 @@ interface HeadroomLeft {
 
 function headroomOf(account: AccountRow, granted: bigint, now: RenewalNow, cap: bigint): HeadroomLeft {
   const isLimited = account.enforcement !== 'notify_only'
+  const stoppable = account.enforcement === 'stop_running' ? account.instancesHeld : 0n
   const { dailyLimit, monthlyLimit } = account
   const isNew = account.newUntilMs !== null && account.newUntilMs > now.atMs
   // A process that counts another day or month than the account gets nothing of the account's.
   const left = (limit: bigint | null, spent: bigint, isSame: boolean) =>
-    limit === null ? null : least(limit - spent - granted, isSame ? null : 0n)
+    limit === null ? null : least(limit - spent - granted - stoppable, isSame ? null : 0n)
   const daily = left(dailyLimit, account.daySpent, account.day === now.day)
   const monthly = left(monthlyLimit, account.monthSpent, account.month === monthOf(now.day))
   return {
-    balance: account.balance - granted,
+    balance: account.balance - granted - account.held,
     daily: isLimited ? daily : null,
     monthly: isLimited ? monthly : null,
-    newAccount: isNew ? cap - account.hourSpent - granted : null,
+    newAccount: isNew ? cap - account.hourSpent - granted - account.burn : null,
   }
 }
 

@@ -4,6 +4,7 @@ import { RENEWAL_PARAMETERS } from '../../../src/billing/admission/renewal/param
 import type { RenewalParameters } from '../../../src/billing/admission/renewal/store.ts'
 import type { AccountRow, Books } from './books.ts'
 import { UntaughtStatement } from './errors.ts'
+import { INSTANCE_STATEMENTS } from './instances.ts'
 import { findServedModels, postCharges } from './postCharges.ts'
 import { renew } from './renew.ts'
 import type { View } from './tables.ts'
@@ -26,6 +27,7 @@ const at = (name: keyof RenewalParameters) => RENEWAL_PARAMETERS.indexOf(name) +
 const ofSlot = (slot: number) => `slot ${slot}`
 
 const STATEMENTS: readonly Statement[] = [
+  ...INSTANCE_STATEMENTS,
   {
     words: '), wanted as ( select * from unnest(',
     locks: (p) => [ofSlot(p.number(at('slot'))), ...p.list(at('organizations')).map((id) => account(id ?? ''))],
@@ -228,6 +230,9 @@ const EMPTY_ACCOUNT: AccountRow = {
   organizationId: '',
   balance: 0n,
   granted: 0n,
+  held: 0n,
+  instancesHeld: 0n,
+  burn: 0n,
   day: '1970-01-01',
   daySpent: 0n,
   month: '1970-01-01',
