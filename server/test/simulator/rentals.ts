@@ -49,7 +49,7 @@ export class Rentals {
     return [...this.works].filter(({ machine }) => machine.isAlive).length
   }
 
-  /** What may happen next: an instance is rented, billed or deleted, and some of a minute goes by. */
+  /** Returns the candidates for what happens next: an instance is rented, billed or deleted, and some of a minute goes by. */
   candidates(gateway: Gateway, organizationId: string): Candidate[] {
     if (this.plan.rentals === 0) return []
     const found: Candidate[] = []
@@ -137,7 +137,7 @@ export class Rentals {
     })
   }
 
-  /** What a process bills by; notes who was too late. */
+  /** Returns the means of a process to bill instances. Notes those that nobody billed in time. */
   private meansOf({ database, clock, money }: Gateway): BillMeans {
     return {
       ...{ database, clock, money },
