@@ -1,4 +1,4 @@
-/** What must be true of instances and of the money that is held for them, after every step. */
+/** The rules on instances, and on the money that is held for them, that must hold after every step. */
 
 import { priceInstanceLife } from '../../src/billing/charges/pricing.ts'
 import type { RentedRow, Snapshot } from './engine.ts'
