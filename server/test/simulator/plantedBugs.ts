@@ -6,7 +6,6 @@ import { SHRINKING_BUGS } from './plantedShrinking.ts'
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...SHRINKING_BUGS,
-  ...RENTAL_BUGS,
   {
     name: 'a hold is released twice',
     file: 'billing/admission/share.ts',
@@ -397,4 +396,5 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     replace: '    order by a.organization_id\n',
     shownBy: 'postgres',
   },
+  ...RENTAL_BUGS,
 ]

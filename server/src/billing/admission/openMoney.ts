@@ -50,13 +50,13 @@ export interface OpenMoney extends AdmissionContext {
 export function openMoney(options: MoneyOptions): OpenMoney {
   const { clock, random, renewer, ownsSlot, sendReclaim, onUnreadable, onLimitReached, plans } = options
   const shares = new Map<string, Share>()
-  const giveBack = (share: Share) => renewer.renew(share, 0n, { kind: 'reclaim' })
+  const giveBack = (share: Share, kind: 'reclaim' | 'idle') => renewer.renew(share, 0n, { kind })
   const unobeyed = new Set<string>()
   const hearReclaim = (organizationId: string) => {
     const share = shares.get(organizationId)
     if (share === undefined) return
     // Without its slot it may not write.
-    if (ownsSlot()) giveBack(share).catch(() => obeyLater(share))
+    if (ownsSlot()) giveBack(share, 'reclaim').catch(() => obeyLater(share))
     else obeyLater(share)
   }
   const obeyLater = ({ openUses, organizationId }: Share) => {
@@ -105,7 +105,8 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       const idle = [...shares.values()].filter((share) => share.isIdle && share.usedAtMs <= unusedSinceMs)
       const passing = [...shares.values()].filter((share) => share.reachesNotice && !idle.includes(share))
       // A process that never asked the account has nothing of it.
-      await Promise.all([...idle.filter(({ hasAsked }) => hasAsked), ...passing].map(giveBack))
+      const granted = [...idle.filter(({ hasAsked }) => hasAsked), ...passing]
+      await Promise.all(granted.map((share) => giveBack(share, 'idle')))
       for (const share of idle) {
         const isUntouched = share.isIdle && share.usedAtMs <= unusedSinceMs
         // Money that is being given back is still granted if that fails.

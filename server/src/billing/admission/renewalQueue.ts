@@ -1,13 +1,18 @@
 import { largest, smallest } from '../../lib/money.ts'
 import type { Share, Want } from './share.ts'
 
-/** Accounts locked by one statement: few enough that others never wait long for theirs. */
-const ORGANIZATIONS_AT_ONCE = 500
+/** Accounts locked by one statement for calls: few enough that others never wait long for theirs. */
+const CALLS_AT_ONCE = 500
+/** Accounts beside them to which something is only given back: calls come before these, and wait for few of them. */
+const GIVE_BACKS_AT_ONCE = 100
 
 /** The purpose of a renewal. */
 export interface Ask {
-  /** For a new call, for a running one, or only to give back what is idle here. */
-  readonly kind: 'admission' | 'extension' | 'reclaim'
+  /**
+   * For a new call, for a running one, or only to give back what is idle here: since somebody else asks for it, or since nobody here
+   * has used it for long.
+   */
+  readonly kind: 'admission' | 'extension' | 'reclaim' | 'idle'
   /** Runs as soon as the share is up to date. Must not throw. */
   readonly take?: () => void
 }
@@ -32,7 +37,7 @@ class Renewal {
   }
 
   add(microcents: bigint, ask: Ask): Promise<void> {
-    if (ask.kind === 'reclaim') this.isReclaim = true
+    if (ask.kind === 'reclaim' || ask.kind === 'idle') this.isReclaim = true
     else if (ask.kind === 'extension') this.extension = (this.extension ?? 0n) + microcents
     else {
       this.admission += microcents
@@ -77,35 +82,64 @@ class Renewal {
 
 const isRunning = ({ ask }: Asked) => ask.kind === 'extension'
 
-/** The renewals that are asked for while one is under way: of each organization all at once. */
+/** The lines in which organizations wait, the most urgent first. */
+const LINES = ['call', 'reclaim', 'idle'] as const
+type Line = (typeof LINES)[number]
+
+const LINE_OF: Readonly<Record<Ask['kind'], Line>> = {
+  admission: 'call',
+  extension: 'call',
+  reclaim: 'reclaim',
+  idle: 'idle',
+}
+
+/**
+ * The renewals that are asked for while one is under way: of each organization all at once, in the line of the most urgent of them.
+ * Within a line who asked first comes first.
+ */
 export class RenewalQueue {
-  private renewals = new Map<string, Renewal>()
+  private readonly lines: Record<Line, Map<string, Renewal>> = { call: new Map(), reclaim: new Map(), idle: new Map() }
 
   get size(): number {
-    return this.renewals.size
+    return LINES.reduce((sum, line) => sum + this.lines[line].size, 0)
   }
 
   add(share: Share, microcents: bigint, ask: Ask): Promise<void> {
-    const renewal = this.renewals.get(share.organizationId) ?? new Renewal(share)
-    this.renewals.set(share.organizationId, renewal)
+    const { organizationId } = share
+    const waiting = LINES.find((line) => this.lines[line].has(organizationId))
+    const renewal = (waiting === undefined ? undefined : this.lines[waiting].get(organizationId)) ?? new Renewal(share)
+    const line = LINE_OF[ask.kind]
+    if (waiting === undefined || LINES.indexOf(line) < LINES.indexOf(waiting)) {
+      if (waiting !== undefined) this.lines[waiting].delete(organizationId)
+      this.lines[line].set(organizationId, renewal)
+    }
     return renewal.add(microcents, ask)
   }
 
-  /** The next to be asked for, and no longer in the queue. */
+  /** The next to be asked for, and no longer in the queue: those of calls, and of the others a few. */
   next(): ReadonlyMap<string, Renewal> {
-    if (this.renewals.size <= ORGANIZATIONS_AT_ONCE) {
-      const all = this.renewals
-      this.renewals = new Map()
-      return all
-    }
-    const some = new Map([...this.renewals].slice(0, ORGANIZATIONS_AT_ONCE))
-    for (const organizationId of some.keys()) this.renewals.delete(organizationId)
-    return some
+    const next = new Map<string, Renewal>()
+    this.move('call', next, CALLS_AT_ONCE)
+    const most = next.size + GIVE_BACKS_AT_ONCE
+    this.move('reclaim', next, most)
+    this.move('idle', next, most)
+    return next
   }
 
   failAll(error: unknown): void {
-    const renewals = this.renewals
-    this.renewals = new Map()
-    for (const renewal of renewals.values()) renewal.fail(error)
+    for (const line of LINES) {
+      const renewals = this.lines[line]
+      this.lines[line] = new Map()
+      for (const renewal of renewals.values()) renewal.fail(error)
+    }
+  }
+
+  private move(line: Line, next: Map<string, Renewal>, most: number): void {
+    const renewals = this.lines[line]
+    for (const [organizationId, renewal] of renewals) {
+      if (next.size >= most) return
+      next.set(organizationId, renewal)
+      renewals.delete(organizationId)
+    }
   }
 }

@@ -5,6 +5,7 @@ import { SILENCE } from '../../../test/silence.ts'
 import { DAY_MS } from '../../lib/time.ts'
 import { readBalance } from '../admission/balance/balance.ts'
 import { dropOldDays } from './dropDays.ts'
+import { listChargeDays } from './store.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const KEPT_DAYS = 7
@@ -119,4 +120,40 @@ test('a reader of charges delays the drop, and no writer', async () => {
   })
   expect(await drop()).toEqual(['2030-01-03'])
   await expectBooksAgree()
+})
+
+test('a day that can not be dropped now keeps no later one', async () => {
+  await books.post(one, OLD_MS - 5 * DAY_MS)
+  await books.post(one, OLD_MS - 4 * DAY_MS)
+  await books.database.transaction(async (tx) => {
+    await tx.query('select count(*) from charges_20300101')
+    await expect(drop()).rejects.toThrow('lock')
+  })
+  expect(await listChargeDays(books.database)).not.toContain('2030-01-02')
+  expect(await drop()).toEqual(['2030-01-01'])
+  await expectBooksAgree()
+})
+
+test('a day of more organizations than one statement enters becomes an entry for each', async () => {
+  const charge = await books.post(one, OLD_MS - 6 * DAY_MS)
+  const before = (await entries()).length
+  await books.database.query(
+    `insert into organizations (id, name, standing, created_at)
+     select gen_random_uuid(), 'crowd ' || n, 'established', now() from generate_series(1, 10001) as n`,
+  )
+  const crowd = `(select id from organizations where name like 'crowd %')`
+  await books.database.query(
+    `insert into charges select (jsonb_populate_record(c, jsonb_build_object('id', gen_random_uuid(), 'organization_id', o.id))).*
+     from charges c cross join ${crowd} as o where c.id = '${charge.chargeId}'`,
+  )
+  await books.database.query(
+    `insert into usage_days select o.id, d.day, d.slot, d.requests, d.cost_microcents
+     from usage_days d cross join ${crowd} as o where d.organization_id = '${one}' and d.day = '2029-12-31'`,
+  )
+  expect(await drop()).toEqual(['2029-12-31'])
+  const after = await entries()
+  expect(after.length - before).toBe(10_002)
+  expect(after.filter(({ source }) => source.startsWith('charges:2029-12-31:')).map(({ amount }) => amount)).toEqual(
+    Array.from({ length: 10_002 }, () => -charge.costMicrocents),
+  )
 })

@@ -19,8 +19,9 @@ const LOCK_WAIT_MS = 200
  * Drops the charges of days that ended `retentionDays` or more days ago. The charges of each organization on such a
  * day become one ledger entry in the same transaction; rollups, and the sums that statements are made of, stay. A
  * charge that comes later makes its day's partition anew, as any late charge does, and the next call folds it into a
- * further entry. A day whose charges differ from its rollups is kept, for the operator to look at. Returns the days
- * that were dropped.
+ * further entry. A day whose charges differ from its rollups is kept, for the operator to look at, and so is one that
+ * can't be dropped now; the days after it are dropped all the same. Returns the days that were dropped; rejects in the end where one
+ * could not be.
  */
 export async function dropOldDays(
   dependencies: { readonly database: Database; readonly log: Log },
@@ -30,8 +31,12 @@ export async function dropOldDays(
   const { database, log } = dependencies
   const firstKept = utcDay(nowMs - retentionDays * DAY_MS)
   const dropped: string[] = []
+  const failures: unknown[] = []
   for (const day of (await listChargeDays(database)).filter((each) => each < firstKept)) {
-    const outcome = await dropDay(database, day, nowMs)
+    const outcome = await dropDay(database, day, nowMs).catch((error: unknown) => {
+      failures.push(error)
+      return 'failed' as const
+    })
     if (outcome === 'dropped') dropped.push(day)
     if (outcome === 'disagrees') {
       log.error(
@@ -41,6 +46,7 @@ export async function dropOldDays(
     }
   }
   if (dropped.length > 0) log.info({ days: dropped }, 'charges past their retention are dropped')
+  if (failures.length > 0) throw failures[0]
   return dropped
 }
 
