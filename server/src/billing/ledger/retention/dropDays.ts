@@ -1,16 +1,10 @@
-import type { Database } from '../../infra/postgres/database.ts'
-import type { Log } from '../../lib/log.ts'
-import { DAY_MS, toTimestamp, utcDay } from '../../lib/time.ts'
-import { keepPostedSums } from '../statements/closing/closeDays.ts'
-import {
-  compareDroppedDay,
-  dropChargeDay,
-  enterChargesOfDay,
-  listChargeDays,
-  lockChargeDay,
-  timesDropped,
-} from './store.ts'
-import { droppedSourcePrefix } from './verify.ts'
+import type { Database } from '../../../infra/postgres/database.ts'
+import type { Log } from '../../../lib/log.ts'
+import { DAY_MS, toTimestamp, utcDay } from '../../../lib/time.ts'
+import { keepPostedSums } from '../../statements/closing/closeDays.ts'
+import { compareDroppedDay, listChargeDays, timesDropped } from '../store.ts'
+import { droppedSourcePrefix } from '../verify.ts'
+import { dropChargeDay, enterChargesOfDay, lockChargeDay } from './store.ts'
 
 /** Dropping a partition locks all of `charges` for a moment. If somebody reads them for long, no charge waits longer. */
 const LOCK_WAIT_MS = 200

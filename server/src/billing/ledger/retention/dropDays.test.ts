@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Books, openBooks } from '../../../test/books.ts'
-import { TurnedClock } from '../../../test/clock.ts'
-import { SILENCE } from '../../../test/silence.ts'
-import { DAY_MS } from '../../lib/time.ts'
-import { readBalance } from '../admission/balance/balance.ts'
+import { type Books, openBooks } from '../../../../test/books.ts'
+import { TurnedClock } from '../../../../test/clock.ts'
+import { SILENCE } from '../../../../test/silence.ts'
+import { DAY_MS } from '../../../lib/time.ts'
+import { readBalance } from '../../admission/balance/balance.ts'
+import { listChargeDays } from '../store.ts'
 import { dropOldDays } from './dropDays.ts'
-import { listChargeDays } from './store.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const KEPT_DAYS = 7
