@@ -18,10 +18,10 @@ import {
   priceVideo,
   weightedTokens,
 } from '../charges/pricing.ts'
+import { compareWithSums } from './days.ts'
 import {
   type ChargeRow,
   compareDay,
-  compareDroppedDay,
   compareHour,
   readAccountBooks,
   readCharges,
@@ -62,11 +62,6 @@ export interface Check {
   ): AsyncGenerator<Disagreement, void>
 }
 
-/** Returns the sources of a dropped day's ledger entries up to the organization's id, which follows. */
-export function droppedSourcePrefix(day: string): string {
-  return `charges:${day}:`
-}
-
 /** Every account: the balance identity, and that shares add up. Each page of accounts is one snapshot. */
 export async function* verifyAccounts({ database, pause }: VerifyDependencies): AsyncGenerator<Disagreement, void> {
   for (let after = LOWEST_UUID; ; ) {
@@ -91,12 +86,9 @@ export async function* verifyDay(dependencies: VerifyDependencies, day: string):
   for (const { organizationId, hours, days } of await compareDay(database, dayMs, DIFFERENCES_MOST)) {
     yield { kind: 'day', organizationId, day, hours, days }
   }
-  const times = await timesDropped(database, day)
-  if (times > 0) {
-    const source = droppedSourcePrefix(day)
-    for (const found of await compareDroppedDay(database, dayMs, source, times, DIFFERENCES_MOST)) {
-      yield { kind: 'dropped', day, ...found }
-    }
+  if ((await timesDropped(database, day)) > 0) {
+    const { differences } = await compareWithSums(database, day, DIFFERENCES_MOST)
+    for (const found of differences) yield { kind: 'dropped', day, ...found }
     return
   }
   for (let hourMs = dayMs; hourMs < dayMs + DAY_MS; hourMs += HOUR_MS) {

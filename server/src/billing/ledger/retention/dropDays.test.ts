@@ -4,7 +4,7 @@ import { TurnedClock } from '../../../../test/clock.ts'
 import { SILENCE } from '../../../../test/silence.ts'
 import { DAY_MS } from '../../../lib/time.ts'
 import { readBalance } from '../../admission/balance/balance.ts'
-import { listChargeDays } from '../store.ts'
+import { chargeDays } from '../days.ts'
 import { dropOldDays } from './dropDays.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
@@ -129,7 +129,7 @@ test('a day that can not be dropped now keeps no later one', async () => {
     await tx.query('select count(*) from charges_20300101')
     await expect(drop()).rejects.toThrow('lock')
   })
-  expect(await listChargeDays(books.database)).not.toContain('2030-01-02')
+  expect(await chargeDays(books.database)).not.toContain('2030-01-02')
   expect(await drop()).toEqual(['2030-01-01'])
   await expectBooksAgree()
 })

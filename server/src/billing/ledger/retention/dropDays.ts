@@ -2,8 +2,7 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import type { Log } from '../../../lib/log.ts'
 import { DAY_MS, toTimestamp, utcDay } from '../../../lib/time.ts'
 import { keepPostedSums } from '../../statements/closing/closeDays.ts'
-import { compareDroppedDay, listChargeDays, timesDropped } from '../store.ts'
-import { droppedSourcePrefix } from '../verify.ts'
+import { chargeDays, compareWithSums, droppedSourcePrefix } from '../days.ts'
 import { dropChargeDay, enterChargesOfDay, lockChargeDay } from './store.ts'
 
 /** Dropping a partition locks all of `charges` for a moment. If somebody reads them for long, no charge waits longer. */
@@ -26,7 +25,7 @@ export async function dropOldDays(
   const firstKept = utcDay(nowMs - retentionDays * DAY_MS)
   const dropped: string[] = []
   const failures: unknown[] = []
-  for (const day of (await listChargeDays(database)).filter((each) => each < firstKept)) {
+  for (const day of (await chargeDays(database)).filter((each) => each < firstKept)) {
     const outcome = await dropDay(database, day, nowMs).catch((error: unknown) => {
       failures.push(error)
       return 'failed' as const
@@ -48,12 +47,10 @@ function dropDay(database: Database, day: string, nowMs: number): Promise<'dropp
   return database.transaction(async (tx) => {
     if (!(await lockChargeDay(tx, day, LOCK_WAIT_MS))) return 'busy'
     const dayMs = Date.parse(`${day}T00:00:00Z`)
-    const sourcePrefix = droppedSourcePrefix(day)
-    const times = await timesDropped(tx, day)
-    const differences = await compareDroppedDay(tx, dayMs, sourcePrefix, times, 1)
+    const { times, differences } = await compareWithSums(tx, day, 1)
     if (differences.length > 0) return 'disagrees'
     await enterChargesOfDay(tx, day, {
-      sourcePrefix,
+      sourcePrefix: droppedSourcePrefix(day),
       sourceSuffix: times === 0 ? '' : `:${times + 1}`,
       note: `charges admitted on ${day}, dropped ${toTimestamp(nowMs)}`,
       atMs: nowMs,
