@@ -1,5 +1,6 @@
 /** The money domain over a real database, as many processes of it as a test wants, with faults between the two. */
 
+import { readFigures } from '../src/billing/admission/accounts/figures.ts'
 import { createLimitNoter } from '../src/billing/admission/accounts/noteLimit.ts'
 import { openAccount } from '../src/billing/admission/balance/balance.ts'
 import { type OpenMoney, openMoney } from '../src/billing/admission/openMoney.ts'
@@ -152,6 +153,7 @@ export function openTill(
     renewer: writer,
     ownsSlot: () => till.owns,
     sendReclaim,
+    readFigures: (organizationId, nowMs) => readFigures(database, organizationId, nowMs),
     onLimitReached,
     plans: planned,
   })

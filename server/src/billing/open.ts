@@ -9,6 +9,7 @@ import type { Log } from '../lib/log.ts'
 import type { PeriodicTask } from '../lib/periodicTask.ts'
 import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import type { Slot } from '../processes/slot.ts'
+import { readFigures } from './admission/accounts/figures.ts'
 import { createLimitNoter } from './admission/accounts/noteLimit.ts'
 import { RECLAIM_CHANNEL } from './admission/accounts/reclaim.ts'
 import { createReclaimer } from './admission/accounts/reclaimer.ts'
@@ -155,6 +156,7 @@ function openMoneyOf(options: BillingOptions, onNoticed: () => void) {
     ownsSlot: slot.isOwned,
     knowsTime: options.knowsTime,
     sendReclaim: createReclaimer({ database, slot, clock, log }),
+    readFigures: (organizationId, nowMs) => readFigures(database, organizationId, nowMs),
     onUnreadable: metrics.unreadable,
     onLimitReached: createLimitNoter({ database, clock, log, onNoticed }),
   })

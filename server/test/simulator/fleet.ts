@@ -65,6 +65,7 @@ export class Fleet {
       random: this.random,
       lowBalanceMicrocents: this.plan.lowBalanceMicrocents,
       followsDatabase: this.plan.trouble.turns > 0,
+      looks: this.plan.looks,
       onTaken: (taken) => this.onTaken(taken),
       watch: (from, text, parameters) => this.watch(from, text, parameters),
       onSlot: (slot) => this.slots.set(machine, slot),

@@ -1,5 +1,6 @@
 /** One gateway process, put together as `billing/open.ts` does it, with the machine and the database of the simulator. */
 
+import { readFigures } from '../../src/billing/admission/accounts/figures.ts'
 import { createReclaimer } from '../../src/billing/admission/accounts/reclaimer.ts'
 import { type OpenMoney, openMoney } from '../../src/billing/admission/openMoney.ts'
 import { foldSlot } from '../../src/billing/admission/renewal/renew.ts'
@@ -44,6 +45,8 @@ export interface GatewayOptions {
   readonly lowBalanceMicrocents: bigint
   /** True when it asks for the database's clock. */
   readonly followsDatabase: boolean
+  /** True when it looks at accounts that refused a call a moment ago. */
+  readonly looks: boolean
   readonly watch: Watch
   /** Told of each charge that the writer takes, and how it was held. */
   readonly onTaken: (taken: Taken) => void
@@ -99,6 +102,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ownsSlot: () => slot.isOwned(),
     knowsTime: () => trouble() === null,
     sendReclaim: createReclaimer({ database, slot, clock, log: SILENCE }),
+    ...(options.looks ? { readFigures: (id: string, nowMs: number) => readFigures(database, id, nowMs) } : {}),
   })
   const money = Object.assign(opened, { writer })
   onRegained = () => {

@@ -42,6 +42,8 @@ export interface Plan {
   readonly calls: number
   /** Instances that are rented beside the calls. */
   readonly rentals: number
+  /** Processes look at accounts that refused a call a moment ago, before they ask them. */
+  readonly looks: boolean
   readonly trouble: Trouble
   /** Credits, debits, refunds and changes of limits. */
   readonly changes: number
@@ -86,6 +88,7 @@ export function planOf(seed: number): Plan {
     models: modelsAt(scale),
     poisoned: poisons ? poisonedAt(scale) : null,
     calls: random.between(12, 40),
+    looks: [2, 5, 6, 7].includes(Math.floor(seed / TROUBLES.length) % 8),
     rentals: Math.floor(seed / TROUBLES.length) % 4 === 2 ? 2 + (seed % 4) : 0,
     trouble: { ...trouble, jumps: random.percent(10) ? 1 : trouble.jumps },
     changes: random.percent(50) ? random.between(1, 4) : 0,

@@ -9,6 +9,7 @@ import type { Plans } from '../plans/plans.ts'
 import type { Admission } from './admission.ts'
 import { insufficientFor, unreadableFor } from './gateRefusals.ts'
 import { type Decision, decide, firstInsufficient, GATES, type Gate, type WorstCase } from './gates.ts'
+import { LOOKS_AFTER_REFUSAL_MS, type Looks } from './looks.ts'
 import { MONEY_WAIT_MS, MoneyWait } from './moneyWait.ts'
 import { Hold, type Share } from './share.ts'
 import type { ShareRenewer } from './shareRenewer.ts'
@@ -35,6 +36,8 @@ export interface AdmissionContext {
   knowsTime(): boolean
   /** Asks other processes to give back what they hold idle for this organization, now and then at most. */
   reclaim(share: Share): void
+  /** Looks at accounts that refused a call a moment ago; left out: they are asked each time. */
+  readonly looks?: Looks
   /** The gates of a call could not be read (P3). */
   onUnreadable?: () => void
   /** A gate has nothing more for a call, whatever comes back. */
@@ -194,6 +197,8 @@ async function takeHold(
   const attempt = () => tryAdmit(share, worst, admittedAtMs)
   share.openUses += 1
   try {
+    const gate = await gateAfterRefusal(money, share, worst, admittedAtMs)
+    if (gate !== null) return refuse(money, share, gate, refusals)
     for (;;) {
       // Somebody may have given back enough meanwhile. A day that is yet to come is asked about: it may have been a false one.
       const isThere = mayHaveEnough(share, worst) && !isPast(share, admittedAtMs)
@@ -211,8 +216,8 @@ async function takeHold(
         return taken
       }
       if (taken.kind === 'refuse') {
-        money.onLimitReached?.(share.organizationId, taken.gate)
-        return refusals[taken.gate]
+        share.refusedAtMs = money.clock.monotonicMs()
+        return refuse(money, share, taken.gate, refusals)
       }
       if (wait.mayNotWait) return refusals[insufficientGate(share, worst.wholeMicrocents, GATES)]
       await wait.forShare(share)
@@ -220,6 +225,24 @@ async function takeHold(
   } finally {
     share.openUses -= 1
   }
+}
+
+/** Where the account refused a call a moment ago, returns the gate that refuses this one too, by a look at it; else null. */
+async function gateAfterRefusal(
+  { clock, looks }: AdmissionContext,
+  share: Share,
+  { firstStepMicrocents }: WorstCase,
+  admittedAtMs: number,
+): Promise<Gate | null> {
+  const isLately = clock.monotonicMs() - share.refusedAtMs < LOOKS_AFTER_REFUSAL_MS
+  if (looks === undefined || !isLately || isPast(share, admittedAtMs)) return null
+  return looks.gateBelow(share.organizationId, firstStepMicrocents)
+}
+
+/** Notes that a gate has nothing for a call, whatever comes back, and returns the refusal. */
+function refuse(money: AdmissionContext, share: Share, gate: Gate, refusals: GateRefusals): Refusal {
+  money.onLimitReached?.(share.organizationId, gate)
+  return refusals[gate]
 }
 
 /** Which gate stands in the way of so much now. */

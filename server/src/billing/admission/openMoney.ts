@@ -3,6 +3,7 @@ import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { AdmissionContext } from './admit.ts'
 import type { Gate } from './gates.ts'
+import { Looks, type ReadFigures } from './looks.ts'
 import { Share } from './share.ts'
 import type { ShareRenewer } from './shareRenewer.ts'
 
@@ -26,6 +27,8 @@ export interface MoneyOptions {
   /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
   readonly sendReclaim: (organizationId: string) => void
   readonly onUnreadable?: () => void
+  /** Reads the figures of accounts that refused a call a moment ago; left out: they are asked each time. */
+  readonly readFigures?: ReadFigures
   /** A limit has refused a call, or ended one; how it is noted is not waited for. */
   readonly onLimitReached?: (organizationId: string, gate: Gate) => void
 }
@@ -48,7 +51,7 @@ export interface OpenMoney extends AdmissionContext {
 }
 
 export function openMoney(options: MoneyOptions): OpenMoney {
-  const { clock, random, renewer, ownsSlot, sendReclaim, onUnreadable, onLimitReached, plans } = options
+  const { clock, random, renewer, ownsSlot, sendReclaim, readFigures, onUnreadable, onLimitReached, plans } = options
   const shares = new Map<string, Share>()
   const giveBack = (share: Share, kind: 'reclaim' | 'idle') => renewer.renew(share, 0n, { kind })
   const unobeyed = new Set<string>()
@@ -77,6 +80,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     waitingCalls: 0,
     ...(onUnreadable === undefined ? {} : { onUnreadable }),
     ...(onLimitReached === undefined ? {} : { onLimitReached }),
+    ...(readFigures === undefined ? {} : { looks: new Looks(clock, readFigures) }),
     share(organizationId) {
       let share = shares.get(organizationId)
       if (share === undefined) {

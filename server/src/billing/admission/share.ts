@@ -58,6 +58,8 @@ export class Share {
   openAsks = 0
   /** When other processes were last asked to give something back, on the monotonic clock. */
   reclaimedAtMs = Number.NEGATIVE_INFINITY
+  /** When the account last refused a call, by the monotonic clock. */
+  refusedAtMs = Number.NEGATIVE_INFINITY
   account: AccountView = NOTHING_LEFT
   exhaustedLimit: Gate | null = null
   dayStartMs = 0

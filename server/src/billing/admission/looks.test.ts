@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { admitCall } from '../../../test/admitCall.ts'
+import { TurnedClock } from '../../../test/clock.ts'
+import { type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { SECOND_MS } from '../../lib/time.ts'
+import { setLimit } from './accounts/limit.ts'
+import { readBalance } from './balance/balance.ts'
+import type { Figures } from './gates.ts'
+import { Looks } from './looks.ts'
+
+const NOON_MS = Date.UTC(2030, 0, 15, 12)
+
+function figuresOf(balanceMicrocents: bigint): Figures {
+  return {
+    balanceMicrocents,
+    sharesMicrocents: 90n,
+    heldMicrocents: 0n,
+    instancesHeldMicrocents: 0n,
+    burnMicrocents: 0n,
+    daySpentMicrocents: 0n,
+    monthSpentMicrocents: 0n,
+    hourSpentMicrocents: 0n,
+    isNew: false,
+    dailyLimitMicrocents: null,
+    monthlyLimitMicrocents: null,
+    enforcement: 'block_launch',
+  }
+}
+
+describe('looks', () => {
+  /** Reads of accounts, each answered when the test says so. */
+  function openLooks() {
+    const clock = new TurnedClock(NOON_MS)
+    const reads: {
+      readonly of: string
+      readonly answer: (figures: Figures | null) => void
+      readonly fail: () => void
+    }[] = []
+    const looks = new Looks(clock, (of) => {
+      const { promise, resolve, reject } = Promise.withResolvers<Figures | null>()
+      reads.push({ of, answer: resolve, fail: () => reject(new Error('away')) })
+      return promise
+    })
+    return { clock, reads, looks }
+  }
+
+  test('money of calls under way counts as there: it may come back', async () => {
+    const { reads, looks } = openLooks()
+    const asked = [looks.gateBelow('one', 100n), looks.gateBelow('two', 101n)]
+    reads[0]?.answer(figuresOf(100n))
+    reads[1]?.answer(figuresOf(100n))
+    expect(await Promise.all(asked)).toEqual([null, 'balance'])
+  })
+
+  test('a look that began before a call came says nothing to it: it joins the next, with all that came meanwhile', async () => {
+    const { reads, looks } = openLooks()
+    const first = looks.gateBelow('one', 10n)
+    const later = [looks.gateBelow('one', 10n), looks.gateBelow('one', 20n)]
+    expect(reads.length).toBe(1)
+    reads[0]?.answer(figuresOf(0n))
+    expect(await first).toBe('balance')
+    expect(reads.length).toBe(2)
+    reads[1]?.answer(figuresOf(15n))
+    expect(await Promise.all(later)).toEqual([null, 'balance'])
+    void looks.gateBelow('one', 10n)
+    expect(reads.length).toBe(3)
+  })
+
+  test('four accounts are looked at at once; another is asked by a renewal', async () => {
+    const { reads, looks } = openLooks()
+    const asked = ['a', 'b', 'c', 'd'].map((each) => looks.gateBelow(each, 10n))
+    expect(await looks.gateBelow('e', 10n)).toBeNull()
+    expect(reads.map(({ of }) => of)).toEqual(['a', 'b', 'c', 'd'])
+    for (const { answer } of reads) answer(figuresOf(0n))
+    expect(await Promise.all(asked)).toEqual(['balance', 'balance', 'balance', 'balance'])
+    void looks.gateBelow('e', 10n)
+    expect(reads.length).toBe(5)
+  })
+
+  test('a look that fails, finds no account, or takes too long says nothing', async () => {
+    const { clock, reads, looks } = openLooks()
+    const [failed, none, late] = ['a', 'b', 'c'].map((each) => looks.gateBelow(each, 10n))
+    reads[0]?.fail()
+    reads[1]?.answer(null)
+    expect(await Promise.all([failed, none])).toEqual([null, null])
+    await clock.turn(SECOND_MS / 2)
+    expect(await late).toBeNull()
+  })
+})
+
+describe('calls after a refusal', () => {
+  let house: House
+  beforeAll(async () => {
+    house = await openHouse(new TurnedClock(NOON_MS))
+  })
+  afterAll(() => house.drop())
+
+  /** A till that counts its renewals. */
+  function openCounted(clock: TurnedClock) {
+    let renewals = 0
+    const database: Database = {
+      ...house.database,
+      query: (text, parameters) => {
+        if (text.includes('wanted as (')) renewals += 1
+        return house.database.query(text, parameters)
+      },
+    }
+    return { till: openTill(database, 0, clock), renewals: () => renewals }
+  }
+
+  async function ask(till: Till, organizationId: string, microcents: bigint): Promise<string> {
+    const call = { organizationId, keyId: organizationId, model: 'svc/test', tier: 'serverless' } as const
+    const worst = { wholeMicrocents: microcents, firstStepMicrocents: microcents }
+    const answer = await admitCall(till, { ...call, priceHash: new Uint8Array(32) }, worst)
+    if (answer.ok) answer.value.hold.release()
+    return answer.ok ? 'admitted' : answer.refusal.code
+  }
+
+  test('ask the account for nothing, and pass as soon as there is money', async () => {
+    const clock = new TurnedClock(NOON_MS)
+    const { till, renewals } = openCounted(clock)
+    const organization = await house.organization(50n)
+    expect(await ask(till, organization, 100n)).toBe('insufficient_balance')
+    expect(renewals()).toBe(1)
+    const many = await Promise.all(Array.from({ length: 50 }, () => ask(till, organization, 100n)))
+    expect(new Set(many)).toEqual(new Set(['insufficient_balance']))
+    expect(renewals()).toBe(1)
+    await house.grant(organization, 50n)
+    expect(await ask(till, organization, 100n)).toBe('admitted')
+    expect(await readBalance(house.database, organization)).toBe(100n)
+  })
+
+  test('that need less, or another gate has opened for, are admitted', async () => {
+    const clock = new TurnedClock(NOON_MS)
+    const { till } = openCounted(clock)
+    const organization = await house.organization(1_000n)
+    const limit = (dailyMicrocents: bigint) =>
+      setLimit(house.database, organization, {
+        monthlyMicrocents: 100_000n,
+        dailyMicrocents,
+        enforcement: 'block_launch',
+        autoTerminateHours: undefined,
+      })
+    await limit(50n)
+    expect(await ask(till, organization, 100n)).toBe('quota_exceeded')
+    expect(await ask(till, organization, 40n)).toBe('admitted')
+    expect(await ask(till, organization, 100n)).toBe('quota_exceeded')
+    await limit(200n)
+    expect(await ask(till, organization, 100n)).toBe('admitted')
+  })
+
+  test('a second later the account is asked again', async () => {
+    const clock = new TurnedClock(NOON_MS)
+    const { till, renewals } = openCounted(clock)
+    const organization = await house.organization(0n)
+    await ask(till, organization, 100n)
+    await ask(till, organization, 100n)
+    expect(renewals()).toBe(1)
+    await clock.turn(SECOND_MS / 2)
+    await ask(till, organization, 100n)
+    expect(renewals()).toBe(1)
+    // It folds what was charged meanwhile, however many calls are refused.
+    await clock.turn(SECOND_MS / 2)
+    await ask(till, organization, 100n)
+    expect(renewals()).toBe(2)
+  })
+})
