@@ -61,7 +61,7 @@ export async function cancelJobsOf(tx: Transaction, organizationId: string, nowM
        order by id for update
      )
      update videos v set status = $3, due_at = $2::timestamptz, misses = 0, prompt = null,
-       cancelled_in_progress_at = case when v.status = 'in_progress' then $2::timestamptz end
+       cancelled_in_progress_at = case when v.status in ('submitting', 'in_progress') then $2::timestamptz end
      from live where v.id = live.id returning v.id`,
     [organizationId, toTimestamp(nowMs), MOVES.cancel.to],
   )
@@ -200,7 +200,7 @@ export async function moveVideo(
        seconds = coalesce($13::integer, seconds), cost_microcents = coalesce($14::bigint, cost_microcents),
        artifact = coalesce($15, artifact), artifact_bytes = coalesce($16::bigint, artifact_bytes),
        completed_at = coalesce($17::timestamptz, completed_at), expires_at = coalesce($18::timestamptz, expires_at),
-       cancelled_in_progress_at = case when status = 'in_progress' then $20::timestamptz end
+       cancelled_in_progress_at = case when status in ('submitting', 'in_progress') then $20::timestamptz end
      where id = $1::uuid and status = any($2::text::text[]) and ($4::integer is null or attempt = $4::integer)
        and ($19::uuid is null or organization_id = $19::uuid)
      returning ${COLUMNS}`,
