@@ -44,6 +44,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'identity/organizations',
     'identity/keys',
     'catalog',
+    'billing/plans',
     'billing/admission',
     'billing/charges',
     'billing/statements',

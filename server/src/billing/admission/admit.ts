@@ -108,7 +108,7 @@ export function admit(
   if (share.beginsDay(admittedAtMs)) {
     money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => share.forgetDay())
   }
-  const plan = model === null ? NO_PLAN : money.plans.ask(organizationId, model, admittedAtMs)
+  const plan = model === null ? NO_PLAN : money.plans.ask(organizationId, model, admittedAtMs, worst)
   const refusals = model?.modality === 'chat' ? INSUFFICIENT_FOR_CHAT : INSUFFICIENT
   return plan instanceof Promise
     ? admitAfter(money, share, admission, worst, plan, refusals)
@@ -145,7 +145,7 @@ function admitBy(
   refusals: GateRefusals,
 ): Result<Admitted> | Promise<Result<Admitted>> {
   if (plan.kind === 'covered') {
-    return ok({ admission: { ...admission, cover: plan.cover }, hold: new Hold(share, 0n, 0n, true) })
+    return ok({ admission: { ...admission, cover: plan.cover }, hold: Hold.covered(share, plan.endCall) })
   }
   const { admittedAtMs } = admission
   if (mayHaveEnough(share, worst)) {

@@ -132,6 +132,8 @@ export interface WorstCase {
   readonly wholeMicrocents: bigint
   /** The prompt and one step of generation: the least that is worth starting for. */
   readonly firstStepMicrocents: bigint
+  /** The tokens of the whole call, for plans; left out: it spends none. */
+  readonly tokens?: { readonly prompt: number; readonly output: number }
 }
 
 export type Decision =

@@ -3,6 +3,7 @@ import { admitCall } from '../../../test/admitCall.ts'
 import { CALL, callOnce, HoppingClock } from '../../../test/moneyGates.ts'
 import { type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
 import { settleCall } from '../../../test/settleCall.ts'
+import { until } from '../../../test/until.ts'
 import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import { setLimit } from './accounts/limit.ts'
 import type { Enforcement } from './gates.ts'
@@ -74,6 +75,8 @@ describe.each(['block_launch', 'stop_running', 'notify_only'] as const)('a daily
     clock.aheadMs += DAY_MS
     for (let call = 0; call < 6; call += 1) await callOnce(one, organization, 10n)
     await rest(one, two)
+    // A refusal notes a limit beside its answer.
+    await until(async () => (await told(organization)).length > 1)
     expect((await told(organization)).map(({ day }) => day)).toEqual(['2030-01-15', '2030-01-16'])
   })
 })

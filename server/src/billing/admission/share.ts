@@ -203,6 +203,14 @@ export class Hold {
   private owner: HoldOwner | null = null
   private isShrinkable = false
   private ended = false
+  private endCall: (() => void) | undefined
+
+  /** Makes the hold of a call that a plan covers: of nothing. `endCall` is called once, as it ends. */
+  static covered(share: Share, endCall?: () => void): Hold {
+    const hold = new Hold(share, 0n, 0n, true)
+    hold.endCall = endCall
+    return hold
+  }
 
   /**
    * Takes `microcents` out of what the share can spend. The caller has made sure that it is there. Until an owner of the
@@ -286,6 +294,7 @@ export class Hold {
     if (this.ended) return
     this.ended = true
     this.share.openUses -= 1
+    this.endCall?.()
     this.setShrinkable(false)
     this.share.heldMicrocents -= this.amount
     this.share.unpostedMicrocents += costMicrocents

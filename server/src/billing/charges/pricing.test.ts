@@ -11,7 +11,8 @@ import {
 } from '../../catalog/price.ts'
 import { DAY_MS } from '../../lib/time.ts'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
-import { priceEmbeddings, priceImages, priceTokens, priceVideo, weightedTokens } from './pricing.ts'
+import { weightedTokens } from '../plans/weigh.ts'
+import { priceEmbeddings, priceImages, priceTokens, priceVideo } from './pricing.ts'
 
 const rate = fc.bigInt({ min: 0n, max: PRICE_MAX_MICROCENTS })
 const price: fc.Arbitrary<TokenRate> = fc.record({

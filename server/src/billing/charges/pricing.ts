@@ -9,9 +9,6 @@ const TOKENS_PER_PRICE = 1_000_000n
 /** Pixels in a megapixel. */
 const PIXELS_PER_PRICE = 1_000_000n
 
-/** A usage factor of one, in thousandths. */
-const FACTOR_ONE = 1_000n
-
 /**
  * Returns the cost of a usage, in micro-cents: the sum over token classes, divided and rounded up once (B1). Cached
  * prompt tokens cost the cached rate where the model has one, else the input rate. Throws RangeError on counts that
@@ -101,24 +98,4 @@ function toWholeCentsRoundingUp(microcents: bigint): bigint {
 
 function refuseNegativePrice(microcents: bigint): void {
   if (microcents < 0n) throw new RangeError('a negative price would mint credit')
-}
-
-/** The tokens that one call spends of a plan. */
-export interface WeightedTokens {
-  readonly inputTokens: bigint
-  /** Reasoning tokens are output tokens. */
-  readonly outputTokens: bigint
-}
-
-/**
- * Returns the tokens that a usage counts on a plan's meters: tokens times the model's usage factor, input and output
- * each rounded up once a call, so that no call counts nothing. Cached prompt tokens count like others. Throws
- * RangeError on negative counts.
- */
-export function weightedTokens(usage: TokenUsage, factorThousandths: number): WeightedTokens {
-  if (usage.promptTokens < 0 || usage.completionTokens < 0 || factorThousandths < 0) {
-    throw new RangeError('a usage with negative counts cannot be weighted')
-  }
-  const weigh = (tokens: number) => divideRoundingUp(BigInt(tokens) * BigInt(factorThousandths), FACTOR_ONE)
-  return { inputTokens: weigh(usage.promptTokens), outputTokens: weigh(usage.completionTokens) }
 }

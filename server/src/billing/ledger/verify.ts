@@ -10,14 +10,8 @@ import type { Disagreement, MeteredSums } from '../../lib/disagreement.ts'
 import { LOWEST_UUID, toHex } from '../../lib/ids.ts'
 import { DAY_MS, HOUR_MS } from '../../lib/time.ts'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
-import {
-  priceEmbeddings,
-  priceImages,
-  priceInstancePart,
-  priceTokens,
-  priceVideo,
-  weightedTokens,
-} from '../charges/pricing.ts'
+import { priceEmbeddings, priceImages, priceInstancePart, priceTokens, priceVideo } from '../charges/pricing.ts'
+import { weightedTokens } from '../plans/weigh.ts'
 import { compareWithSums } from './days.ts'
 import {
   type ChargeRow,

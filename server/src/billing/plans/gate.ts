@@ -5,7 +5,7 @@
 
 import type { Modality } from '../../catalog/model.ts'
 import type { Plan } from '../../catalog/plan.ts'
-import { HOUR_MS, MINUTE_MS, WEEK_MS } from '../../lib/time.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS } from '../../lib/time.ts'
 import { hasEnded, isEntitled, planOfSubscription, type Subscription } from './subscription.ts'
 
 /** Retry-After in the grace period: the renewal may have come by then (P7). */
@@ -31,6 +31,32 @@ export interface PlanUsage {
 
 export const NOTHING_USED: PlanUsage = { inputTokens: 0n, outputTokens: 0n, weeklyTokens: 0n, listMicrocents: 0n }
 
+export function sumOfUsage(one: PlanUsage, other: PlanUsage): PlanUsage {
+  return {
+    inputTokens: one.inputTokens + other.inputTokens,
+    outputTokens: one.outputTokens + other.outputTokens,
+    weeklyTokens: one.weeklyTokens + other.weeklyTokens,
+    listMicrocents: one.listMicrocents + other.listMicrocents,
+  }
+}
+
+/** The covered calls of an organization that a process has under way, and the most that they can come to. */
+export interface CoveredCalls {
+  readonly count: number
+  readonly atMost: PlanUsage
+}
+
+const NO_CALLS: CoveredCalls = { count: 0, atMost: NOTHING_USED }
+
+/**
+ * So many calls at once are covered while anything is left, whatever they can come to: most come to far less, and a small plan must not
+ * refuse them. Further ones are covered only where something is left beside all that those under way can come to.
+ */
+export const COVERED_AT_ONCE = 16
+
+/** Calls under way end soon, and mostly leave something. */
+const CALLS_WAIT_MS = SECOND_MS
+
 /** An organization's subscription and its meter, as they were read. */
 export interface PlanState {
   /** Null: never subscribed. */
@@ -53,8 +79,8 @@ export type PlanAnswer =
   | { readonly kind: 'none' }
   /** Subscribed, and the model is not within the plan. */
   | { readonly kind: 'outside' }
-  /** The whole call costs the balance nothing. */
-  | { readonly kind: 'covered'; readonly cover: Cover }
+  /** The whole call costs the balance nothing. `endCall` is to be called once when it is over, where it is there. */
+  | { readonly kind: 'covered'; readonly cover: Cover; readonly endCall?: () => void }
   /** Within the plan, of which a quota or the backstop is used up; `freeAtMs` is when it may be free again. */
   | { readonly kind: 'used_up'; readonly freeAtMs: number }
   /** The meter could not be read: counts as pay-as-you-go (P3). */
@@ -81,14 +107,23 @@ export function entitledPlan(plans: readonly Plan[], subscription: Subscription 
   return plan !== undefined && isEntitled(subscription, plan.graceMs, nowMs) ? plan : null
 }
 
-/** Decides whether the plan covers a call that is admitted now, from what was used before it. */
-export function askPlan(plans: readonly Plan[], state: PlanState, model: Coverable, nowMs: number): PlanAnswer {
+/** Decides whether the plan covers a call that is admitted now, from what was used before it and what is under way. */
+export function askPlan(
+  plans: readonly Plan[],
+  state: PlanState,
+  model: Coverable,
+  nowMs: number,
+  { count, atMost }: CoveredCalls = NO_CALLS,
+): PlanAnswer {
   const { subscription } = state
   const plan = entitledPlan(plans, subscription, nowMs)
   if (plan === null || subscription === null) return NO_PLAN
   if (!isWithin(plan, model)) return { kind: 'outside' }
   const freeAtMs = freeAgainAt(plan, state, subscription, nowMs)
   if (freeAtMs !== null) return { kind: 'used_up', freeAtMs }
+  if (count >= COVERED_AT_ONCE && usedUp(plan, sumOfUsage(state.usage, atMost)).isAny) {
+    return { kind: 'used_up', freeAtMs: nowMs + CALLS_WAIT_MS }
+  }
   const { periodStartMs } = subscription
   return { kind: 'covered', cover: { periodStartMs, factorThousandths: model.usageFactorThousandths } }
 }
@@ -98,17 +133,22 @@ export function askPlan(plans: readonly Plan[], state: PlanState, model: Coverab
  * the next period may begin at any moment.
  */
 function freeAgainAt(plan: Plan, state: PlanState, subscription: Subscription, nowMs: number): number | null {
-  const { quota } = plan
-  const { usage, oldestHourMs } = state
-  const isPeriodUsedUp =
-    usage.inputTokens >= BigInt(quota.inputTokens) ||
-    usage.outputTokens >= BigInt(quota.outputTokens) ||
-    (quota.backstopMicrocents > 0n && usage.listMicrocents >= quota.backstopMicrocents)
-  const isWeekUsedUp = usage.weeklyTokens >= BigInt(quota.weeklyTokens)
-  if (!isPeriodUsedUp && !isWeekUsedUp) return null
+  const { oldestHourMs } = state
+  const { isPeriodUsedUp, isWeekUsedUp, isAny } = usedUp(plan, state.usage)
+  if (!isAny) return null
   if (hasEnded(subscription, nowMs)) return nowMs + RENEWAL_WAIT_MS
   const { periodEndMs } = subscription
   const weekFreesAtMs = (oldestHourMs ?? Math.floor(nowMs / HOUR_MS) * HOUR_MS) + WEEK_MS + HOUR_MS
   if (!isWeekUsedUp) return periodEndMs
   return isPeriodUsedUp ? Math.max(periodEndMs, weekFreesAtMs) : weekFreesAtMs
+}
+
+/** Says which of a plan's quotas, or its backstop, so much use has used up. */
+function usedUp({ quota }: Plan, usage: PlanUsage) {
+  const isPeriodUsedUp =
+    usage.inputTokens >= BigInt(quota.inputTokens) ||
+    usage.outputTokens >= BigInt(quota.outputTokens) ||
+    (quota.backstopMicrocents > 0n && usage.listMicrocents >= quota.backstopMicrocents)
+  const isWeekUsedUp = usage.weeklyTokens >= BigInt(quota.weeklyTokens)
+  return { isPeriodUsedUp, isWeekUsedUp, isAny: isPeriodUsedUp || isWeekUsedUp }
 }

@@ -1,4 +1,4 @@
-import { type Cover, NOTHING_USED, type PlanState, type PlanUsage } from './gate.ts'
+import { type Cover, type CoveredCalls, NOTHING_USED, type PlanState, type PlanUsage, sumOfUsage } from './gate.ts'
 
 /** The amounts that one covered charge adds to the plan's meter. Tokens are weighted. */
 export interface Metered {
@@ -26,6 +26,9 @@ export class PlanMeter {
   /** On their way to the database. */
   private unposted = new Tally()
   private unpostedCharges = 0
+  /** The most that covered calls under way can come to. */
+  private atMost = new Tally()
+  private calls = 0
 
   /** When it was last read, on the monotonic clock; minus infinity: never, or not to be relied on any more. */
   get readAtMs(): number {
@@ -36,9 +39,26 @@ export class PlanMeter {
     return this.state?.subscription != null
   }
 
-  /** True while no covered charge is on its way. */
+  /** True while no covered call is under way, and no covered charge. */
   get isIdle(): boolean {
-    return this.unpostedCharges === 0
+    return this.unpostedCharges === 0 && this.calls === 0
+  }
+
+  /** The covered calls that this process has under way. */
+  get underWay(): CoveredCalls {
+    return { count: this.calls, atMost: this.atMost.countingIn(this.state?.subscription?.periodStartMs ?? null) }
+  }
+
+  /** A covered call begins, which can come to so much. Call what this returns once when it is over. */
+  begin({ periodStartMs }: Cover, atMost: Metered): () => void {
+    const usage = usageOf(atMost)
+    this.calls += 1
+    this.atMost.add(periodStartMs, usage)
+    return () => {
+      this.calls -= 1
+      if (this.calls === 0) this.atMost = new Tally()
+      else this.atMost.add(periodStartMs, negative(usage))
+    }
   }
 
   /** The state that was read, with this process's own charges added; null before the first read. */
@@ -46,8 +66,8 @@ export class PlanMeter {
     const { state } = this
     if (state === null) return null
     const periodStartMs = state.subscription?.periodStartMs ?? null
-    const own = sum(this.posted.countingIn(periodStartMs), this.unposted.countingIn(periodStartMs))
-    return { ...state, usage: sum(state.usage, own) }
+    const own = sumOfUsage(this.posted.countingIn(periodStartMs), this.unposted.countingIn(periodStartMs))
+    return { ...state, usage: sumOfUsage(state.usage, own) }
   }
 
   /** Takes up what was read. No batch of this process may have been posted since. */
@@ -88,7 +108,7 @@ class Tally {
   private readonly periods = new Map<number, PlanUsage>()
 
   add(periodStartMs: number, used: PlanUsage): void {
-    this.periods.set(periodStartMs, sum(this.periods.get(periodStartMs) ?? NOTHING_USED, used))
+    this.periods.set(periodStartMs, sumOfUsage(this.periods.get(periodStartMs) ?? NOTHING_USED, used))
   }
 
   /** Returns the use that counts in a period; for null the use that counts in the week alone. */
@@ -96,7 +116,7 @@ class Tally {
     let counting = NOTHING_USED
     for (const [startMs, used] of this.periods) {
       const { weeklyTokens } = used
-      counting = sum(counting, startMs === periodStartMs ? used : { ...NOTHING_USED, weeklyTokens })
+      counting = sumOfUsage(counting, startMs === periodStartMs ? used : { ...NOTHING_USED, weeklyTokens })
     }
     return counting
   }
@@ -112,14 +132,5 @@ function negative(used: PlanUsage): PlanUsage {
     outputTokens: -used.outputTokens,
     weeklyTokens: -used.weeklyTokens,
     listMicrocents: -used.listMicrocents,
-  }
-}
-
-function sum(one: PlanUsage, other: PlanUsage): PlanUsage {
-  return {
-    inputTokens: one.inputTokens + other.inputTokens,
-    outputTokens: one.outputTokens + other.outputTokens,
-    weeklyTokens: one.weeklyTokens + other.weeklyTokens,
-    listMicrocents: one.listMicrocents + other.listMicrocents,
   }
 }

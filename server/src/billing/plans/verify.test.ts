@@ -4,8 +4,9 @@ import { TurnedClock } from '../../../test/clock.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { describe as describeDisagreement, disagreementToJson } from '../../lib/disagreement.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, toTimestamp } from '../../lib/time.ts'
-import { priceTokens, weightedTokens } from '../charges/pricing.ts'
+import { priceTokens } from '../charges/pricing.ts'
 import { dropOldDays } from '../ledger/retention/dropDays.ts'
+import { weightedTokens } from './weigh.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const PERIOD_MS = NOON_MS - 10 * DAY_MS

@@ -68,5 +68,6 @@ export function chatWorstCase(
   return {
     wholeMicrocents: costAtMost(rate, promptTokens, outputTokens),
     firstStepMicrocents: costAtMost(rate, promptTokens, Math.min(STEP_TOKENS + hiddenTokens, outputTokens)),
+    tokens: { prompt: promptTokens, output: outputTokens },
   }
 }

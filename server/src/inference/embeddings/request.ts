@@ -43,5 +43,6 @@ export function firstTooLong(
 /** Returns the cost of a request, for the gates. It is exact: the prompt is all that is charged. */
 export function embeddingWorstCase(rate: TokenRate, promptTokens: number): WorstCase {
   const microcents = priceEmbeddings(rate, promptTokens)
-  return { wholeMicrocents: microcents, firstStepMicrocents: microcents }
+  const tokens = { prompt: promptTokens, output: 0 }
+  return { wholeMicrocents: microcents, firstStepMicrocents: microcents, tokens }
 }
