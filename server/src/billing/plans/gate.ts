@@ -52,7 +52,7 @@ const NO_CALLS: CoveredCalls = { count: 0, atMost: NOTHING_USED }
  * So many calls at once are covered while anything is left, whatever they can come to: most come to far less, and a small plan must not
  * refuse them. Further ones are covered only where something is left beside all that those under way can come to.
  */
-export const COVERED_AT_ONCE = 16
+const COVERED_AT_ONCE = 16
 
 /** Calls under way end soon, and mostly leave something. */
 const CALLS_WAIT_MS = SECOND_MS

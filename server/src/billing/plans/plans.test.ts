@@ -66,9 +66,8 @@ async function subscriber(microcents = 0n, planKey = 'large', periodEndMs = PERI
 }
 
 /** Admits a call of `CALL`. Returns it, or the code of the refusal. */
-async function ask(till: Till, organizationId: string, promptTokens = 0): Promise<Admitted | string> {
-  const tokens = { prompt: promptTokens, output: 0 }
-  const worst = { wholeMicrocents: 10n, firstStepMicrocents: 10n, tokens }
+async function ask(till: Till, organizationId: string): Promise<Admitted | string> {
+  const worst = { wholeMicrocents: 10n, firstStepMicrocents: 10n }
   const admitted = await admitCall(till, { organizationId, ...CALL }, worst, MODEL)
   return admitted.ok ? admitted.value : admitted.refusal.code
 }
@@ -91,52 +90,6 @@ async function call(till: Till, organizationId: string, promptTokens: number, co
 
 const usageOf = async (organizationId: string): Promise<PlanUsage> =>
   (await readPlanState(house.database, organizationId, clock.now())).usage
-
-describe('calls under way', () => {
-  const askMany = async (till: Till, organizationId: string, count: number, promptTokens: number) => {
-    const asked = await Promise.all(Array.from({ length: count }, () => ask(till, organizationId, promptTokens)))
-    const covered = asked.filter((each) => typeof each !== 'string')
-    return { covered, refused: asked.filter((each) => typeof each === 'string') }
-  }
-
-  test('sixteen at once are covered whatever they can come to, also before the meter is known, and no more', async () => {
-    const till = openPlanTill(0)
-    const organizationId = await subscriber()
-    const { covered, refused } = await askMany(till, organizationId, 50, 1_000)
-    expect(covered.length).toBe(16)
-    expect(new Set(refused)).toEqual(new Set(['subscription_quota_exhausted']))
-    // One that ends makes room for one, whatever it came to.
-    const [first, second] = covered
-    if (first === undefined || second === undefined) throw new Error('nothing is covered')
-    first.hold.release()
-    expect((await askMany(till, organizationId, 3, 1_000)).covered.length).toBe(1)
-    expect(await end(till, second, 20, 0)).toBe('covered')
-    expect((await askMany(till, organizationId, 3, 1_000)).covered.length).toBe(1)
-  })
-
-  test('more are covered where something is left beside all that they can come to', async () => {
-    const till = openPlanTill(0)
-    const organizationId = await subscriber()
-    // 5 weighted each, of 100.
-    const { covered } = await askMany(till, organizationId, 50, 10)
-    expect(covered.length).toBe(20)
-    for (const each of covered) expect(await end(till, each, 2, 0)).toBe('covered')
-    expect((await askMany(till, organizationId, 50, 10)).covered.length).toBe(16)
-  })
-
-  test('further ones are paid for where there is credit, and a look sees nothing of those under way', async () => {
-    const till = openPlanTill(0)
-    const organizationId = await subscriber(1_000n)
-    const { covered, refused } = await askMany(till, organizationId, 17, 1_000)
-    expect(refused).toEqual([])
-    const kinds = covered.map(({ admission }) => admission.cover !== undefined)
-    expect(kinds.filter(Boolean).length).toBe(16)
-    expect(await till.plans.ask(organizationId, MODEL, clock.now())).toMatchObject({ kind: 'covered' })
-    for (const each of covered) each.hold.release()
-    till.plans.dropIdle()
-    expect(till.plans.meters.get(organizationId)?.underWay.count).toBe(0)
-  })
-})
 
 test('charges that a process has covered itself count at once, durable or not, and once', async () => {
   const till = openPlanTill(0)
