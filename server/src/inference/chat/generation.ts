@@ -21,6 +21,11 @@ const UNITS_PER_TOKEN = 4
 /** Other scripts make more tokens of a character: 1 for a Chinese one (2 bytes of UTF-8 more), 0.6 for a Cyrillic one. */
 const UNITS_PER_EXTRA_BYTE = 1.5
 
+/** An event of more characters is several tokens, and nobody counts them for us. */
+const CHARACTERS_OF_ONE_TOKEN = 16
+/** In such an event a digit or a sign of ASCII may be a token by itself: several tokenizers never join them. */
+const UNITS_PER_DENSE_CHARACTER = UNITS_PER_TOKEN - 1
+
 /**
  * An answer is past its limit of tokens for certain when it has more than 128 bytes a token; or more events than tokens and
  * more than 8 bytes a token, since some servers split a token over several events.
@@ -257,7 +262,7 @@ export class Generation implements HoldOwner, Arriving<string> {
   /** Of an event of more than a step, keeps the beginning that the hold covers; gives the part of it that is forwarded. */
   private keepCovered(event: TextEvent): string {
     const { text } = event
-    const units = text.length + UNITS_PER_EXTRA_BYTE * (Buffer.byteLength(text) - text.length)
+    const units = unitsOf(text, Buffer.byteLength(text))
     const coveredUnits = this.tokensCovered * UNITS_PER_TOKEN - (this.unitsSoFar - units)
     if (units <= STEP_TOKENS * UNITS_PER_TOKEN || coveredUnits <= 0) return ''
     // Where the hold covers all of it, a limit that is used up has ended the answer.
@@ -296,7 +301,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     const bytes = Buffer.byteLength(text)
     this.eventsSoFar += 1
     this.bytesSoFar += bytes
-    this.unitsSoFar += text.length + UNITS_PER_EXTRA_BYTE * (bytes - text.length)
+    this.unitsSoFar += unitsOf(text, bytes)
     const { money, hold, share } = this.budget
     // A limit that is used up ends running calls, whatever they hold (P5).
     if (share.exhaustedLimit !== null && !hold.isCovered) return share.exhaustedLimit
@@ -323,4 +328,20 @@ export class Generation implements HoldOwner, Arriving<string> {
     const forOutput = microcents - costAtMost(price, promptTokens, 0)
     return forOutput <= 0n ? 0 : Number((forOutput * 1_000_000n) / price.outputMicrocents) - hiddenTokens
   }
+}
+
+/** Returns the units of a text of so many bytes of UTF-8. */
+function unitsOf(text: string, bytes: number): number {
+  const units = text.length + UNITS_PER_EXTRA_BYTE * (bytes - text.length)
+  if (text.length <= CHARACTERS_OF_ONE_TOKEN) return units
+  let dense = 0
+  for (let index = 0; index < text.length; index += 1) if (isDense(text.charCodeAt(index))) dense += 1
+  return units + UNITS_PER_DENSE_CHARACTER * dense
+}
+
+/** True of ASCII's digits and signs: all of it but letters, white space and control characters. */
+function isDense(code: number): boolean {
+  if (code <= 0x20 || code >= 0x7f) return false
+  const letter = code | 0x20
+  return letter < 0x61 || letter > 0x7a
 }
