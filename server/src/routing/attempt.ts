@@ -1,6 +1,6 @@
 import type { Deadlines } from '../catalog/provider.ts'
 import { type CallSignal, OwnSignal } from '../lib/callSignal.ts'
-import type { Clock } from '../lib/time.ts'
+import { type Clock, SECOND_MS, sleep } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
 import {
   type ChatCall,
@@ -33,6 +33,15 @@ export interface AttemptOptions {
 type Next = IteratorResult<ChatEvent, unknown>
 const END: Next = { done: true, value: undefined }
 
+/**
+ * A client that is behind leaves answers unread in the buffers of this machine and the provider's, up to some megabytes. Of what is
+ * there when it leaves, so much is read, for so long at most; it is all when so many looks in a row find nothing.
+ */
+const LEFT_MOST_EVENTS = 100_000
+const LEFT_MOST_MS = SECOND_MS
+const LOOK_MS = 1
+const EMPTY_LOOKS = 5
+
 const CANCELLED = new DOMException('The answer is not wanted any more.', 'AbortError')
 
 /**
@@ -55,6 +64,8 @@ export class TargetAttempt implements ChatEvents {
   /** The callback that waits for the next event without a promise; null: none does. */
   private waiting: (() => void) | null = null
   private pending: { resolve(result: Next): void; reject(reason: unknown): void } | null = null
+  /** The events that nobody had read when the client left. */
+  private leaving: Promise<readonly ChatEvent[]> | null = null
 
   constructor(target: ProviderTarget, call: Omit<ChatCall, 'model'>, options: AttemptOptions) {
     this.target = target
@@ -113,6 +124,10 @@ export class TargetAttempt implements ChatEvents {
   return(): Promise<Next> {
     this.cancel()
     return Promise.resolve(END)
+  }
+
+  left(): Promise<readonly ChatEvent[]> {
+    return this.leaving ?? Promise.resolve([])
   }
 
   /** Stops the provider's work, if it is still at it. The events are at their end then. */
@@ -189,8 +204,33 @@ export class TargetAttempt implements ChatEvents {
   }
 
   private readonly onAbort = (): void => {
+    const { inner } = this
+    const isUnread = this.phase === 'answering' && this.pending === null && this.waiting === null
     if (!this.over('cancelled', null)) return
-    this.stopWith(this.options.signal.reason)
+    const { reason } = this.options.signal
+    if (inner?.ready === undefined || !isUnread) this.stopWith(reason)
+    else {
+      this.thrown = { reason }
+      this.leaving = this.readLeft(inner).finally(() => this.ending.abort(reason))
+    }
+  }
+
+  /** Reads what the provider has sent already, before its work is stopped. */
+  private async readLeft(inner: ChatEvents): Promise<readonly ChatEvent[]> {
+    const { clock } = this.options
+    const left: ChatEvent[] = []
+    if (this.first?.done === false) left.push(this.first.value)
+    const endsAtMs = clock.monotonicMs() + LEFT_MOST_MS
+    for (let empty = 0; empty < EMPTY_LOOKS && clock.monotonicMs() < endsAtMs; ) {
+      const before = left.length
+      for (let event = inner.ready?.(); event !== undefined; event = inner.ready?.()) {
+        left.push(event)
+        if (left.length >= LEFT_MOST_EVENTS) return left
+      }
+      empty = left.length > before ? 0 : empty + 1
+      await sleep(clock, LOOK_MS)
+    }
+    return left
   }
 
   /** Ends the attempt with a failure and returns it; whoever waits is rejected with it. */

@@ -14,17 +14,7 @@ import {
   ProviderFailure,
 } from '../../providers/dialect/spec.ts'
 import { costAtMost, STEP_TOKENS } from './request.ts'
-
-/** Tokenizers make about one token of this much English prose; used to watch a hold, never to charge. */
-const UNITS_PER_TOKEN = 4
-
-/** Other scripts make more tokens of a character: 1 for a Chinese one (2 bytes of UTF-8 more), 0.6 for a Cyrillic one. */
-const UNITS_PER_EXTRA_BYTE = 1.5
-
-/** An event of more characters is several tokens, and nobody counts them for us. */
-const CHARACTERS_OF_ONE_TOKEN = 16
-/** In such an event a digit or a sign of ASCII may be a token by itself: several tokenizers never join them. */
-const UNITS_PER_DENSE_CHARACTER = UNITS_PER_TOKEN - 1
+import { UNITS_PER_TOKEN, unitsOf } from './units.ts'
 
 /**
  * An answer is past its limit of tokens for certain when it has more than 128 bytes a token; or more events than tokens and
@@ -228,6 +218,17 @@ export class Generation implements HoldOwner, Arriving<string> {
     this.ending = outcome
     // Cancels the provider's work; how that goes no longer matters to anyone.
     await this.events.return?.().catch(() => {})
+    if (outcome === 'cancelled') for (const event of (await this.events.left?.()) ?? []) this.takeLeft(event)
+  }
+
+  /** Remembers what the provider had sent when the client left: it is charged, and forwarded to nobody (C3). */
+  private takeLeft(event: ChatEvent): void {
+    if (event.kind === 'finish') this.finish = event.reason
+    else if (event.kind === 'usage') this.takeUsage(event.usage)
+    else {
+      this.note(event.text)
+      if (!this.isPastLimit) this.keep(event)
+    }
   }
 
   private breakOff(error: unknown): void {
@@ -296,12 +297,17 @@ export class Generation implements HoldOwner, Arriving<string> {
     return undefined
   }
 
-  /** Makes sure that the hold covers one more event's text before it is forwarded. */
-  private cover(text: string): Extension | Promise<Extension> {
+  /** Counts an event's text. */
+  private note(text: string): void {
     const bytes = Buffer.byteLength(text)
     this.eventsSoFar += 1
     this.bytesSoFar += bytes
     this.unitsSoFar += unitsOf(text, bytes)
+  }
+
+  /** Makes sure that the hold covers one more event's text before it is forwarded. */
+  private cover(text: string): Extension | Promise<Extension> {
+    this.note(text)
     const { money, hold, share } = this.budget
     // A limit that is used up ends running calls, whatever they hold (P5).
     if (share.exhaustedLimit !== null && !hold.isCovered) return share.exhaustedLimit
@@ -328,20 +334,4 @@ export class Generation implements HoldOwner, Arriving<string> {
     const forOutput = microcents - costAtMost(price, promptTokens, 0)
     return forOutput <= 0n ? 0 : Number((forOutput * 1_000_000n) / price.outputMicrocents) - hiddenTokens
   }
-}
-
-/** Returns the units of a text of so many bytes of UTF-8. */
-function unitsOf(text: string, bytes: number): number {
-  const units = text.length + UNITS_PER_EXTRA_BYTE * (bytes - text.length)
-  if (text.length <= CHARACTERS_OF_ONE_TOKEN) return units
-  let dense = 0
-  for (let index = 0; index < text.length; index += 1) if (isDense(text.charCodeAt(index))) dense += 1
-  return units + UNITS_PER_DENSE_CHARACTER * dense
-}
-
-/** True of ASCII's digits and signs: all of it but letters, white space and control characters. */
-function isDense(code: number): boolean {
-  if (code <= 0x20 || code >= 0x7f) return false
-  const letter = code | 0x20
-  return letter < 0x61 || letter > 0x7a
 }

@@ -117,7 +117,10 @@ export class NoMemoryLeft extends ProviderFailure {
 const NO_ROOM_RETRY_AFTER_SECONDS = 5
 
 /** The events of an answer, in their order. One `next()` at a time. */
-export interface ChatEvents extends AsyncIterator<ChatEvent, unknown>, Arriving<ChatEvent> {}
+export interface ChatEvents extends AsyncIterator<ChatEvent, unknown>, Arriving<ChatEvent> {
+  /** After an abort, returns the events that had come and nobody had read: they are charged, and forwarded to nobody. Never rejects. */
+  left?(): Promise<readonly ChatEvent[]>
+}
 
 /** An answer that has begun. */
 export interface ChatAnswer {
