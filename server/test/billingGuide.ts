@@ -19,7 +19,7 @@ export async function recomputeBill(url: string, key: string, month: string): Pr
   const file = join(folder, 'recompute.py')
   await writeFile(file, await guideProgram())
   try {
-    return await run(['python3', file, month], { environment: { TOLLGATE_URL: url, TOLLGATE_KEY: key } })
+    return await run(['python3', file, month], { environment: { TOLLGATE_URL: url, TOLLGATE_API_KEY: key } })
   } finally {
     await rm(folder, { recursive: true })
   }

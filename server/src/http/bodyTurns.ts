@@ -52,7 +52,7 @@ export function createBodyTurns(onNextTurn: (callback: () => void) => void = set
     const [owner, line] = first
     const next = line.shift() ?? null
     waiting -= 1
-    // An owner that has more stands behind all others now.
+    // An owner with more bodies goes to the end of the line.
     lines.delete(owner)
     if (line.length > 0) lines.set(owner, line)
     return next

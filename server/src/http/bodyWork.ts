@@ -29,7 +29,7 @@ export type BodyAnswer =
 export interface BodyWork {
   /** Bodies that the thread works on or that wait for that. */
   readonly waiting: number
-  /** Asks for a turn to work on a small body, or on a piece of one, in place of the thread ({@link createBodyTurns}). */
+  /** Asks for a turn to parse a small body, or a piece of a large one, on the main thread ({@link createBodyTurns}). */
   readonly takeTurn: (owner: string, bytes: number) => Promise<void> | null
   /** Parses JSON. Gives the bytes back, in other memory: those that were given are gone. Rejects when the thread fails. */
   parse(

@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => fresh.drop())
 
-/** A route; gives a way to ask it. */
+/** Makes a route; returns a function that calls it. */
 function route(prepare: Prepare, needs: Requirements = {}, path = '/v1/things', kept = attempts) {
   const steps = stepsOf(dependencies, { method: 'POST', access: apiKey('any'), ...needs })
   const serve = pipeline(

@@ -142,9 +142,9 @@ async function tryCreate(
   let isRead = false
   const creating = database.transaction(async (tx) => {
     const { id, organizationId } = job
-    const isSetAside = await placeHold(tx, { id, organizationId, microcents: heldMicrocents })
+    const isHeld = await placeHold(tx, { id, organizationId, microcents: heldMicrocents })
     isRead = true
-    if (!isSetAside) return false
+    if (!isHeld) return false
     await enterQueue(tx, job.model)
     // The account is locked since the hold was placed: what others of the organization inserted is counted.
     const inserted = await insertVideo(tx, job, queuedMost)

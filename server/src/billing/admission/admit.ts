@@ -180,7 +180,7 @@ function mayHaveEnough({ admittableMicrocents, exhaustedLimit }: Share, { wholeM
   return admittableMicrocents >= wholeMicrocents && exhaustedLimit === null
 }
 
-/** A call's cost counts to the day of its admission: where limits bind it, it must not use the headroom of a later one. */
+/** A call counts to the day on which it was admitted. Where limits bind it, it must not use a later day's headroom. */
 function isPast({ dayStartMs, account: { headroom } }: Share, admittedAtMs: number): boolean {
   return admittedAtMs < dayStartMs && (headroom.daily !== null || headroom.monthly !== null)
 }

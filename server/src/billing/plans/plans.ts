@@ -60,7 +60,7 @@ export interface Plans {
   dropIdle(): void
   /** The meters by organization. */
   readonly meters: ReadonlyMap<string, PlanMeter>
-  /** The reads of meters. They belong between two batches of this process's charges. */
+  /** The reads of meters. The writer runs them between two batches of charges. */
   readonly reads: PlanReads
 }
 

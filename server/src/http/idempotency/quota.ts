@@ -6,7 +6,7 @@ import { createRecent } from '../../lib/recent.ts'
 import { type Clock, DAY_MS, SECOND_MS } from '../../lib/time.ts'
 import { ROW_BYTES, readKeptBytes } from './store.ts'
 
-/** Organizations whose figures a process remembers, for so long. Other processes may keep more in the meantime. */
+/** How many organizations' figures a process remembers, and for how long. Other processes may keep more in the meantime. */
 const REMEMBERED_ORGANIZATIONS = 10_000
 const REMEMBERED_MS = 5 * SECOND_MS
 

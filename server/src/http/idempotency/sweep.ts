@@ -14,7 +14,7 @@ export interface SweepDependencies {
   readonly artifacts: Artifacts
 }
 
-/** Sees that the attempts of this process stand under the slot that it has now: who has their former one may free their keys. */
+/** Moves this process's attempts to the slot that it has now: who has its former slot may free keys that are left there. */
 export async function adoptLiving({
   database,
   slot,

@@ -142,7 +142,7 @@ function keyChangeRoutes(dependencies: KeyHttpDependencies): Route[] {
       describe: {
         operationId: 'revokeKey',
         summary: 'Revoke an API key',
-        description: `What runs on it ends too. ${WHO}`,
+        description: `Calls that are under way with this key end too. ${WHO}`,
         requestParams: OF_KEY,
         responses: { 204: { description: 'It is revoked.' } },
         refusals: [404],

@@ -102,7 +102,7 @@ async function firstThatWrites(
       judge()
       // Also of a host that answers when another was chosen.
       tellRivals()
-      // While another is silent, this one may be promoted.
+      // Asked again and again: this host may be promoted while another one is silent.
       await sleep(clock, AGAIN_MS)
     }
   }

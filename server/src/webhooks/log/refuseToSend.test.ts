@@ -73,7 +73,7 @@ test('refusals come in order: the endpoint, the limits, and then that nobody pay
   const unpaid = refusal('insufficient_balance', 'Add credit.')
   expect(await askForTest({ unpaid }, crypto.randomUUID())).toBe('not_found')
   expect(await askForTest({ unpaid })).toBe('insufficient_balance')
-  // A test that is refused counts for nothing.
+  // A refused test does not count.
   for (let time = 0; time < 3; time += 1) expect(await askForTest()).toBe('sent')
   expect(await askForTest({ unpaid })).toBe('rate_limited 60')
   await house.clock.turn(MINUTE_MS)

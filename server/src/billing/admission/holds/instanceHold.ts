@@ -1,5 +1,5 @@
 /**
- * Money held for the next minutes of an instance: a row, and its sums on the account. Where reaching a limit stops what runs, it
+ * The hold of an instance, for its next minutes: a row of `holds`, and its amount in two sums of the account. Where reaching a limit stops what runs, it
  * counts against the limit too. Its callers have the account locked.
  */
 
