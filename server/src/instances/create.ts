@@ -11,10 +11,10 @@ import { placeInstanceHold } from '../billing/admission/holds/instanceHold.ts'
 import { MoneyWait } from '../billing/admission/moneyWait.ts'
 import { storeInstancePrice } from '../billing/charges/prices/storePrices.ts'
 import { priceInstanceLife } from '../billing/charges/pricing.ts'
-import { SUPERSEDED } from '../billing/charges/superseded.ts'
 import { priceHash } from '../catalog/price.ts'
-import type { Participant, Transaction } from '../infra/postgres/database.ts'
-import { type Refusal, Refused, refusal } from '../lib/errors.ts'
+import type { Participant } from '../infra/postgres/database.ts'
+import { joinAll } from '../infra/postgres/joinAll.ts'
+import { type Refusal, Refused, refusal, TAKEN_OVER } from '../lib/errors.ts'
 import { uuidV7 } from '../lib/ids.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import { acceptOperation } from '../operations/accept.ts'
@@ -149,17 +149,12 @@ async function tryCreate(
     return null
   }, organizationId)
   const outcome = await trying.catch((error: unknown) => {
-    if (error instanceof Refused && error.refusal !== SUPERSEDED) return error.refusal
+    if (error instanceof Refused && error.refusal !== TAKEN_OVER) return error.refusal
     if (isRead || error instanceof Refused) throw error
     return unreadableAs(means, Promise.reject(error))
   })
   if (outcome === null) await means.reached?.('accepted')
   return outcome
-}
-
-/** Lets participants join; rolls back where another process took the key over. */
-export async function joinAll(tx: Transaction, participants: readonly Participant[]): Promise<void> {
-  for (const takePart of participants) if (!(await takePart(tx))) throw new Refused(SUPERSEDED)
 }
 
 function tooMany(most: number): Refusal {

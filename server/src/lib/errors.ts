@@ -94,11 +94,14 @@ export function refusal(code: ErrorCode, message: string, more: Omit<Refusal, 'c
   return { code, message, ...more }
 }
 
-/** For the client of a request that another process has taken over, with its Idempotency-Key: that one's answer counts. */
+/**
+ * For the client of a request that another process has taken over, with its Idempotency-Key. Only the other process's effect and
+ * answer are kept and charged; the client gets that answer by asking again.
+ */
 export const TAKEN_OVER = refusal(
   'idempotency_conflict',
-  'Another process has taken over this request and its Idempotency-Key. Wait for the seconds in Retry-After and send the request again, ' +
-    'with the same key.',
+  'Another process has taken over this request and its Idempotency-Key. Nothing was done or charged here. Wait for the seconds in ' +
+    'Retry-After and send the request again, with the same key.',
   { retryAfterSeconds: 1 },
 )
 

@@ -3,11 +3,11 @@ import { insufficientFor, unreadableFor } from '../billing/admission/gateRefusal
 import { placeHold } from '../billing/admission/holds/hold.ts'
 import { MoneyWait } from '../billing/admission/moneyWait.ts'
 import { priceVideo } from '../billing/charges/pricing.ts'
-import { SUPERSEDED } from '../billing/charges/superseded.ts'
 import type { ResolvedModel } from '../catalog/model.ts'
 import { videoPriceOf } from '../catalog/price.ts'
 import { INVALID_API_KEY } from '../http/principal.ts'
 import type { Participant } from '../infra/postgres/database.ts'
+import { joinAll } from '../infra/postgres/joinAll.ts'
 import { type Refusal, Refused } from '../lib/errors.ts'
 import { uuidV7 } from '../lib/ids.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
@@ -151,10 +151,7 @@ async function tryCreate(
     if (inserted === 'deleted') throw new Refused(INVALID_API_KEY)
     if (inserted === 'full') throw new Refused(fullQueue(queuedMost))
     await dropUnpaid(tx, organizationId, clock.now() - HOUR_MS)
-    for (const takePart of participants) {
-      // Another process took the key over. Roll back.
-      if (!(await takePart(tx))) throw new Refused(SUPERSEDED)
-    }
+    await joinAll(tx, participants)
     return true
   }, job.organizationId)
   return creating.catch((error: unknown) => {

@@ -1,6 +1,7 @@
 import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
 import { missingReferenceOf } from '../../infra/postgres/faults.ts'
-import { Refused, refusal, TAKEN_OVER } from '../../lib/errors.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
+import { Refused, refusal } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 
 /** By its foreign key to the person a row was refused: the person was erased after the request was let in. */
@@ -22,7 +23,7 @@ export async function inTransaction<T>(
   try {
     const value = await database.transaction(async (tx) => {
       const changed = await work(tx)
-      for (const participant of await keep(changed)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
+      await joinAll(tx, await keep(changed))
       return changed
     })
     return ok(value)

@@ -8,11 +8,10 @@ import { type AdmissionContext, type Admitted, admit, begin } from '../../billin
 import type { WorstCase } from '../../billing/admission/gates.ts'
 import type { Charge } from '../../billing/charges/charge.ts'
 import { commit, type Prepared } from '../../billing/charges/settle.ts'
-import { SUPERSEDED } from '../../billing/charges/superseded.ts'
 import type { ResolvedModel } from '../../catalog/model.ts'
 import { NO_PARTICIPANTS, type Participant } from '../../infra/postgres/database.ts'
 import type { CallSignal } from '../../lib/callSignal.ts'
-import type { Refusal } from '../../lib/errors.ts'
+import { type Refusal, TAKEN_OVER } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 import type { CallTrace, TracedCall } from '../../lib/telemetry.ts'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
@@ -215,7 +214,7 @@ export class PreparedCall {
         this.onPosted()
         return null
       case 'superseded':
-        return { refusal: SUPERSEDED, isCharged: false }
+        return { refusal: TAKEN_OVER, isCharged: false }
       case 'withdrawn':
         key?.discard()
         return { refusal: WITHDRAWN, isCharged: false }

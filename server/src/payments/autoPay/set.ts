@@ -1,6 +1,7 @@
 import { reclaimShares } from '../../billing/admission/accounts/reclaim.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Database, Participant } from '../../infra/postgres/database.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { Refused, refuse } from '../../lib/errors.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Clock } from '../../lib/time.ts'
@@ -56,7 +57,7 @@ export async function setAutoPay(
       if (isEnabled && (thresholdCents === null || amountCents === null)) return refuseUnsaid()
       const agreed = { isEnabled, thresholdCents, amountCents, attemptsADay }
       await upsertAgreement(tx, organizationId, agreed)
-      for (const participant of join(before, agreed)) await participant(tx)
+      await joinAll(tx, join(before, agreed))
       return agreed
     }),
   )

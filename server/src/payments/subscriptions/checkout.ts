@@ -3,7 +3,8 @@ import { readSubscription } from '../../billing/plans/readPlan.ts'
 import type { Plan, PlanPrice } from '../../catalog/plan.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
-import { Refused, refuse, TAKEN_OVER } from '../../lib/errors.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
+import { Refused, refuse } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
@@ -89,7 +90,7 @@ export async function openSubscriptionCheckout(
     await lockCustomerOf(tx, organizationId, provider.name)
     const isOpen = await updateSubscriptionCheckoutOpened(tx, id, checkout.id, nextLookMs(nowMs, clock.now()))
     if (!isOpen) return refuse('payment-source-unavailable', NOT_OPENED)
-    for (const participant of await wanted.keep(opened)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
+    await joinAll(tx, await wanted.keep(opened))
     return markSubscriptionCheckoutsReplaced(tx, organizationId, provider.name, id, clock.now())
   })
   for (const older of replaced) {

@@ -1,6 +1,7 @@
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
-import { Refused, refuse, TAKEN_OVER } from '../../lib/errors.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
+import { Refused, refuse } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
@@ -71,7 +72,7 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
     await lockCustomer(tx, organizationId, provider.name)
     const payment = await updateOpened(tx, id, checkout, nextLookMs(createdAtMs, clock.now()))
     if (payment === null) return refuse('payment-source-unavailable', NOT_OPENED)
-    for (const participant of await wanted.keep(payment)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
+    await joinAll(tx, await wanted.keep(payment))
     return { payment, replaced: await markReplaced(tx, payment, clock.now()) }
   }, organizationId)
   for (const replaced of opened.replaced) {

@@ -1,4 +1,5 @@
 import type { Database, Participant } from '../../infra/postgres/database.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
 import type { DataKeys } from '../../lib/dataKeys.ts'
 import { refusal } from '../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
@@ -28,7 +29,7 @@ export interface NewEndpoint {
   readonly keep: (endpoint: WebhookEndpoint, secret: Secret) => Promise<readonly Participant[]>
 }
 
-/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and any of an organization that is deleted. */
+/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and any of an organization that is deleted. Throws `Refused` where another process has taken the Idempotency-Key over. */
 export async function createEndpoint(
   { database, clock, random, dataKeys }: CreateDependencies,
   { organizationId, url, eventTypes, attempt, keep }: NewEndpoint,
@@ -46,7 +47,7 @@ export async function createEndpoint(
       if (urls.length >= ENDPOINTS_MOST) return TOO_MANY
       if (urls.filter((each) => isSameUrl(each, url)).length >= SAME_URL_MOST) return TOO_MANY_OF_URL
       await insertEndpoint(tx, endpoint, sealed, attempt)
-      for (const participant of await keep(endpoint, secret)) await participant(tx)
+      await joinAll(tx, await keep(endpoint, secret))
       return null
     })
     return refusing === null ? ok({ endpoint, secret }) : refused(refusing)

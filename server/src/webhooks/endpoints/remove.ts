@@ -1,4 +1,5 @@
 import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { isUuid } from '../../lib/ids.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 import { NO_ENDPOINT, type WebhookEndpoint } from './endpoint.ts'
@@ -22,7 +23,7 @@ export async function removeEndpoint(
     const removed = await deleteEndpointRow(tx, organizationId, id)
     if (removed === null) return false
     if (removed.attempt !== null) await forgetAnswer(tx, removed.attempt)
-    for (const participant of await keep(removed.endpoint)) await participant(tx)
+    await joinAll(tx, await keep(removed.endpoint))
     return true
   })
   return isGone ? ok(null) : refused(NO_ENDPOINT)

@@ -1,4 +1,5 @@
 import type { Participant } from '../../infra/postgres/database.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { refusal } from '../../lib/errors.ts'
 import { isUuid } from '../../lib/ids.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
@@ -34,7 +35,7 @@ export async function redeliver(
     await hasten(tx, found, clock.now())
     const delivery = await findDelivery(tx, organizationId, id)
     if (delivery === null) return NO_DELIVERY
-    for (const participant of await keep(delivery)) await participant(tx)
+    await joinAll(tx, await keep(delivery))
     return delivery
   })
   return 'code' in done ? refused(done) : ok(done)

@@ -1,4 +1,5 @@
 import type { Participant, Transaction } from '../../infra/postgres/database.ts'
+import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { BRAND } from '../../lib/brand.ts'
 import { refusal } from '../../lib/errors.ts'
 import { isUuid, type RandomBytes, uuidV7 } from '../../lib/ids.ts'
@@ -59,7 +60,7 @@ export async function sendTest(
     await dropOldTests(tx, organizationId)
     const delivery = await findDelivery(tx, organizationId, id)
     if (delivery === null) return NO_ENDPOINT
-    for (const participant of await keep(delivery)) await participant(tx)
+    await joinAll(tx, await keep(delivery))
     return delivery
   })
   return 'code' in done ? refused(done) : ok(done)

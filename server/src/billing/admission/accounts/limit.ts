@@ -1,4 +1,5 @@
 import type { Database, Participant } from '../../../infra/postgres/database.ts'
+import { joinAll } from '../../../infra/postgres/joinAll.ts'
 import type { Enforcement } from '../gates.ts'
 import type { AccountFigures } from './figures.ts'
 import { reclaimShares } from './reclaim.ts'
@@ -42,7 +43,7 @@ export async function setLimit(
       hours: change.autoTerminateHours ?? null,
     })
     if (changed === null) return false
-    for (const participant of join(fromRow(changed.before), fromRow(changed.after))) await participant(tx)
+    await joinAll(tx, join(fromRow(changed.before), fromRow(changed.after)))
     return true
   }, organizationId)
   if (done) await reclaimShares(database, organizationId)

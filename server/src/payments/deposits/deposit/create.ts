@@ -2,7 +2,8 @@ import type { DepositAsset, DepositChain } from '../../../catalog/depositChain.t
 import type { DepositSettings } from '../../../catalog/settings.ts'
 import { NO_ORGANIZATION } from '../../../http/principal.ts'
 import type { Database, Participant, Queryable, Transaction } from '../../../infra/postgres/database.ts'
-import { Refused, refuse, TAKEN_OVER } from '../../../lib/errors.ts'
+import { joinAll } from '../../../infra/postgres/joinAll.ts'
+import { refuse } from '../../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../../../lib/money.ts'
 import { type Clock, DAY_MS } from '../../../lib/time.ts'
@@ -87,7 +88,7 @@ async function insertDepositOf(
   if (!(await lockDepositor(tx, organizationId))) refuse('not-found', NO_ORGANIZATION.message)
   await refuseTooMany(tx, organizationId, settings, createdAtMs)
   const deposit = await insertWithAddress(tx, offer, template)
-  for (const participant of await keep(deposit)) if (!(await participant(tx))) throw new Refused(TAKEN_OVER)
+  await joinAll(tx, await keep(deposit))
   return deposit
 }
 
