@@ -136,6 +136,11 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     /holds a user name or password/,
   ],
   [
+    'usage in every chunk from a dialect that has no such thing',
+    'providers: { a: { dialect: anthropic, base_url: "http://h", continuous_usage: true } }',
+    /providers.a.continuous_usage: is for the dialect 'openai' alone/,
+  ],
+  [
     'a whole endpoint',
     'providers: { a: { dialect: openai, base_url: "http://h/v1/chat/completions" } }',
     /must end before/,

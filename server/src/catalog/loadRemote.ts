@@ -56,7 +56,7 @@ interface Remote {
   readonly keyHeader: string
 }
 
-const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
+const REMOTE = {
   openai: {
     baseUrl: null,
     path: /\/chat\/completions\/*$/,
@@ -87,15 +87,17 @@ const REMOTE: Readonly<Record<RemoteDialect, Remote>> = {
     pathShown: '/images/generations',
     keyHeader: 'authorization',
   },
-}
+} as const satisfies Readonly<Record<RemoteDialect, Remote>>
+const REMOTE_DIALECTS = Object.keys(REMOTE) as RemoteDialect[]
 
 /** A provider of a dialect over HTTP as it stands in the file. */
 export const RemoteShape = closed(
   {
-    dialect: z.enum(['openai', 'anthropic', 'gemini', 'sdcpp', 'comfyui']),
+    dialect: z.enum(REMOTE_DIALECTS),
     base_url: z.string().optional(),
     api_key_env: variableName.optional(),
     headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })], HEADER_FORM)).optional(),
+    continuous_usage: z.boolean().optional(),
   },
   { api_key: CREDENTIAL_HINT, key: CREDENTIAL_HINT, token: CREDENTIAL_HINT, apiKey: CREDENTIAL_HINT },
 )
@@ -110,7 +112,7 @@ export function loadRemote(
 ): RemoteProviderSettings | null {
   const read = readShape(RemoteShape, value, path, report)
   if (read === null) return null
-  const remote = REMOTE[read.dialect]
+  const remote: Remote = REMOTE[read.dialect]
   const baseUrl = checkBaseUrl(read.base_url, remote, (reason) => report([...path, 'base_url'], reason))
   let apiKey: Secret | null = null
   let sound = baseUrl !== null
@@ -122,6 +124,11 @@ export function loadRemote(
       [...path, 'api_key_env'],
       "is missing: it must be the NAME of the environment variable with the provider's key",
     )
+    sound = false
+  }
+  const { continuous_usage: continuousUsage } = read
+  if (continuousUsage === true && read.dialect !== 'openai') {
+    report([...path, 'continuous_usage'], "is for the dialect 'openai' alone: remove it")
     sound = false
   }
   const headers: [string, Secret][] = []
@@ -137,7 +144,14 @@ export function loadRemote(
     else headers.push([header.toLowerCase(), secret])
   }
   return sound && baseUrl !== null
-    ? { name, dialect: read.dialect, baseUrl, apiKey, headers: Object.fromEntries(headers) }
+    ? {
+        name,
+        dialect: read.dialect,
+        baseUrl,
+        apiKey,
+        headers: Object.fromEntries(headers),
+        ...(continuousUsage === true && { continuousUsage }),
+      }
     : null
 }
 

@@ -15,6 +15,8 @@ export interface RemoteProviderSettings {
   readonly apiKey: Secret | null
   /** Additional headers, names in lower case. */
   readonly headers: Readonly<Record<string, Secret>>
+  /** Of the dialect `openai` alone: it is asked for its usage in every chunk of a chat answer. Left out: at the end alone. */
+  readonly continuousUsage?: boolean
 }
 
 /** A ComfyUI server. */

@@ -39,6 +39,11 @@ def believed(reported, counted):
     return counted if reported * 2 < counted else reported
 
 
+def beside_output(prompt, completion, limits):
+    """A prompt's count, as far as it can be true: the output that came had room beside the prompt."""
+    return min(prompt, max(0, limits.context - completion))
+
+
 def report_after(sent, pieces, is_last):
     """The last report once so many pieces had come, and whether more came after it; None where there was none."""
     if is_last and sent["final"] is not None:
@@ -70,7 +75,7 @@ def usage_of(call, sent, limits, words, thoughts, is_last, is_stopped=False):
     if is_stopped and report is not None:
         report = report[0], True
     if report is None or max(report[0]["prompt"], report[0]["completion"]) > limits.context:
-        return (*limits.within(call["promptTokens"], 0, pieces), True)
+        return (*limits.within(beside_output(call["promptTokens"], pieces, limits), 0, pieces), True)
     usage, is_behind = report
     prompt, cached, completion = usage["prompt"], usage["cached"], usage["completion"]
     output_bytes = words * call["wordBytes"] + thoughts * THOUGHT_BYTES
@@ -81,6 +86,8 @@ def usage_of(call, sent, limits, words, thoughts, is_last, is_stopped=False):
         completion = believed(completion, pieces)
     if is_behind:
         completion = max(usage["completion"], pieces)
+    if prompt != usage["prompt"]:
+        prompt = beside_output(prompt, completion, limits)
     is_counted = is_behind or (prompt, completion) != (usage["prompt"], usage["completion"])
     return (*limits.within(prompt, cached, completion), is_counted)
 

@@ -11,13 +11,14 @@ import { CHARACTERS_PER_TOKEN, promptAtMost, promptCount, reportedOutput, saidTo
 export function usageOfAnswer({ resolved: served, script, maxTokens, tokensRead, hasReport }: Call): TokenUsage {
   const { contextTokens } = served.model
   const counted = { prompt: promptCount(script.promptCharacters), output: tokensRead }
+  const beside = (output: number) => Math.min(counted.prompt, Math.max(0, contextTokens - output))
   const isReported = hasReport && tokensRead === saidTokens(script, maxTokens)
   const output = reportedOutput(script, tokensRead)
   const canBe = script.promptTokens <= contextTokens && output <= contextTokens
   const usage =
     isReported && canBe
-      ? { ...believed(script.promptCharacters, counted, { prompt: script.promptTokens, output }) }
-      : counted
+      ? believed(script.promptCharacters, counted, { prompt: script.promptTokens, output }, beside)
+      : { ...counted, prompt: beside(counted.output) }
   const promptTokens = Math.min(usage.prompt, promptAtMost(script.promptCharacters))
   return {
     promptTokens,
@@ -32,11 +33,9 @@ interface Tokens {
 }
 
 /** A report of more than 8 bytes a token is counted, and what is below half of its count is replaced. */
-function believed(promptBytes: number, counted: Tokens, reported: Tokens): Tokens {
+function believed(promptBytes: number, counted: Tokens, reported: Tokens, beside: (output: number) => number): Tokens {
   const outputBytes = counted.output * CHARACTERS_PER_TOKEN
   if (reported.prompt * 8 >= promptBytes && reported.output * 8 >= outputBytes) return reported
-  return {
-    prompt: reported.prompt < counted.prompt / 2 ? counted.prompt : reported.prompt,
-    output: reported.output < counted.output / 2 ? counted.output : reported.output,
-  }
+  const output = reported.output < counted.output / 2 ? counted.output : reported.output
+  return { prompt: reported.prompt < counted.prompt / 2 ? beside(output) : reported.prompt, output }
 }

@@ -108,6 +108,7 @@ function admitChat(
   const bounds: Bounds = {
     prompt,
     promptTokens: promptTokensAtMost(prompt, model),
+    contextTokens: model.contextTokens,
     outputTokens: outputTokensAtMost(request, model),
   }
   const admission = beginCall(dependencies.money, caller, resolved)
@@ -267,7 +268,7 @@ class ChatCompletion {
       const terms = chatTerms(rate, {
         promptTokens: bounds.promptTokens,
         completionTokens: request.maxTokens === null ? Number.POSITIVE_INFINITY : bounds.outputTokens,
-        totalTokens: paid.context.resolved.model.contextTokens,
+        totalTokens: bounds.contextTokens,
       })
       const preparing = prepare(money, paid.admitted, terms, { usage, estimated, target, outcome })
       const prepared = preparing instanceof Promise ? await preparing : preparing
@@ -297,7 +298,7 @@ class ChatCompletion {
       outputTokens: this.bounds.outputTokens,
       outputIsLimited: this.request.maxTokens !== null,
       hiddenTokens: model.hiddenReasoningTokens,
-      contextTokens: model.contextTokens,
+      contextTokens: this.bounds.contextTokens,
     }
   }
 

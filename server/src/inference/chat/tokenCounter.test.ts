@@ -58,10 +58,28 @@ test(
     const content = longWords(700)
     const prompt = { messages: [{ role: 'user', content } as const], bytes: content.length }
     const generated = { text: PROSE, reasoning: '', bytes: PROSE.length, usage: null, isUsageBehind: false }
-    const { usage } = await usageOf(counter, 'a', { prompt, promptTokens: 1_000 }, generated)
+    const { usage } = await usageOf(counter, 'a', { prompt, promptTokens: 1_000, contextTokens: 100_000 }, generated)
     expect(usage.completionTokens).toBe(countText(PROSE))
     expect(usage.promptTokens).toBeGreaterThanOrEqual(1_000)
     expect(usage.promptTokens).toBeLessThan(countText(content) * 0.8)
+  },
+  LIMIT_MS,
+)
+
+test(
+  'a prompt that is counted has no more tokens than the context has beside the output that came',
+  async () => {
+    const message = { role: 'user', content: PROSE } as const
+    const prompt = { messages: Array.from({ length: 100 }, () => message), bytes: 100 * PROSE.length }
+    const output = countText(PROSE)
+    const bounded = { prompt, promptTokens: 1_000, contextTokens: 1_000 }
+    const generated = { text: PROSE, reasoning: '', bytes: PROSE.length, usage: null, isUsageBehind: false }
+    const unreported = await usageOf(counter, 'a', bounded, generated)
+    expect(unreported.usage).toMatchObject({ promptTokens: 1_000 - output, completionTokens: output })
+    // A report that is not believed counts no more than none.
+    const usage = { promptTokens: 1, cachedPromptTokens: 0, completionTokens: output }
+    const replaced = await usageOf(counter, 'a', bounded, { ...generated, usage })
+    expect(replaced.usage).toEqual(unreported.usage)
   },
   LIMIT_MS,
 )

@@ -57,7 +57,7 @@ async function areBelieved(text: string, tokens: number): Promise<boolean[]> {
   for (const isPrompt of [true, false]) {
     const messages = isPrompt ? [{ role: 'user' as const, content: text }] : []
     const prompt = { messages, bytes: isPrompt ? bytes : 0 }
-    const bounded = { prompt, promptTokens: Number.POSITIVE_INFINITY }
+    const bounded = { prompt, promptTokens: Number.POSITIVE_INFINITY, contextTokens: Number.POSITIVE_INFINITY }
     const usage = {
       promptTokens: isPrompt ? tokens + TEMPLATE_TOKENS : 0,
       cachedPromptTokens: 0,

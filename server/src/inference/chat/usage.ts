@@ -16,6 +16,8 @@ export interface Prompt {
 export interface BoundedPrompt {
   readonly prompt: Prompt
   readonly promptTokens: number
+  /** Of the model: prompt and output together have no more. */
+  readonly contextTokens: number
 }
 
 /** The text that the model sent, and its provider's report of tokens. */
@@ -61,7 +63,7 @@ export function usageOf(
 async function count(
   counter: TokenCounter,
   organizationId: string,
-  { prompt: { messages }, promptTokens: promptTokensMost }: BoundedPrompt,
+  { prompt: { messages }, promptTokens: promptTokensMost, contextTokens }: BoundedPrompt,
   { text, reasoning, usage: reported, isUsageBehind }: Generated,
   isDoubtful: boolean,
 ): Promise<CountedChat> {
@@ -70,20 +72,30 @@ async function count(
     // Both asked for at once: they wait for others once.
     const promptCount = countPrompt(counter, messages, organizationId, promptTokensMost)
     const [completionTokens, promptTokens] = await Promise.all([answerCount, promptCount])
-    return { usage: { promptTokens, cachedPromptTokens: 0, completionTokens }, estimated: true, disbelieved: null }
+    const usage = {
+      promptTokens: besideOutput(promptTokens, completionTokens, contextTokens),
+      cachedPromptTokens: 0,
+      completionTokens,
+    }
+    return { usage, estimated: true, disbelieved: null }
   }
-  const completionTokens = await answerCount
-  // To the end: whether the report is believed may depend on more tokens than are charged.
-  const promptTokens = isDoubtful
-    ? believed(reported.promptTokens, await countPrompt(counter, messages, organizationId))
-    : reported.promptTokens
-  const usage = {
-    promptTokens,
-    cachedPromptTokens: reported.cachedPromptTokens,
-    completionTokens: isUsageBehind
-      ? Math.max(reported.completionTokens, completionTokens)
-      : believed(reported.completionTokens, completionTokens),
+  const outputCount = await answerCount
+  const completionTokens = isUsageBehind
+    ? Math.max(reported.completionTokens, outputCount)
+    : believed(reported.completionTokens, outputCount)
+  let { promptTokens } = reported
+  if (isDoubtful) {
+    // To the end: whether the report is believed may depend on more tokens than are charged.
+    promptTokens = believed(promptTokens, await countPrompt(counter, messages, organizationId))
+    if (promptTokens !== reported.promptTokens)
+      promptTokens = besideOutput(promptTokens, completionTokens, contextTokens)
   }
+  const usage = { promptTokens, cachedPromptTokens: reported.cachedPromptTokens, completionTokens }
   const isReplaced = promptTokens !== reported.promptTokens || usage.completionTokens !== reported.completionTokens
   return { usage, estimated: isUsageBehind || isReplaced, disbelieved: isReplaced && !isUsageBehind ? reported : null }
+}
+
+/** A prompt's count, as far as it can be true: the output that came had room beside the prompt. */
+function besideOutput(promptCount: number, completionTokens: number, contextTokens: number): number {
+  return Math.min(promptCount, Math.max(0, contextTokens - completionTokens))
 }

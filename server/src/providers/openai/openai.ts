@@ -18,13 +18,15 @@ export interface OpenaiProviderOptions {
   readonly bearer: () => string | null | Promise<string | null>
   /** Sent with every call, such as `OpenAI-Organization`. */
   readonly extraHeaders?: Readonly<Record<string, string>>
+  /** Whether chat calls ask for the usage so far in every chunk. */
+  readonly continuousUsage?: boolean
   readonly http: Http
   readonly clock: Clock
 }
 
 /** A server that speaks OpenAI's chat completions: vLLM, SGLang, Ollama, llama.cpp, LM Studio, OpenAI, our GGUF child. */
 export function openaiProvider(options: OpenaiProviderOptions): Provider {
-  const { name, address, http, clock } = options
+  const { name, address, http, clock, continuousUsage } = options
   const fixedHeaders = chatHeaders(options.extraHeaders ?? {})
 
   /** One object for as long as the credential stays the same, so that it is written out once. */
@@ -47,7 +49,12 @@ export function openaiProvider(options: OpenaiProviderOptions): Provider {
       const bearer = credential instanceof Promise ? await credential : credential
       const url = `${baseUrl}/chat/completions`
       const headers = headersWith(bearer)
-      return postChat(http, clock, { url, headers, body: toWire(call), signal, connectMs, onWritten }, WIRE)
+      return postChat(
+        http,
+        clock,
+        { url, headers, body: toWire(call, continuousUsage), signal, connectMs, onWritten },
+        WIRE,
+      )
     },
   }
 }

@@ -12,6 +12,11 @@ test('a call is always streamed, with usage asked for, and leaves out what the m
   })
 })
 
+test('usage in every chunk is asked for where the settings say that the server has it', () => {
+  const call = { model: 'm', messages, maxTokens: null, outputTokens: 100, temperature: null }
+  expect(JSON.parse(toWire(call, true)).stream_options).toEqual({ include_usage: true, continuous_usage_stats: true })
+})
+
 test('limits are passed on, a temperature of 0 too', () => {
   const wire = JSON.parse(toWire({ model: 'm', messages, maxTokens: 7, outputTokens: 7, temperature: 0 }))
   expect(wire.max_tokens).toBe(7)
