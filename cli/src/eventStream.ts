@@ -4,9 +4,9 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 const EVENT_CHARACTERS_MAX = 16 * 1024 * 1024
 
 export interface EventListener {
-  /** Called whenever bytes come, before what is in them. */
+  /** Called when bytes arrive, before their events are handed over. */
   readonly onBytes: () => void
-  /** The stream is read on once it resolves. */
+  /** The stream is read further when this resolves. */
   readonly onMessage: (message: EventSourceMessage) => Promise<void> | void
   readonly onComment?: (comment: string) => void
 }

@@ -45,7 +45,7 @@ const context = systemContext({
     return await serve(options, context, signals)
   },
   pullModel: async ({ dataDirectory, source, onInstalling, onProgress }) => {
-    // Before the engine is installed, which takes minutes.
+    // Checked first, because installing the engine takes minutes.
     if (source !== null && !existsSync(dataDirectory)) throw noDataDirectory(dataDirectory)
     try {
       if (!(await isEngineInstalled())) {

@@ -14,6 +14,7 @@ import { findCycles, importGraph } from './tidy/imports.ts'
 import { compareWithList } from './tidy/lists.ts'
 import { PACKAGES_OF_EVERY_SERVER, packagesLoadedWith } from './tidy/packages.ts'
 import { readSources } from './tidy/sources.ts'
+import { ownedTables, tablesOf } from './tidy/tables.ts'
 import { KEPT_NAMES, LONG_FUNCTIONS } from './tidy/today.ts'
 
 const LIST = 'server/test/tidy/today.ts'
@@ -235,6 +236,31 @@ describe('rooms and folders', () => {
   test('folders that import each other are found, one beneath the other too', () => {
     const imports = { 'a/open.ts': ['a/b/two.ts', 'c/x.ts'], 'a/b/two.ts': ['a/one.ts'], 'c/x.ts': ['a/one.ts'] }
     expect([...mutualFolders(new Map(Object.entries(imports))).keys()]).toEqual(['a ↔ a/b', 'a ↔ c'])
+  })
+
+  test('the READMEs say whose each table is, and name none that is gone', () => {
+    const [tables, owned] = [tablesOf(sources), ownedTables(sources)]
+    expectNone(
+      [...tables].filter((table) => !owned.has(table)),
+      'name it behind "**Owns** the tables" in the README of the folder whose store.ts writes it',
+    )
+    expectNone(
+      [...owned].filter(([table]) => !tables.has(table)).map(([table, path]) => `${table}, in ${path}`),
+      'take it out: there is no such table',
+    )
+  })
+
+  test('tables that are made, named anew and dropped are seen, and those that folders own', () => {
+    const made =
+      'create table a (x int);\n-- create table b (\ncreate unlogged table c (x int);\nalter table a rename to d;'
+    const migrations = [
+      { path: 'server/migrations/1.sql', text: made },
+      { path: 'server/migrations/2.sql', text: 'create table if not exists e (); drop table c;' },
+    ]
+    expect([...tablesOf(migrations)]).toEqual(['d', 'e'])
+    const text =
+      '**Owns** the tables `d`,\n`e` and `f`; the `word` g, and the table `h`.\n\nThe table `i` is not owned.'
+    expect([...ownedTables([{ path: 'server/src/a/README.md', text }]).keys()]).toEqual(['d', 'e', 'f', 'h'])
   })
 
   test('a README names each file of its folder', () => {

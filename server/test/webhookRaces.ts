@@ -99,7 +99,7 @@ async function redeliverAny(house: WebhookHouse, organizationId: string, random:
   const [delivery] = eventId === undefined ? [] : (await house.deliveries(eventId)).slice(-1)
   if (delivery === undefined) return
   const { database, clock } = house
-  const asked = { database, clock, limits: NO_LIMITS, refuseUnpaid: async () => null }
+  const asked = { database, clock, limits: NO_LIMITS, refuseUnfunded: async () => null }
   await redeliver(asked, organizationId, delivery.id, async () => [])
 }
 

@@ -237,7 +237,7 @@ async function openPaidRooms(
     dataKeys: keys.dataKeys,
     forgetAnswer: http.forgetAnswer,
     settings: fixed.webhooks,
-    refuseUnpaid: billing.refuseUnpaid,
+    refuseUnfunded: billing.refuseUnfunded,
     isStopping: () => !http.lifecycle.isAdmitting(),
   })
   const given = { ...options, ...infrastructure, forgetAnswer: http.forgetAnswer, dataDirectory }

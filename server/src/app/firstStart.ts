@@ -5,15 +5,14 @@ import { listKeys } from '../identity/keys/list.ts'
 import { parseScopes } from '../identity/keys/scopes.ts'
 import { addOrganization } from '../identity/organizations/create.ts'
 import { findOrganizationByName, hasDeletedOrganization } from '../identity/organizations/find.ts'
-import { inOneFirstStart } from '../identity/organizations/oneFirstStart.ts'
+import { FIRST_ORGANIZATION, inOneFirstStart } from '../identity/organizations/oneFirstStart.ts'
 import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import { MICROCENTS_PER_DOLLAR } from '../lib/money.ts'
 import type { Result } from '../lib/result.ts'
 import type { Clock } from '../lib/time.ts'
 
-/** The organization that a first start makes, and what it gets to try things out with. */
-const FIRST_ORGANIZATION = 'default'
+/** The first organization gets these to try things out with. */
 const FIRST_KEY = 'first key'
 const FIRST_CREDIT_DOLLARS = 25n
 

@@ -5,7 +5,15 @@ import { createHmac } from 'node:crypto'
 import { pipelineParts, TEST_KEY, TEST_SESSION } from '../../test/exchange.ts'
 import { openAttempts, replaysWith } from '../../test/keptAnswers.ts'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
-import { type Access, apiKey, apiKeyOrSession, everybody, type SessionAccess, session, signed } from '../http/access.ts'
+import {
+  type Access,
+  apiKey,
+  apiKeyOrSession,
+  publicAccess,
+  type SessionAccess,
+  session,
+  signed,
+} from '../http/access.ts'
 import { createRateLimiter } from '../http/limits/rateLimit.ts'
 import type { Prepare } from '../http/onceForKey.ts'
 import type { Handle } from '../http/pipeline.ts'
@@ -61,8 +69,8 @@ const routes: Route[] = [
   { method: 'PUT', path: '/me', access: session('admin'), body: 'json', handle: member },
   { method: 'GET', path: '/either', access: apiKeyOrSession('billing:read', 'member'), handle: whoReads },
   { method: 'POST', path: '/either', access: apiKeyOrSession('billing:write', 'member'), body: 'json', prepare: make },
-  { method: 'GET', path: '/pages/{name}/{part}', access: everybody, query: ['x'], handle: showPage },
-  { method: 'POST', path: '/sign-in', access: everybody, body: 'form', handle: signIn },
+  { method: 'GET', path: '/pages/{name}/{part}', access: publicAccess, query: ['x'], handle: showPage },
+  { method: 'POST', path: '/sign-in', access: publicAccess, body: 'form', handle: signIn },
   {
     method: 'POST',
     path: '/payments/{provider}',

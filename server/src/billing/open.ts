@@ -13,7 +13,7 @@ import { readFigures } from './admission/accounts/figures.ts'
 import { createLimitNoter } from './admission/accounts/noteLimit.ts'
 import { RECLAIM_CHANNEL } from './admission/accounts/reclaim.ts'
 import { createReclaimer } from './admission/accounts/reclaimer.ts'
-import { refuseUnpaid } from './admission/accounts/refuseUnpaid.ts'
+import { refuseUnfunded } from './admission/accounts/refuseUnfunded.ts'
 import { STALLED_MS } from './admission/admit.ts'
 import { openMoney } from './admission/openMoney.ts'
 import type { OnDayMended } from './admission/renewal/renew.ts'
@@ -93,7 +93,7 @@ export async function openBilling(options: BillingOptions) {
   return {
     money,
     /** Returns the refusal of work that nobody pays for; null where the organization is funded or entitled. */
-    refuseUnpaid: (organizationId: string) => refuseUnpaid({ database, clock, money }, organizationId),
+    refuseUnfunded: (organizationId: string) => refuseUnfunded({ database, clock, money }, organizationId),
     /** Sees to the notices that this process has written. Returns at once. */
     onNoticed,
     routes: [...routesOf(options), ...groups.routes],

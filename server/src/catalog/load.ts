@@ -57,7 +57,7 @@ const DAY_SECONDS = 86_400
 /** Clients and proxies have given up long before. */
 const CHARGE_DEADLINE_SECONDS_MAX = 600
 
-/** A token's time is kept in whole microseconds: up to here that is exact to half a percent. */
+/** The limiter keeps the time between two requests in whole microseconds: at this rate rounding changes it by half a percent at most. */
 const RATE_MAX = 10_000
 const BURST_MAX = 1_000_000
 

@@ -80,9 +80,20 @@ export function fullKeyOrSession(role: Role): KeyOrSessionAccess {
 }
 
 /** Everybody. The rate is limited by the client's address. */
-export const everybody: PublicAccess = { kind: 'public' }
+export const publicAccess: PublicAccess = { kind: 'public' }
 
 /** Senders whose requests pass `verify`. The route's body is `raw`. */
 export function signed(verify: Verify): SignedAccess {
   return { kind: 'signed', verify }
+}
+
+const CHANGING_METHODS: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
+
+/** Returns whether requests to a route may have an Idempotency-Key: those that change something, from a key or a session. */
+export function takesIdempotencyKey(route: {
+  readonly method: string
+  readonly access: Pick<Access, 'kind'>
+}): boolean {
+  const { method, access } = route
+  return CHANGING_METHODS.has(method) && access.kind !== 'public' && access.kind !== 'signed'
 }

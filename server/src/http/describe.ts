@@ -8,6 +8,7 @@ import {
 import { BRAND } from '../lib/brand.ts'
 import { ERROR_CATALOGUE } from '../lib/errors.ts'
 import type { Access } from './access.ts'
+import { takesIdempotencyKey } from './access.ts'
 import {
   type DescribedHeaders,
   privateHeaders,
@@ -130,13 +131,6 @@ function wordsOn({ refusalWords }: Description, status: number): string[] {
   return words === undefined ? [] : [words]
 }
 
-/** Methods that take an Idempotency-Key, from a key or a session. */
-const DOING: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
-
-function isOnce({ method, access }: DescribedRoute): boolean {
-  return DOING.has(method) && access.kind !== 'public' && access.kind !== 'signed'
-}
-
 /** Returns whether its answers are for their caller alone (E18). */
 function isPrivate({ access }: DescribedRoute): boolean {
   return access.kind !== 'public' && access.kind !== 'signed'
@@ -161,7 +155,9 @@ const idempotencyKey = z.string().min(1).max(KEY_LIMIT).meta({
 function headersOf(route: DescribedRoute, hasSessions: boolean) {
   const isRequired = route.idempotencyKey === 'required'
   const headers = {
-    ...(isOnce(route) ? { 'Idempotency-Key': isRequired ? idempotencyKey : idempotencyKey.optional() } : {}),
+    ...(takesIdempotencyKey(route)
+      ? { 'Idempotency-Key': isRequired ? idempotencyKey : idempotencyKey.optional() }
+      : {}),
     ...(isSessionsChange(route, hasSessions)
       ? { 'X-CSRF-Token': route.access.kind === 'session' ? CSRF_OF_SESSION : CSRF_OF_EITHER }
       : {}),
@@ -179,7 +175,7 @@ function refusalContent(envelope: Envelope) {
 function refusalsOf(route: DescribedRoute, describe: Description, envelope: Envelope): number[] {
   if (route.isDocument) return [BAD_LENGTH]
   const ofBody = describe.requestBody === undefined ? [] : BAD_BODY[envelope]
-  const ofDoing = isOnce(route) ? BAD_DOING : []
+  const ofDoing = takesIdempotencyKey(route) ? BAD_DOING : []
   const always = route.access.forOperators ? ALWAYS_OF_OPERATORS : ALWAYS[route.access.kind]
   const all = new Set([
     ...always,
@@ -214,7 +210,7 @@ function operationOf(
         ...requestIdHeader,
         ...ofCaller,
         ...(route.isDocument ? {} : rateHeaders),
-        ...(isOnce(route) ? replayedHeader : {}),
+        ...(takesIdempotencyKey(route) ? replayedHeader : {}),
         ...headers,
       },
       ...(content === undefined

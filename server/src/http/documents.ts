@@ -5,7 +5,7 @@
 
 import { z } from 'zod'
 import type { RandomBytes } from '../lib/ids.ts'
-import { everybody } from './access.ts'
+import { publicAccess } from './access.ts'
 import { type DescribedRoute, describeService } from './describe.ts'
 import { envelopeOf, refusalResponse } from './envelopes.ts'
 import type { Serve } from './pipeline.ts'
@@ -21,7 +21,7 @@ const described: DescribedRoute[] = [
   {
     method: 'GET',
     path: '/health',
-    access: everybody,
+    access: publicAccess,
     isDocument: true,
     describe: {
       operationId: 'getHealth',
@@ -34,7 +34,7 @@ const described: DescribedRoute[] = [
   {
     method: 'GET',
     path: '/openapi.json',
-    access: everybody,
+    access: publicAccess,
     isDocument: true,
     describe: {
       operationId: 'getDescription',

@@ -3,7 +3,7 @@ import { pipelineParts } from '../../test/exchange.ts'
 import { refusal } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { refused } from '../lib/result.ts'
-import { apiKey, everybody } from './access.ts'
+import { apiKey, publicAccess } from './access.ts'
 import { createLifecycle } from './lifecycle.ts'
 import { type SteppedRoute, stepsOf } from './middleware/steps.ts'
 import { type Handle, pipeline, type Requirements } from './pipeline.ts'
@@ -193,8 +193,8 @@ describe('the idle timeout of a connection', () => {
 
   test('is the server’s own again after the answer to somebody who is known by the address alone', async () => {
     timeouts = []
-    await open(() => new Response('whole'), { body: 'json', access: everybody }).ask('/v1/x', post)
-    await open(() => new Response('whole'), { access: everybody }).ask('/v1/x')
+    await open(() => new Response('whole'), { body: 'json', access: publicAccess }).ask('/v1/x', post)
+    await open(() => new Response('whole'), { access: publicAccess }).ask('/v1/x')
     expect(timeouts).toEqual([0, 10, 0, 10])
   })
 

@@ -1,6 +1,6 @@
 /**
  * The callers of requests. A route's access ({@link ./access.ts}) names the kinds that it takes, and its handler is given one
- * of those. This file has types alone: `identity/` makes the principals.
+ * of those. `identity/` makes the principals. The refusals here are those that several rooms give.
  */
 
 import { refusal } from '../lib/errors.ts'

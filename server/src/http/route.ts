@@ -3,9 +3,9 @@
 import type {
   Access,
   ApiKeyAccess,
-  everybody,
   KeyOrSessionAccess,
   PrincipalOf,
+  publicAccess,
   SessionAccess,
   SignedAccess,
 } from './access.ts'
@@ -45,7 +45,7 @@ interface DoingRoute<A extends ApiKeyAccess | SessionAccess | KeyOrSessionAccess
 }
 
 /** Its callers have no Idempotency-Keys, which belong to a key or a session (D7). */
-interface UnkeyedRoute<A extends typeof everybody | SignedAccess> extends RouteOf<A> {
+interface UnkeyedRoute<A extends typeof publicAccess | SignedAccess> extends RouteOf<A> {
   readonly handle: Handle<PrincipalOf[A['kind']]>
 }
 
@@ -61,7 +61,7 @@ export type Route =
   | DoingRoute<ApiKeyAccess>
   | DoingRoute<SessionAccess>
   | DoingRoute<KeyOrSessionAccess>
-  | UnkeyedRoute<typeof everybody>
+  | UnkeyedRoute<typeof publicAccess>
   | SignedRoute
 
 /** The path of a route in the table of paths, which knows parameters that take the rest of the path. */

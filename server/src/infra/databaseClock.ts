@@ -10,7 +10,7 @@ import { type Clock, MINUTE_MS, SECOND_MS, sleep, type Timers, within } from '..
 const ASK_MS = 5 * SECOND_MS
 /** The same while an answer is doubted, and at the start: a jump that is over must not keep calls out for longer. */
 const ASK_AGAIN_MS = SECOND_MS
-/** The instant of an answer is uncertain by half its round trip. One that took longer says too little. */
+/** The instant of an answer is uncertain by half its round trip. With a longer round trip the answer is too uncertain to use. */
 const ROUND_TRIP_MOST_MS = SECOND_MS
 /** No machine's monotonic clock drifts so far between two answers: beyond it, the database's clock was set or this process slept. */
 const APART_MOST_MS = 2 * SECOND_MS

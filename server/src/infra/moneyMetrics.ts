@@ -73,7 +73,7 @@ export function createMoneyMetrics(registry: Registry): MoneyMetrics {
   )
   const rpcErrors = counter(
     'tollgate_deposit_rpc_errors_total',
-    'Questions that a node of a chain did not answer well, by its place in the settings.',
+    'Requests that a node of a chain failed or answered wrongly. `node` is its place in the list of the settings.',
     ['chain', 'node', 'trouble'],
   )
   return {

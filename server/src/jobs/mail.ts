@@ -24,7 +24,15 @@ const MailPayload = z.strictObject({
 const MAIL: JobKind<z.infer<typeof MailPayload>> = { name: 'mail', payload: MailPayload }
 
 /** Between an attempt that failed and the next: nearly a day in all, long enough to mend a mail server. */
-const RETRIES_MS = [MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS]
+export const MAIL_RETRIES_MS = [
+  MINUTE_MS,
+  5 * MINUTE_MS,
+  15 * MINUTE_MS,
+  HOUR_MS,
+  3 * HOUR_MS,
+  6 * HOUR_MS,
+  12 * HOUR_MS,
+]
 
 /** Mails that one process sends at the same time; a slow server holds up nothing but other mails. */
 const SENDING_AT_ONCE = 8
@@ -85,7 +93,7 @@ export function mailHandler(mailTransport: MailTransport, clock: Clock): JobHand
   return jobHandler(MAIL, {
     atOnce: SENDING_AT_ONCE,
     timeoutMs: TIMEOUT_MS,
-    retryMs: RETRIES_MS,
+    retryMs: MAIL_RETRIES_MS,
     advice: 'check the settings under "smtp"',
     async handle({ payload: { to, subject, text, messageId } }) {
       try {

@@ -24,7 +24,7 @@ export interface MemoryReservation {
    * called while another `take` of the same reservation waits.
    */
   take(bytes: number, signal: AbortSignal): Promise<void>
-  /** Takes so many bytes in place of what it has, if its owner may have them and none waits that goes first; false: it has what it had. */
+  /** Changes the reservation to `bytes` if the owner's share allows it and nobody is ahead in the queue. Returns false, unchanged, otherwise. */
   tryTake(bytes: number): boolean
   /** From now on it has so many bytes, at once: less, or a little more than the budget may have, until others give back. */
   set(bytes: number): void

@@ -1,7 +1,7 @@
 /** The routes of payments: those of the management interface, and the pages that people are sent to. */
 
 import { z } from 'zod'
-import { apiKeyOrSession, everybody, signed } from '../http/access.ts'
+import { apiKeyOrSession, publicAccess, signed } from '../http/access.ts'
 import type { Verify } from '../http/principal.ts'
 import { MANAGE, PAYMENTS, type Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
@@ -178,8 +178,8 @@ const EVENT_BYTES_MOST = 1024 * 1024
 /** A form has a few short fields. */
 const FORM = { body: 'form', bodyLimitBytes: 16 * 1024 } as const
 
-type Page = Extract<Route, { readonly access: typeof everybody }>
+type Page = Extract<Route, { readonly access: typeof publicAccess }>
 
 function page(method: 'GET' | 'POST', path: string, handle: Page['handle']): Page {
-  return { base: PAYMENTS, method, path, access: everybody, handle }
+  return { base: PAYMENTS, method, path, access: publicAccess, handle }
 }

@@ -42,14 +42,14 @@ export interface WebhooksOptions {
     readonly retryMs: readonly number[]
   } & SendLimits
   /** Returns the refusal of organizations that are neither funded nor entitled; null for others. */
-  readonly refuseUnpaid: (organizationId: string) => Promise<Refusal | null>
+  readonly refuseUnfunded: (organizationId: string) => Promise<Refusal | null>
   /** True once the server is to stop: streams of events end then. */
   readonly isStopping: () => boolean
 }
 
 /** Opens the room of webhooks, and begins to deliver. Rejects when the file of certificates can't be read. */
 export async function openWebhooks(options: WebhooksOptions) {
-  const { settings, isStopping, metrics, forgetAnswer, noter, refuseUnpaid, ...shared } = options
+  const { settings, isStopping, metrics, forgetAnswer, noter, refuseUnfunded, ...shared } = options
   const { database, clock, log } = shared
   const { allow, caFile, retryMs } = settings
   const allowed = parseNetworks(allow)
@@ -76,7 +76,7 @@ export async function openWebhooks(options: WebhooksOptions) {
       allowed,
       follower,
       limits: settings,
-      refuseUnpaid,
+      refuseUnfunded,
     }),
     periodicTasks: [
       {

@@ -36,7 +36,7 @@ import { noteEvent } from './publish.ts'
 
 export interface WebhookRouteDependencies
   extends CreateDependencies,
-    Pick<TestDependencies, 'holdEndpoint' | 'limits' | 'refuseUnpaid'> {
+    Pick<TestDependencies, 'holdEndpoint' | 'limits' | 'refuseUnfunded'> {
   /** Deletes the kept answer of an idempotent attempt. */
   readonly forgetAnswer: (tx: Transaction, attempt: string) => Promise<void>
   /** Writes changes into the audit log. */

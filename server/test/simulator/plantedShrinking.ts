@@ -27,8 +27,8 @@ export const SHRINKING_BUGS: readonly PlantedBug[] = [
   {
     name: 'an answer goes on by what its hold was before it was shrunk',
     file: 'inference/chat/generation.ts',
-    search: '  onShrunk(): void {\n    this.tokensCovered = this.coveredBy(this.budget.hold.microcents)\n',
-    replace: '  onShrunk(): void {\n    this.tokensCovered += 0\n',
+    search: '  onShrunk(): void {\n    this.tokensHeld = this.tokensFor(this.budget.hold.microcents)\n',
+    replace: '  onShrunk(): void {\n    this.tokensHeld += 0\n',
     shownBy: 'model',
   },
   {

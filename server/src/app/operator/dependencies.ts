@@ -33,7 +33,7 @@ export function operatorOf({ clientAddress }: OperatorDependencies, call: RouteR
   return { ...actorOf(clientAddress, call), kind: 'operator' }
 }
 
-const NO_ORGANIZATION = refusal(
+const NO_SUCH_ORGANIZATION = refusal(
   'not_found',
   'There is no such organization; GET /manage/v1/operator/organizations lists them.',
 )
@@ -49,6 +49,6 @@ export async function findAnyOperatedOrganization(db: Queryable, id: string): Pr
 }
 
 function orThrow(organization: Organization | undefined): Organization {
-  if (organization === undefined) throw new Refused(NO_ORGANIZATION)
+  if (organization === undefined) throw new Refused(NO_SUCH_ORGANIZATION)
   return organization
 }

@@ -103,7 +103,7 @@ function exportRoute(dependencies: ExportDependencies): Route {
           content: { 'application/jsonl': exportRow, 'text/csv': exportTable },
           headers: {
             'Content-Disposition': {
-              description: 'Names a file for the export.',
+              description: 'A file name for the export.',
               required: true,
               schema: { type: 'string' },
             },

@@ -5,7 +5,10 @@ import type { RateVerdict } from './rateLimit.ts'
  * Returns 429 `rate_limit_exceeded` (`rate_limited` in envelope A) for a request without a token, null for others. `whose` says
  * whose bucket it was.
  */
-export function refuseRate({ admitted, limit, standing }: RateVerdict, whose: 'key' | 'address'): Refusal | null {
+export function refuseRate(
+  { admitted, limit, standing }: RateVerdict,
+  whose: 'key' | 'session' | 'address',
+): Refusal | null {
   if (admitted || standing === null) return null
   return refusal(
     'rate_limit_exceeded',

@@ -26,7 +26,7 @@ test.each([
     [2, 'rate_limit_exceeded', 'This key send'],
   ],
   ['one that is new no longer', { ...TEST_KEY, newUntilMs: clock.now() }, [3, 'rate_limit_exceeded', 'This key send']],
-  ['a session', TEST_SESSION, [3, 'rate_limit_exceeded', 'This key send']],
+  ['a session', TEST_SESSION, [3, 'rate_limit_exceeded', 'This session ']],
   ['an address', TEST_ADDRESS, [100, 'rate_limit_exceeded', 'This address ']],
 ])('%s', async (_name, principal, expected) => {
   expect(await passing({ principal })).toEqual(expected)

@@ -2,11 +2,20 @@ import type { Refusal } from '../../lib/errors.ts'
 import { ADDRESS_RATE_LIMIT, type RateVerdict } from '../limits/rateLimit.ts'
 import { refuseRate } from '../limits/wire.ts'
 import type { Middleware, PendingRequest, PipelineDependencies } from '../pipeline.ts'
+import type { Principal } from '../principal.ts'
 
 type RateDependencies = Pick<
   PipelineDependencies,
   'clock' | 'rateLimiter' | 'rateLimit' | 'newAccountRateLimit' | 'addressRateLimiter'
 >
+
+/** The word for whose requests are limited. */
+const LIMITED: Readonly<Record<Principal['kind'], 'key' | 'session' | 'address'>> = {
+  apiKey: 'key',
+  session: 'session',
+  public: 'address',
+  signed: 'address',
+}
 
 /** Takes a token of the caller's bucket: 429 where there is none. Without a key or a session the bucket is the address's. */
 export function rate(dependencies: RateDependencies): Middleware {
@@ -31,5 +40,5 @@ function judge(
 
 function note(pending: PendingRequest, verdict: RateVerdict): Refusal | null {
   pending.rate = verdict
-  return refuseRate(verdict, pending.principal.kind === 'public' ? 'address' : 'key')
+  return refuseRate(verdict, LIMITED[pending.principal.kind])
 }

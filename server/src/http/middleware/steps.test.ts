@@ -5,7 +5,7 @@ import { TurnedClock } from '../../../test/clock.ts'
 import { exchangeOf, pipelineParts, TEST_KEY, TEST_SESSION } from '../../../test/exchange.ts'
 import { refusal } from '../../lib/errors.ts'
 import { ok, refused } from '../../lib/result.ts'
-import { type Access, apiKey, apiKeyOrSession, everybody, session, signed } from '../access.ts'
+import { type Access, apiKey, apiKeyOrSession, publicAccess, session, signed } from '../access.ts'
 import { createOpenRequests } from '../limits/openRequests.ts'
 import type { RateVerdict } from '../limits/rateLimit.ts'
 import type { PipelineDependencies, Steps } from '../pipeline.ts'
@@ -126,7 +126,7 @@ const rows: [name: string, access: (faults: ReadonlySet<Fault>) => Access, by: '
     'session',
     ['host', 'length', 'caller', 'rate', 'origin', 'permission', 'reading', 'body', 'query'],
   ],
-  ['everybody', () => everybody, 'key', ['host', 'length', 'rate', 'reading', 'body', 'query']],
+  ['publicAccess', () => publicAccess, 'key', ['host', 'length', 'rate', 'reading', 'body', 'query']],
   ['a signature', forged, 'key', ['host', 'length', 'rate', 'reading', 'signature', 'query']],
 ]
 
@@ -161,7 +161,7 @@ describe('the order of refusals', () => {
   test.each([
     ['a key', apiKey('billing:read'), 'key', ['host', 'caller', 'rate', 'permission', 'query']],
     ['a session, whatever its origin', session('admin'), 'session', ['host', 'caller', 'rate', 'permission', 'query']],
-    ['everybody', everybody, 'key', ['host', 'rate', 'query']],
+    ['publicAccess', publicAccess, 'key', ['host', 'rate', 'query']],
   ] as const)('of a GET for %s', async (_name, access, by, order) => {
     for (let from = 0; from <= order.length; from += 1) {
       const faults = new Set<Fault>([...order.slice(from), 'origin'])

@@ -1,6 +1,7 @@
 /** The steps of each kind of route, in the order in which requests are refused (E1). They are put together once, at start. */
 
 import type { Access } from '../access.ts'
+import { takesIdempotencyKey } from '../access.ts'
 import type { Middleware, PipelineDependencies, Requirements, Steps } from '../pipeline.ts'
 import { announcedLength } from './announcedLength.ts'
 import { withAddress, withKey, withKeyOrSession, withSession } from './authenticate.ts'
@@ -28,7 +29,7 @@ export function stepsOf(dependencies: PipelineDependencies, route: SteppedRoute)
   const limitBytes = Math.min(route.bodyLimitBytes ?? Number.POSITIVE_INFINITY, dependencies.bodyLimitBytes)
   const isChanging = method !== 'GET'
   const head = [oneHost, announcedLength(limitBytes)]
-  const tail = [query(route.query ?? [], isOnce(route) && hasFields(route), route.isQueryOpen)]
+  const tail = [query(route.query ?? [], takesIdempotencyKey(route) && hasFields(route), route.isQueryOpen)]
   const body = bodySteps(dependencies, route, limitBytes)
 
   if (access.kind === 'public') {
@@ -57,20 +58,13 @@ export function stepsOf(dependencies: PipelineDependencies, route: SteppedRoute)
   }
 }
 
-/** Methods whose requests are carried out once for each Idempotency-Key, where a key or a session sends them. */
-const DOING: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
-
-function isOnce({ method, access }: SteppedRoute): boolean {
-  return DOING.has(method) && access.kind !== 'public' && access.kind !== 'signed'
-}
-
 function hasFields({ body }: SteppedRoute): boolean {
   return body === 'json' || body === 'form'
 }
 
 function bodySteps(dependencies: PipelineDependencies, route: SteppedRoute, limitBytes: number): Middleware[] {
   const bytes = bodyBytes(dependencies, limitBytes)
-  const once = isOnce(route) ? [fingerprint(route.body)] : []
+  const once = takesIdempotencyKey(route) ? [fingerprint(route.body)] : []
   switch (route.body) {
     case 'json':
       return [bytes, jsonBody(dependencies, route.isBodyOptional), ...once, dropBytes]
@@ -79,6 +73,6 @@ function bodySteps(dependencies: PipelineDependencies, route: SteppedRoute, limi
     case 'raw':
       return [uncompressed, bytes, ...once]
     default:
-      return isOnce(route) ? [withIdempotencyKey(bytes), ...once, dropBytes] : []
+      return takesIdempotencyKey(route) ? [withIdempotencyKey(bytes), ...once, dropBytes] : []
   }
 }

@@ -6,6 +6,7 @@ import { ok, type Result, refused } from '../../lib/result.ts'
 import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import { type ApiKey, hashKey, isWellFormedKey, type KeyToAuthenticate, keyStateAt } from './key.ts'
 import { createKnownKeys } from './known.ts'
+import { LINE_PREFIX_BITS } from './lookUps.ts'
 import { parseScopes } from './scopes.ts'
 import type { KeyUses } from './uses.ts'
 
@@ -32,9 +33,6 @@ const UNAVAILABLE: Answer = refused(
 
 /** The part of the header before the key. The scheme's name knows no case (RFC 9110, 11.1). */
 const BEARER = /^bearer +/i
-
-/** Keys of IPv6 addresses that share so many leading bits wait in one line: providers give a customer as much (K5). */
-const LINE_PREFIX_BITS = 56
 
 /** The memory of a key that exists. */
 interface KnownKey {

@@ -2,7 +2,7 @@ import type { Queryable } from '../../infra/postgres/database.ts'
 import { createRecent } from '../../lib/recent.ts'
 import { type Clock, SECOND_MS, within } from '../../lib/time.ts'
 import type { KeyToAuthenticate } from './key.ts'
-import { type FoundKey, LookUps } from './lookUps.ts'
+import { type FoundKey, LOOK_UP_TIMEOUT_MS, LookUps } from './lookUps.ts'
 import { findKeysByHash } from './store.ts'
 
 /** The keys that a process remembers, and how it comes to forget them in time. */
@@ -12,8 +12,6 @@ const REMEMBERED_KEYS = 100_000
 const REMEMBERED_UNKNOWNS = 20_000
 /** The news of a key's creation ends this earlier; the bound is for news that was never sent. */
 const UNKNOWN_FOR_MS = 10 * SECOND_MS
-/** A request is not kept longer than this by a database that doesn't answer. */
-const LOOK_UP_TIMEOUT_MS = 5 * SECOND_MS
 
 export interface KnownKeys<K> {
   /** Returns the remembered entry of a key; not to be relied on for a known key unless {@link KnownKeys.isCurrent}. */

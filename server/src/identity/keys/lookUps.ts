@@ -1,10 +1,14 @@
-import { type Clock, within } from '../../lib/time.ts'
+import { type Clock, SECOND_MS, within } from '../../lib/time.ts'
 
 /**
  * Look-ups of keys that memory does not have, and of cookies that are no session which the process has seen. They wait in a line for each address, go to the database in batches, and take
  * turns by line, so that a line full of unknown keys delays no other line by more than one key a turn (K5).
  */
 
+/** Callers at IPv6 addresses that share so many leading bits wait in one line: providers give a customer as much (K5). */
+export const LINE_PREFIX_BITS = 56
+/** A request is not kept longer than this by a database that doesn't answer. */
+export const LOOK_UP_TIMEOUT_MS = 5 * SECOND_MS
 /** Keys that one query asks for. A batch of so many takes some milliseconds. */
 const BATCH_KEYS = 500
 /** Queries under way: one is answered while the next one is on its way. */

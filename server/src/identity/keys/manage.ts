@@ -48,7 +48,7 @@ const OF_ANOTHER = refusal(
   'insufficient_scope',
   'This key belongs to another member, who alone may be shown a new one. You may revoke it.',
 )
-const NO_MEMBER = refusal('insufficient_scope', 'You are no member of the organization any more.')
+const NO_MEMBER = refusal('insufficient_scope', 'You are no longer a member of this organization.')
 const NO_ADMIN = refusal('insufficient_scope', "Only an admin makes an admin's key, or a key of the organization.")
 const TOO_MANY = refusal(
   'validation_failed',

@@ -56,8 +56,8 @@ export class Generation implements HoldOwner, Arriving<string> {
   private bytesSoFar = 0
   private unitsSoFar = 0
   private reportedTokens = 0
-  private owed: { readonly event: TextEvent; readonly covered: Extension | Promise<Extension> } | null = null
-  private tokensCovered: number
+  private owed: { readonly event: TextEvent; readonly extending: Extension | Promise<Extension> } | null = null
+  private tokensHeld: number
   private finish: FinishReason | null = null
   private reported: TokenUsage | null = null
   private saidMoreSince = false
@@ -69,7 +69,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     this.events = events[Symbol.asyncIterator]()
     this.budget = budget
     this.signal = signal
-    this.tokensCovered = this.coveredBy(budget.hold.microcents)
+    this.tokensHeld = this.tokensFor(budget.hold.microcents)
     budget.hold.follow(this)
   }
 
@@ -81,7 +81,7 @@ export class Generation implements HoldOwner, Arriving<string> {
   }
 
   onShrunk(): void {
-    this.tokensCovered = this.coveredBy(this.budget.hold.microcents)
+    this.tokensHeld = this.tokensFor(this.budget.hold.microcents)
   }
 
   /** Returns how it ended; null while it goes on. */
@@ -173,9 +173,9 @@ export class Generation implements HoldOwner, Arriving<string> {
     if (event.kind === 'finish') this.finish = event.reason
     else if (event.kind === 'usage') this.takeUsage(event.usage)
     else {
-      const covered = this.cover(event.text)
-      if (covered === 'extended' && !this.isPastLimit) return this.keep(event)
-      this.owed = { event, covered }
+      const extending = this.ensureHeld(event.text)
+      if (extending === 'extended' && !this.isPastLimit) return this.keep(event)
+      this.owed = { event, extending }
     }
     return ''
   }
@@ -245,30 +245,30 @@ export class Generation implements HoldOwner, Arriving<string> {
       await this.endAtLimit()
       return ''
     }
-    const covered = await owed.covered
-    if (covered === 'extended') return this.keep(owed.event)
+    const extension = await owed.extending
+    if (extension === 'extended') return this.keep(owed.event)
     // A client that left meanwhile: the call is cancelled and charged for its prompt at least (C3).
     if (this.signal.aborted) await this.end('cancelled')
     if (this.ending !== null) return ''
-    if (covered === 'unavailable') {
+    if (extension === 'unavailable') {
       this.broken = new ProviderFailure('unavailable', 'no money could be asked for')
       await this.end('interrupted')
       return ''
     }
-    this.insufficient = covered
+    this.insufficient = extension
     await this.end('cut')
-    return this.keepCovered(owed.event)
+    return this.keepHeld(owed.event)
   }
 
   /** Of an event of more than a step, keeps the beginning that the hold covers; gives the part of it that is forwarded. */
-  private keepCovered(event: TextEvent): string {
+  private keepHeld(event: TextEvent): string {
     const { text } = event
     const units = unitsOf(text, Buffer.byteLength(text))
-    const coveredUnits = this.tokensCovered * UNITS_PER_TOKEN - (this.unitsSoFar - units)
-    if (units <= STEP_TOKENS * UNITS_PER_TOKEN || coveredUnits <= 0) return ''
+    const heldUnits = this.tokensHeld * UNITS_PER_TOKEN - (this.unitsSoFar - units)
+    if (units <= STEP_TOKENS * UNITS_PER_TOKEN || heldUnits <= 0) return ''
     // Where the hold covers all of it, a limit that is used up has ended the answer.
-    if (coveredUnits >= units || this.eventsSoFar > this.tokensCovered) return ''
-    const characters = Math.floor((text.length * coveredUnits) / units)
+    if (heldUnits >= units || this.eventsSoFar > this.tokensHeld) return ''
+    const characters = Math.floor((text.length * heldUnits) / units)
     const isSplitPair = (text.codePointAt(characters - 1) ?? 0) > 0xffff
     const part = text.slice(0, isSplitPair ? characters - 1 : characters)
     return part === '' ? '' : this.keep({ ...event, text: part })
@@ -306,16 +306,16 @@ export class Generation implements HoldOwner, Arriving<string> {
   }
 
   /** Makes sure that the hold covers one more event's text before it is forwarded. */
-  private cover(text: string): Extension | Promise<Extension> {
+  private ensureHeld(text: string): Extension | Promise<Extension> {
     this.note(text)
     const { money, hold, share } = this.budget
     // A limit that is used up ends running calls, whatever they hold (P5).
     if (share.exhaustedLimit !== null && !hold.isCovered) return share.exhaustedLimit
-    if (this.tokensSoFar <= this.tokensCovered) return 'extended'
+    if (this.tokensSoFar <= this.tokensHeld) return 'extended'
     const microcents = this.leastMicrocents()
     const extended = extendHold(money, hold, share, microcents)
     const done = (extension: Extension) => {
-      if (extension === 'extended') this.tokensCovered = this.coveredBy(microcents)
+      if (extension === 'extended') this.tokensHeld = this.tokensFor(microcents)
       return extension
     }
     return typeof extended === 'string' ? done(extended) : extended.then(done)
@@ -326,7 +326,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     return Math.max(this.eventsSoFar, Math.ceil(this.unitsSoFar / UNITS_PER_TOKEN), this.reportedTokens)
   }
 
-  private coveredBy(microcents: bigint): number {
+  private tokensFor(microcents: bigint): number {
     const { price, promptTokens, outputTokens, outputIsLimited, hiddenTokens } = this.budget
     const whole = costAtMost(price, promptTokens, outputTokens)
     if (microcents >= whole && outputIsLimited) return Number.POSITIVE_INFINITY

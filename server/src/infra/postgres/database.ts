@@ -21,7 +21,7 @@ export interface Transaction extends Queryable {
 
 /**
  * Work that joins another's transaction. It may run again when the outcome of a commit is unknown, and does no harm then.
- * False: what it joins is no longer its caller's to do, and must not be committed.
+ * Returns false if the request is another process's now: the transaction must not be committed (`joinAll.ts`).
  */
 export type Participant = (tx: Transaction) => Promise<boolean>
 export const NO_PARTICIPANTS: readonly Participant[] = []
@@ -29,8 +29,8 @@ export const NO_PARTICIPANTS: readonly Participant[] = []
 export interface Database extends Queryable {
   /**
    * Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. `owner`: the organization whose
-   * rows it locks. Of one owner's few run at a time in this process, and the others wait without a connection: one
-   * customer's can't take all connections from everybody else. As many wait as callers let.
+   * rows it locks. Only a few transactions of one owner run at a time in this process; the others wait without a connection, so that
+   * one customer can't use up the pool. Callers bound how many wait.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, owner?: string): Promise<T>
   /** Closes the pool, waiting at most a few seconds for statements under way. */

@@ -30,7 +30,7 @@ export interface Listening {
   readonly socketFolder: string | null
 }
 
-/** Returns the URL of the server for a role, with its password: a secret. Both are written as they are. */
+/** Returns the URL of the server for a role, with its password: a secret. Neither is percent-encoded. */
 export function urlOf({ port, socketFolder }: Listening, role: string, password: string): string {
   const host = socketFolder === null ? '' : `?host=${encodeURIComponent(socketFolder)}`
   return `postgres://${role}:${password}@127.0.0.1:${port}/${CLUSTER_DATABASE}${host}`

@@ -61,6 +61,9 @@ export function isPending(state: PaymentState): boolean {
 const FIRST_LOOK_MS = MINUTE_MS
 const LAST_LOOK_MS = HOUR_MS
 
+/** Longer than a payment provider may take to open a checkout. */
+export const OPENING_MS = 5 * MINUTE_MS
+
 /**
  * Returns when a payment that is still pending is to be retrieved again: after a minute, then when its age has doubled, at most
  * an hour apart. Callbacks come sooner; this is for those that never come.

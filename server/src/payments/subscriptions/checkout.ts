@@ -6,9 +6,8 @@ import type { Participant } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { Refused, refuse } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
-import { MINUTE_MS } from '../../lib/time.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
-import { nextLookMs } from '../provider/payment.ts'
+import { nextLookMs, OPENING_MS } from '../provider/payment.ts'
 import type { OpenedCheckout } from '../provider/provider.ts'
 import { customerOf, lockCustomerOf } from '../topUps/customer.ts'
 import { anHourAgo, refuseTooMany } from '../topUps/hourly.ts'
@@ -25,9 +24,6 @@ import {
   updateSubscriptionCheckout,
   updateSubscriptionCheckoutOpened,
 } from './store.ts'
-
-/** Longer than a payment provider may take to open a checkout. */
-const OPENING_MS = 5 * MINUTE_MS
 
 export interface NewSubscriptionCheckout {
   readonly organizationId: string

@@ -4,16 +4,12 @@ import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { Refused, refuse } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
-import { MINUTE_MS } from '../../lib/time.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
-import { nextLookMs, type Payment } from '../provider/payment.ts'
+import { nextLookMs, OPENING_MS, type Payment } from '../provider/payment.ts'
 import { customerOf } from './customer.ts'
 import { anHourAgo, refuseTooMany } from './hourly.ts'
 import { NOT_OPENED, type RefreshDependencies, refreshPayment } from './refresh.ts'
 import { countTopUpsAfter, insertPayment, lockCustomer, markNotOpened, markReplaced, updateOpened } from './store.ts'
-
-/** Longer than a payment provider may take to open a checkout. */
-const OPENING_MS = 5 * MINUTE_MS
 
 export interface TopUpDependencies extends RefreshDependencies {
   readonly log: Log

@@ -34,7 +34,7 @@ test('a sample that is asked for while its endpoint is deleted is deleted with i
       random: systemRandom(),
       noteEvent,
       limits: { testsPerMinute: 30, pendingMost: 10_000 },
-      refuseUnpaid: async () => null,
+      refuseUnfunded: async () => null,
       // Found here, and deleted before anything is noted for it, unless the deletion has to wait.
       async holdEndpoint(tx, ...which) {
         const found = await holdEndpoint(tx, ...which)

@@ -31,7 +31,15 @@ interface Asking {
 function dependenciesOf({ testsPerMinute = 3, pendingMost = 10_000, unpaid = null }: Asking) {
   const { database, clock } = house
   const limits = { testsPerMinute, pendingMost }
-  return { database, clock, random: systemRandom(), holdEndpoint, noteEvent, limits, refuseUnpaid: async () => unpaid }
+  return {
+    database,
+    clock,
+    random: systemRandom(),
+    holdEndpoint,
+    noteEvent,
+    limits,
+    refuseUnfunded: async () => unpaid,
+  }
 }
 
 /** `sent`, or the code of the refusal with its seconds to wait. */

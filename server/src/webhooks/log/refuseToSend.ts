@@ -15,7 +15,7 @@ export interface SendDependencies {
   readonly clock: Clock
   readonly limits: SendLimits
   /** Returns the refusal of organizations that are neither funded nor entitled; null for others. */
-  readonly refuseUnpaid: (organizationId: string) => Promise<Refusal | null>
+  readonly refuseUnfunded: (organizationId: string) => Promise<Refusal | null>
 }
 
 /** A delivery takes 30 s at least to its second attempt; sooner few places are free. */
@@ -27,7 +27,7 @@ const FULL_RETRY_SECONDS = 30
  * pending by it, and is not pending already.
  */
 export async function refuseToSend(
-  { database, clock, limits, refuseUnpaid }: SendDependencies,
+  { database, clock, limits, refuseUnfunded }: SendDependencies,
   organizationId: string,
   addsPending: boolean,
 ): Promise<Refusal | null> {
@@ -42,7 +42,7 @@ export async function refuseToSend(
       { retryAfterSeconds: FULL_RETRY_SECONDS },
     )
   }
-  return await refuseUnpaid(organizationId)
+  return await refuseUnfunded(organizationId)
 }
 
 /** Counts a test or redelivery that is made; returns the refusal where others at the same time have used up the minute. */

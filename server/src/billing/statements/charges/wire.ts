@@ -15,9 +15,11 @@ export const microcentsField = z
 export const CHARGE_SHAPE = {
   id: z.string().meta({ format: 'uuid' }),
   admitted_at: instantField.meta({
-    description: 'When the call was admitted: it decides the price, and the day of usage.',
+    description: 'When the call was admitted. This decides the price and the day of usage.',
   }),
-  posted_at: instantField.meta({ description: 'When the charge was posted: it decides the statement.' }),
+  posted_at: instantField.meta({
+    description: 'When the charge was posted. The statement of this month has the charge.',
+  }),
   key_id: z.string().meta({ format: 'uuid' }),
   model: z.string(),
   tier: z.enum(['serverless', 'economy']),

@@ -91,9 +91,7 @@ export const usageGroupPage = z
     total: z
       .object({ ...SUMS, cost_cents: z.int().meta({ description: 'The cost in cents, rounded down.' }) })
       .meta({ description: 'Of the whole window, on every page.' }),
-    data: z
-      .array(usageGroup)
-      .meta({ description: 'In the order of what it is grouped by. Empty groups are left out.' }),
+    data: z.array(usageGroup).meta({ description: 'Sorted by the keys of the groups. Empty groups are left out.' }),
     next_cursor: z.string().nullable().meta({ description: 'Null on the last page.' }),
   })
   .meta({ id: 'UsageGroupPage' })

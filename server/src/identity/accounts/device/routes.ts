@@ -1,4 +1,4 @@
-import { everybody } from '../../../http/access.ts'
+import { publicAccess } from '../../../http/access.ts'
 import { cacheHeader } from '../../../http/describedHeaders.ts'
 import { MANAGE, type Route } from '../../../http/route.ts'
 import {
@@ -22,7 +22,7 @@ export function deviceRoutes(dependencies: DeviceHttpDependencies): Route[] {
   const shared = {
     base: MANAGE,
     method: 'POST',
-    access: everybody,
+    access: publicAccess,
     body: 'json',
     bodyLimitBytes: BODY_BYTES_MOST,
   } as const

@@ -9,6 +9,7 @@ import { inTransaction } from '../../audit/inTransaction.ts'
 import { recordAuditEntry } from '../../audit/record.ts'
 import { addOrganization, type CreateOrganizationDependencies } from '../../organizations/create.ts'
 import { findOrganizationByName } from '../../organizations/find.ts'
+import { FIRST_ORGANIZATION } from '../../organizations/oneFirstStart.ts'
 import type { OpenAccount } from '../../organizations/register.ts'
 import { keepFromDeletion } from '../../organizations/remove.ts'
 import { makeLink, NO_LINK, readLink, takeLink } from '../links/link.ts'
@@ -17,9 +18,6 @@ import { addPerson } from '../people/add.ts'
 import { findPersonByEmail, isAnybodyThere } from '../people/find.ts'
 import { checkPerson, type NewPerson, type Person } from '../people/person.ts'
 import type { Passwords } from '../secrets/betterAuth.ts'
-
-/** The organization that a first start makes. */
-const FIRST_ORGANIZATION = 'default'
 
 export interface SetUpDependencies {
   readonly database: Database

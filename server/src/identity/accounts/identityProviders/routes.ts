@@ -1,6 +1,6 @@
 /** The pages of identity providers, beneath /account. They are in no description. */
 
-import { everybody } from '../../../http/access.ts'
+import { publicAccess } from '../../../http/access.ts'
 import { ACCOUNT, type Route } from '../../../http/route.ts'
 import {
   type IdentityHttpDependencies,
@@ -22,7 +22,7 @@ const ANSWER = { query: ['code', 'state', 'iss', 'error'], isQueryOpen: true } a
 export function identityRoutes(dependencies: IdentityHttpDependencies): Route[] {
   const { providers } = dependencies
   if (providers.length === 0) return []
-  const shared = { base: ACCOUNT, access: everybody } as const
+  const shared = { base: ACCOUNT, access: publicAccess } as const
   return [
     { ...shared, method: 'GET', path: '/identities', handle: showIdentities(dependencies) },
     ...providers.flatMap((provider): Route[] => {

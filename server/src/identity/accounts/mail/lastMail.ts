@@ -5,9 +5,10 @@ import type { Transaction } from '../../../infra/postgres/database.ts'
 import { enqueue } from '../../../jobs/enqueue.ts'
 import { JOB_DONE, type JobHandler, jobHandler } from '../../../jobs/handler.ts'
 import type { JobKind } from '../../../jobs/job.ts'
+import { MAIL_RETRIES_MS } from '../../../jobs/mail.ts'
 import { type RandomBytes, toHex, uuidV7 } from '../../../lib/ids.ts'
 import type { MailTransport } from '../../../lib/mail.ts'
-import { type Clock, HOUR_MS, MINUTE_MS, toTimestamp } from '../../../lib/time.ts'
+import { type Clock, MINUTE_MS, toTimestamp } from '../../../lib/time.ts'
 
 const lastMailPayload = z.strictObject({
   to: z.string().min(1).max(320),
@@ -18,8 +19,6 @@ const lastMailPayload = z.strictObject({
 
 const LAST_MAIL: JobKind<z.infer<typeof lastMailPayload>> = { name: 'last mail', payload: lastMailPayload }
 
-/** As long as other mails are tried: nearly a day. */
-const RETRIES_MS = [MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS]
 const SENDING_AT_ONCE = 4
 const TIMEOUT_MS = 2 * MINUTE_MS
 
@@ -45,7 +44,7 @@ export function lastMailHandler({
   return jobHandler(LAST_MAIL, {
     atOnce: SENDING_AT_ONCE,
     timeoutMs: TIMEOUT_MS,
-    retryMs: RETRIES_MS,
+    retryMs: MAIL_RETRIES_MS,
     advice: 'somebody who was erased is not told; check the settings under "smtp"',
     isEmptiedWhenDead: true,
     async handle({ payload: { to, erasedAtMs, messageId } }) {

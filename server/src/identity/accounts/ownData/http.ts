@@ -43,7 +43,7 @@ export const erasureRequest = z
   .strictObject({
     password: z.string().max(200).optional().meta({
       description:
-        'The password of the person. Left out by people who have none: they must have signed in within the last ten minutes.',
+        "The person's password. Omit it if they have none; they must then have signed in within the last ten minutes.",
     }),
   })
   .meta({ id: 'ErasureRequest' })

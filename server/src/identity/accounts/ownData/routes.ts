@@ -1,6 +1,6 @@
 /** The routes and pages of a person's own data. The pages are in no description. */
 
-import { everybody, session } from '../../../http/access.ts'
+import { publicAccess, session } from '../../../http/access.ts'
 import { ACCOUNT, MANAGE, type Route } from '../../../http/route.ts'
 import {
   createOwnExporter,
@@ -20,7 +20,7 @@ const NO_KEYS = 'By session alone: no API key reads or erases what belongs to a 
 
 export function ownDataRoutes(dependencies: OwnDataDependencies): Route[] {
   const exporter = createOwnExporter(dependencies)
-  const page = { base: ACCOUNT, access: everybody } as const
+  const page = { base: ACCOUNT, access: publicAccess } as const
   return [
     {
       base: MANAGE,

@@ -98,7 +98,7 @@ const auditEntry = z.object({
   created_at: instant,
   organization_id: id.nullable(),
   action: z.string(),
-  own: z.boolean().meta({ description: 'Whether the person, or a key of theirs, did it.' }),
+  own: z.boolean().meta({ description: 'True if the person, or one of their API keys, made the change.' }),
   actor: z.object({
     kind: z.enum(['user', 'api_key', 'operator']),
     id: id.nullable().meta({ description: 'Null: somebody else, or an operator.' }),

@@ -1,6 +1,6 @@
 /** The pages of accounts, beneath /account. They are in no description. */
 
-import { everybody } from '../../../http/access.ts'
+import { publicAccess } from '../../../http/access.ts'
 import type { Handle } from '../../../http/pipeline.ts'
 import type { PublicPrincipal } from '../../../http/principal.ts'
 import { ACCOUNT, patternOf, ROOT, type Route } from '../../../http/route.ts'
@@ -48,7 +48,7 @@ const LINK = { query: ['token'] } as const
 /** The page that comes after the sign-in; and `again`, for somebody who is signed in. A form is sent to the address of its page. */
 const SIGN_IN = { query: ['next', 'again'] } as const
 
-type Page = Extract<Route, { readonly access: typeof everybody }>
+type Page = Extract<Route, { readonly access: typeof publicAccess }>
 
 export function accountPageRoutes(dependencies: PageDependencies): Route[] {
   const page = pageOf(dependencies)
@@ -110,7 +110,7 @@ function pageOf(dependencies: PageDependencies) {
     base: ACCOUNT,
     method,
     path,
-    access: everybody,
+    access: publicAccess,
     handle: handlePage(dependencies, answer),
   })
 }

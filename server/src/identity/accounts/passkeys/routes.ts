@@ -1,6 +1,6 @@
 /** The pages of passkeys, beneath /account. They are in no description. */
 
-import { everybody } from '../../../http/access.ts'
+import { publicAccess } from '../../../http/access.ts'
 import { ACCOUNT, type Route } from '../../../http/route.ts'
 import {
   type PasskeyHttpDependencies,
@@ -20,7 +20,7 @@ const NEXT = { query: ['next'] } as const
 const FORM = { body: 'form', bodyLimitBytes: 16 * 1024 } as const
 
 export function passkeyRoutes(dependencies: PasskeyHttpDependencies): Route[] {
-  const shared = { base: ACCOUNT, access: everybody } as const
+  const shared = { base: ACCOUNT, access: publicAccess } as const
   return [
     { ...shared, method: 'GET', path: '/passkey', handle: showPasskeySignIn(dependencies), ...NEXT },
     { ...shared, method: 'POST', path: '/passkey', handle: postPasskeySignIn(dependencies), ...FORM, ...NEXT },

@@ -5,8 +5,8 @@ import { refusal } from '../../../lib/errors.ts'
 import type { Log } from '../../../lib/log.ts'
 import { createRecent } from '../../../lib/recent.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
-import { type Clock, SECOND_MS, within } from '../../../lib/time.ts'
-import { LookUps } from '../../keys/lookUps.ts'
+import { type Clock, within } from '../../../lib/time.ts'
+import { LINE_PREFIX_BITS, LOOK_UP_TIMEOUT_MS, LookUps } from '../../keys/lookUps.ts'
 import { hashToken } from '../secrets/token.ts'
 import { type FoundSession, SESSION_ENDED } from './session.ts'
 import { selectSessionsByToken } from './store.ts'
@@ -24,10 +24,6 @@ const TOKEN = /^[\w-]{32,128}$/
 
 /** Sessions that a process remembers to have let in: some 5 MB at most. */
 const SEEN_MOST = 20_000
-/** Cookies of IPv6 addresses that share so many leading bits wait in one line, as unknown keys do (K5). */
-const LINE_PREFIX_BITS = 56
-/** A request is not kept longer than this by a database that doesn't answer. */
-const LOOK_UP_TIMEOUT_MS = 5 * SECOND_MS
 
 export interface SessionDependencies {
   readonly database: Queryable

@@ -68,7 +68,7 @@ export const sessionPage = z
 export const sessionsQuery = z.object(LIST_SHAPE)
 
 const NO_SESSION = refusal('not_found', 'You have no session of this id; GET /manage/v1/sessions lists them.')
-const NO_ORGANIZATION = refusal('not_found', 'You are no member of an organization of this id.')
+const NOT_A_MEMBER = refusal('not_found', 'You are not a member of an organization with this id.')
 
 /** GET /session, of the management interface. */
 export function showSession(dependencies: SessionHttpDependencies): Handle<SessionPrincipal> {
@@ -106,7 +106,7 @@ export function patchSession(dependencies: SessionHttpDependencies): Prepare<Ses
     return ok(async () => {
       const { sessionId: id, userId } = call.principal
       const isDone = await switchOrganization(dependencies, { id, userId }, checked.value.organization_id)
-      return isDone ? describeSession(dependencies, call.request) : NO_ORGANIZATION
+      return isDone ? describeSession(dependencies, call.request) : NOT_A_MEMBER
     })
   }
 }

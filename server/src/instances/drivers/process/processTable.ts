@@ -32,9 +32,9 @@ export async function killKnown(known: KnownProcess): Promise<void> {
 }
 
 /**
- * Returns whether a text of `/proc/PID/status` is that of a process of a user, by any of its ids, that runs. One
- * that has ended and waits for its parent does not. One whose first thread has ended while others go on does, though
- * the system calls it a zombie too.
+ * Returns whether `status`, the text of `/proc/PID/status`, is of a running process of which any user id is `uid`. A process that has
+ * ended and waits for its parent does not run. One whose first thread has ended while others go on does, though the system calls it a
+ * zombie too.
  */
 export function isRunningOf(uid: number, status: string): boolean {
   const ids = /^Uid:\s+(.*)$/m.exec(status)?.[1]?.split(/\s+/) ?? []

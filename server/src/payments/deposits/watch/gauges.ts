@@ -51,7 +51,7 @@ export function createDepositGauges(
       ),
       ofChains(
         'tollgate_deposit_chain_unseen_seconds',
-        'Time since the last look at the chain that did not fail. Alert on more than a few minutes.',
+        'Seconds since the chain was last read with success. Alert on more than a few minutes.',
         ({ seenAtMs }) => secondsSince(seenAtMs),
       ),
       {

@@ -79,7 +79,7 @@ export async function beginCursor(db: Queryable, chain: DepositChain, block: num
   )
 }
 
-/** Locks the cursor of a chain until the end of the transaction. False: it is not where it was, since another process has moved it. */
+/** Locks the cursor of a chain until the end of the transaction. Returns false if another process has moved it on from `settledBlock`. */
 export async function lockCursor(tx: Transaction, chain: DepositChain, settledBlock: number): Promise<boolean> {
   const rows = await tx.query(
     'select 1 from deposit_chains where chain = $1 and settled_block = $2::bigint for update',

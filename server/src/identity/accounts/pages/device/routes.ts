@@ -1,6 +1,6 @@
 /** The pages of device logins, beneath /account/device. They are in no description. */
 
-import { everybody } from '../../../../http/access.ts'
+import { publicAccess } from '../../../../http/access.ts'
 import { ACCOUNT, type Route } from '../../../../http/route.ts'
 import { handlePage } from '../http.ts'
 import type { PageDependencies, PageHandle } from '../visit.ts'
@@ -12,7 +12,7 @@ const FORM = { body: 'form', bodyLimitBytes: 16 * 1024 } as const
 const LOGIN = { query: ['login'] } as const
 
 export function devicePageRoutes(dependencies: PageDependencies): Route[] {
-  const shared = { base: ACCOUNT, access: everybody } as const
+  const shared = { base: ACCOUNT, access: publicAccess } as const
   const page = (answer: PageHandle) => handlePage(dependencies, answer)
   const [enter, approve, deny] = ['/device', '/device/approve', '/device/deny'] as const
   return [

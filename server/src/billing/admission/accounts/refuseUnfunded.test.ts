@@ -6,7 +6,7 @@ import { type House, openHouse, openTill, type Till } from '../../../../test/mon
 import type { Plan } from '../../../catalog/plan.ts'
 import { DAY_MS, HOUR_MS } from '../../../lib/time.ts'
 import { setSubscription } from '../../plans/setSubscription.ts'
-import { refuseUnpaid } from './refuseUnpaid.ts'
+import { refuseUnfunded } from './refuseUnfunded.ts'
 
 const NOW_MS = Date.UTC(2031, 4, 17, 13, 30)
 const CENT = 1_000_000n
@@ -27,7 +27,7 @@ afterAll(() => house.drop())
 
 const ask = async (organizationId: string): Promise<string | null> => {
   const { database } = house
-  return (await refuseUnpaid({ database, clock: new TurnedClock(NOW_MS), money: till }, organizationId))?.code ?? null
+  return (await refuseUnfunded({ database, clock: new TurnedClock(NOW_MS), money: till }, organizationId))?.code ?? null
 }
 
 test.each<[string, bigint, string | null, string | null]>([

@@ -22,7 +22,7 @@ const ANY_CALL: Coverable = { modality: 'chat', planCovered: true, usageFactorTh
  * null where it is either. By the gates of paid calls (P1, P2). A plan that can't be read entitles to nothing. Rejects while
  * the account can't be read.
  */
-export async function refuseUnpaid(
+export async function refuseUnfunded(
   { database, clock, money }: UnpaidDependencies,
   organizationId: string,
 ): Promise<Refusal | null> {
