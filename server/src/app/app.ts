@@ -150,7 +150,8 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
     databaseAddress,
     token: options.token,
     alone: options.alone,
-    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), lowBalanceMicrocents, takenAtMs, onDayMended),
+    fold: (tx, slot, takenAtMs, after) =>
+      foldSlot(tx, slot, clock.now(), { after, lowBalanceMicrocents, takenAtMs, onDayMended }),
   })
   const { slot } = processes
   const keys = await openKeys(options, processes, dataDirectory)

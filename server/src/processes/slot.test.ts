@@ -36,7 +36,7 @@ function claim(more: Partial<SlotOptions> = {}): Promise<Slot> {
     connect: () => openSession(house.url, more.clock ?? systemClock, { kind: 'slot', token: null }),
     clock: systemClock,
     log: SILENCE,
-    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, (more.clock ?? systemClock).now(), 0n, takenAtMs),
+    fold: (tx, slot, takenAtMs, after) => foldSlot(tx, slot, (more.clock ?? systemClock).now(), { after, takenAtMs }),
     alone: true,
     onRegained: () => {},
     ...more,

@@ -18,15 +18,18 @@ const SLOT_LIMIT = 1_024
 
 const FOLDING_PATIENCE_MS = 2 * SECOND_MS
 const FOLDING_POLL_MS = 20
-/** More parts than a process leaves behind. The next round folds the rest. */
-const FOLDING_PARTS = 10_000
 
 /**
- * Takes one part of what a slot's former owner left behind. The caller holds the slot's lock. Resolves to true when there
- * may be more: then it is called again, in another transaction. `takenAtMs` names this process's taking of the slot, where
- * it is its own; null for the slot of a dead process.
+ * Takes one part of what a slot's former owner left behind. The caller holds the slot's lock. `takenAtMs` names this process's taking
+ * of the slot, where it is its own; null for the slot of a dead process. `after`: the place to go on from; null: the beginning.
+ * Resolves to the place from which the next call, in another transaction, goes on; null: this was the last part.
  */
-export type FoldSlot = (tx: Transaction, slot: number, takenAtMs: number | null) => Promise<boolean>
+export type FoldSlot = (
+  tx: Transaction,
+  slot: number,
+  takenAtMs: number | null,
+  after: string | null,
+) => Promise<string | null>
 
 export interface SlotOptions {
   readonly database: Database
@@ -68,7 +71,8 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   /** Returns whether a lock that is free means that its owner is dead. */
   const mayTakeOver = async (db: Queryable) => options.alone || (await ownersTime.isOver(db))
 
-  const foldOwn = () => foldWhole(() => database.transaction((tx) => options.fold(tx, current(), takenAtMs)))
+  const foldOwn = () =>
+    foldWhole((after) => database.transaction((tx) => options.fold(tx, current(), takenAtMs, after)))
   const regain = async (session: Session, before: number): Promise<void> => {
     const hasIt = await takeAgain(session, before, clock)
     const own = hasIt ? before : await findFree(session, database, await mayTakeOver(database))
@@ -156,10 +160,10 @@ async function foldAbandonedSlot(
   slot: number,
   mayTakeOver: (tx: Transaction) => Promise<boolean>,
 ): Promise<void> {
-  await foldWhole(() =>
+  await foldWhole((after) =>
     options.database.transaction(async (tx) => {
-      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(tx))) return false
-      return await options.fold(tx, slot, null)
+      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(tx))) return null
+      return await options.fold(tx, slot, null, after)
     }),
   )
 }
@@ -176,9 +180,11 @@ async function underOneTaking(takenAtMs: () => number, fold: () => Promise<void>
   } while (begunUnderMs !== takenAtMs())
 }
 
-/** Folds part after part, so that no transaction locks many rows. */
-async function foldWhole(foldPart: () => Promise<boolean>): Promise<void> {
-  for (let part = 0; part < FOLDING_PARTS && (await foldPart()); part += 1);
+/** Folds part after part, once from the beginning to the end, so that no transaction locks many rows. */
+async function foldWhole(foldPart: (after: string | null) => Promise<string | null>): Promise<void> {
+  let after: string | null = null
+  do after = await foldPart(after)
+  while (after !== null)
 }
 
 /** Returns whether nobody owns a slot; if so, nobody takes it before the transaction ends. For callers that own no slot. */

@@ -244,7 +244,10 @@ class Sequence {
     const slot = this.random.between(0, 2)
     const takenAtMs = this.random.pick([null, null, START_MS])
     const { nowMs } = this
-    return { name: 'fold', perform: (db) => db.transaction((tx) => foldSlot(tx, slot, nowMs, 3_000n, takenAtMs)) }
+    return {
+      name: 'fold',
+      perform: (db) => db.transaction((tx) => foldSlot(tx, slot, nowMs, { lowBalanceMicrocents: 3_000n, takenAtMs })),
+    }
   }
 
   private movement(): Operation {

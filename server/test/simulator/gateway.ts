@@ -72,7 +72,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     connect: () => sessionOf(world, machine, outage, watch),
     clock,
     log: SILENCE,
-    fold: (tx, slot, takenAtMs) => foldSlot(tx, slot, clock.now(), options.lowBalanceMicrocents, takenAtMs),
+    fold: (tx, slot, takenAtMs, after) =>
+      foldSlot(tx, slot, clock.now(), { after, lowBalanceMicrocents: options.lowBalanceMicrocents, takenAtMs }),
     alone: false,
     onRegained: () => onRegained(),
   })

@@ -140,7 +140,7 @@ test('the limit of a day that is over is told, by the process that folds the las
   clock.aheadMs += 5 * MINUTE_MS
   // The first dies; its slot is folded with what it spent on the day before.
   await two.dropIdle()
-  await house.database.transaction((tx) => foldSlot(tx, 0, clock.now(), LOW))
+  await house.database.transaction((tx) => foldSlot(tx, 0, clock.now(), { lowBalanceMicrocents: LOW }))
   expect(await told(organization)).toEqual([
     { kind: 'monthly', day: '2030-01-01', amount: 60n, bound: 60n },
     { kind: 'daily', day: '2030-01-31', amount: 60n, bound: 50n },

@@ -75,7 +75,8 @@ function renewOne(
   const noticed = noteReached(view, books, account, unfoldedSpend, now.atMs, isNew, thresholds)
   const isLow = thresholds.lowBalance !== 0n && account.balance < thresholds.lowBalance
   const toldBelow = before.toldBelow ?? (isLow ? thresholds.lowBalance : null)
-  view.put(books.shares, key, { organizationId, slot, granted: kept + fresh })
+  if (kept + fresh > 0n) view.put(books.shares, key, { organizationId, slot, granted: kept + fresh })
+  else view.delete(books.shares, key)
   view.put(books.accounts, organizationId, { ...account, granted: elsewhere + kept + fresh, toldBelow })
   const left = (headroomBefore: bigint | null) => (headroomBefore === null ? null : headroomBefore - fresh)
   const isStopping = account.enforcement === 'stop_running'

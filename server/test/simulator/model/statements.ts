@@ -65,23 +65,14 @@ const STATEMENTS: readonly Statement[] = [
   },
   { words: 'insert into served_models', run: findServedModels },
   {
-    words: 'from ( select organization_id from account_shares where slot',
+    words: 'select distinct organization_id from account_shares where slot',
     run(view, books, p) {
       const slot = p.number(1)
-      const found = [...view.rows(books.shares), ...view.rows(books.unfoldedSpend)].filter((row) => row.slot === slot)
+      const found = [...view.rows(books.shares), ...view.rows(books.unfoldedSpend)].filter(
+        (row) => row.slot === slot && row.organizationId > p.text(3),
+      )
       const ids = [...new Set(found.map((row) => row.organizationId))].sort()
       return ids.slice(0, p.number(2)).map((id) => ({ organization_id: id }))
-    },
-  },
-  {
-    words: 'delete from account_shares where slot',
-    locks: (p) => [ofSlot(p.number(1))],
-    run(view, books, p) {
-      for (const id of p.list(2)) {
-        const key = `${id}/${p.number(1)}`
-        if (view.get(books.shares, key)?.granted === 0n) view.delete(books.shares, key)
-      }
-      return []
     },
   },
   {

@@ -240,7 +240,13 @@ const ACCOUNT = `account as (
 /** Writes the share, which MINE has locked. */
 const RENEWED = `renewed as (
     update account_shares l set granted_microcents = g.kept + g.fresh
-    from granted g where l.organization_id = g.organization_id and l.slot = ${$.slot} and not g.is_first
+    from granted g where l.organization_id = g.organization_id and l.slot = ${$.slot} and not g.is_first and g.kept + g.fresh > 0
+  )`
+
+/** Deletes a share of nothing, so that a slot has rows for the accounts in use alone. */
+const EMPTIED = `emptied as (
+    delete from account_shares l using granted g
+    where l.organization_id = g.organization_id and l.slot = ${$.slot} and not g.is_first and g.kept + g.fresh = 0
   )`
 
 /**
@@ -250,7 +256,7 @@ const RENEWED = `renewed as (
  */
 const FIRST = `first as (
     insert into account_shares as l (organization_id, slot, granted_microcents)
-    select organization_id, ${$.slot}, kept + fresh from granted where is_first
+    select organization_id, ${$.slot}, kept + fresh from granted where is_first and kept + fresh > 0
     on conflict (organization_id, slot) do update set granted_microcents = l.granted_microcents + excluded.granted_microcents
   )`
 
@@ -312,28 +318,26 @@ const ANSWER = `
 const LOCKING = [TAKEN, WANTED, MINE, UNFOLDED, LOCKED]
 const FOLDING = [DATED, SPENT, MINUTES_GONE, MINUTES_COME, GONE, FOLDED]
 const DECIDING = [JUDGED, MEASURED, GRANTING, GRANTED]
-const WRITING = [ACCOUNT, RENEWED, FIRST, LATE, ENDED, REACHED, NOTICED]
+const WRITING = [ACCOUNT, RENEWED, EMPTIED, FIRST, LATE, ENDED, REACHED, NOTICED]
 
 const RENEW = `
   with ${[...LOCKING, ...FOLDING, ...DECIDING, ...WRITING].join(', ')}${ANSWER}`
 
-/** Organizations for which a slot has a share or unfolded spend, at most `limit`, by id. */
-export async function listOfSlot(db: Queryable, slot: number, limit: number): Promise<string[]> {
+/** Before all ids. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+/**
+ * Organizations for which a slot has a share or unfolded spend, at most `limit`, by id, those after `after`; null: from the first one
+ * on. Both lists are cut before they are joined: a page reads the part of the indexes that it returns, and no more.
+ */
+export async function listOfSlot(db: Queryable, slot: number, limit: number, after: string | null): Promise<string[]> {
+  const page = (table: string) =>
+    `(select distinct organization_id from ${table} where slot = $1::integer and organization_id > $3::uuid
+      order by organization_id limit $2::integer)`
   const rows = await db.query<{ organization_id: string }>(
-    `select organization_id from (
-       select organization_id from account_shares where slot = $1::integer
-       union select organization_id from unfolded_spend where slot = $1::integer) as o
+    `select organization_id from (${page('account_shares')} union ${page('unfolded_spend')}) as o
      order by organization_id limit $2::integer`,
-    [slot, limit],
+    [slot, limit, after ?? FIRST_ID],
   )
   return rows.map((row) => row.organization_id)
-}
-
-/** Removes the empty shares of a slot. */
-export async function deleteEmptyShares(db: Queryable, slot: number, organizations: string): Promise<void> {
-  await db.query(
-    `delete from account_shares
-     where slot = $1::integer and organization_id = any($2::text::uuid[]) and granted_microcents = 0`,
-    [slot, organizations],
-  )
 }
