@@ -63,7 +63,7 @@ export interface Slot {
  * process has it by then, another slot.
  */
 export async function claimSlot(options: SlotOptions): Promise<Slot> {
-  const { database, clock, log } = options
+  const { database, clock, log, fold } = options
   let number: number | null = null
   let takenAtMs = 0
   let wasAnothers = false
@@ -71,8 +71,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   /** Returns whether a lock that is free means that its owner is dead. */
   const mayTakeOver = async (db: Queryable) => options.alone || (await ownersTime.isOver(db))
 
-  const foldOwn = () =>
-    foldWhole((after) => database.transaction((tx) => options.fold(tx, current(), takenAtMs, after)))
+  const foldOwn = () => foldWhole((after) => database.transaction((tx) => fold(tx, current(), takenAtMs, after)))
   const regain = async (session: Session, before: number): Promise<void> => {
     const hasIt = await takeAgain(session, before, clock)
     const own = hasIt ? before : await findFree(session, database, await mayTakeOver(database))

@@ -113,14 +113,12 @@ const WITHIN = (instant: string, start: string, period: 'day' | 'month') =>
   `${instant} >= ${start}::timestamptz and ${instant} < ${start}::timestamptz + interval '1 ${period}'`
 
 /**
- * The charges of a period that are folded into the account `d`, added up anew: all that were posted, less what is not folded yet, by any
- * slot. For an account that comes to another day or month, or goes back to one: some of it may have been charged there before.
+ * The charges of a period that are folded into the account `d`, added up anew, those that UNFOLDED has just taken among them. For an
+ * account that comes to another day or month, or goes back to one: some of it may have been charged there before. A function reads them,
+ * because this statement sees nothing that was committed while it waited for the account, such as another renewal's fold.
  */
-const FOLDED_IN = (start: string, period: 'day' | 'month') => `(
-      (select coalesce(sum(u.cost_microcents), 0)::bigint from usage_days u
-        where u.organization_id = d.organization_id and ${WITHIN('u.day', start, period)})
-      - (select coalesce(sum(n.spent_microcents), 0)::bigint from unfolded_spend n
-        where n.organization_id = d.organization_id and ${WITHIN('n.minute', start, period)}))`
+const FOLDED_IN = (start: string, period: 'day' | 'month') =>
+  `folded_spend(d.organization_id, ${start}::timestamptz, ${start}::timestamptz + interval '1 ${period}')`
 
 /**
  * True when the spend of the slot counts to the hour of new accounts: that of instances does not, since the cap
@@ -161,8 +159,9 @@ const GONE = `gone as (
 /** The account's figures with the folded spend counted in, and `kept`: the rest of the slot's share. */
 const FOLDED = `folded as (
     select d.*, d.balance_microcents - s.spent as balance,
-      case when d.day = d.today then d.day_spent_microcents else ${FOLDED_IN('d.today', 'day')} end + s.spent_today as day_spent,
-      case when d.month = d.this_month then d.month_spent_microcents else ${FOLDED_IN('d.this_month', 'month')} end + s.spent_this_month as month_spent,
+      case when d.day = d.today then d.day_spent_microcents + s.spent_today else ${FOLDED_IN('d.today', 'day')} end as day_spent,
+      case when d.month = d.this_month then d.month_spent_microcents + s.spent_this_month
+        else ${FOLDED_IN('d.this_month', 'month')} end as month_spent,
       d.hour_spent_microcents - coalesce(g.spent, 0) + s.spent_this_hour as hour_spent,
       greatest(d.granted - s.spent - coalesce(d.give_back, 0), 0) as kept
     from dated d join spent s using (organization_id) left join gone g using (organization_id)
