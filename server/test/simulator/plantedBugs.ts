@@ -384,8 +384,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'the spend of a day that an account comes to is not added up',
     file: 'billing/admission/renewal/store.ts',
-    search: 'from usage_days u\n        where u.organization_id = d.organization_id',
-    replace: 'from usage_days u\n        where false',
+    search: "else ${FOLDED_IN('d.today', 'day')} end as day_spent",
+    replace: 'else s.spent_today end as day_spent',
     shownBy: 'postgres',
     trouble: 'clocks',
   },
