@@ -1,7 +1,7 @@
 import { openAccount } from '../billing/admission/balance/balance.ts'
 import { postCredit } from '../billing/ledger/grantCredit.ts'
 import { createKey } from '../identity/keys/create.ts'
-import { listKeys } from '../identity/keys/list.ts'
+import { listKeyIds } from '../identity/keys/list.ts'
 import { parseScopes } from '../identity/keys/scopes.ts'
 import { addOrganization } from '../identity/organizations/create.ts'
 import { findOrganizationByName, hasDeletedOrganization } from '../identity/organizations/find.ts'
@@ -53,7 +53,7 @@ export async function makeFirstKey(
 async function isFirstStart(database: Queryable): Promise<boolean> {
   if (await hasDeletedOrganization(database)) return false
   const found = await findOrganizationByName(database, FIRST_ORGANIZATION)
-  return !found.ok || (await listKeys(database, found.value.id)).length === 0
+  return !found.ok || (await listKeyIds(database, found.value.id, null, 1)).length === 0
 }
 
 async function firstOrganization(tx: Transaction, clock: Clock, random: RandomBytes): Promise<string> {

@@ -1,5 +1,5 @@
 import type { DepositSettings } from '../catalog/settings.ts'
-import { findOrganizationByName, listOrganizations } from '../identity/organizations/find.ts'
+import { findOrganizationByName, namesOfOrganizations } from '../identity/organizations/find.ts'
 import { createLog } from '../infra/log.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { EXIT, printProblems } from '../lib/commandOutput.ts'
@@ -37,8 +37,11 @@ export const listDepositsCommand: Command = {
     const name = invocation.text('org')
     return withDatabase(invocation, context, async (database, clock) => {
       const only = name === undefined ? null : orThrow(await findOrganizationByName(database, name))
-      const names = new Map((await listOrganizations(database)).map((each) => [each.id, each.name]))
       const deposits = await listDeposits(database, only?.id ?? null, limit)
+      const names = await namesOfOrganizations(
+        database,
+        deposits.map(({ organizationId }) => organizationId),
+      )
       const { showAddress } = await import('../payments/deposits/open.ts')
       const rows = deposits.map((deposit) => ({
         id: deposit.id,

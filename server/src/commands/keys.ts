@@ -1,15 +1,16 @@
 import { createKey } from '../identity/keys/create.ts'
 import { parseExpiry } from '../identity/keys/expiry.ts'
 import { keyStateAt, type ListedKey } from '../identity/keys/key.ts'
-import { listKeys } from '../identity/keys/list.ts'
+import { listKeyPage } from '../identity/keys/list.ts'
 import { parseKeyName } from '../identity/keys/name.ts'
 import { revokeKey } from '../identity/keys/revoke.ts'
 import { parseScopes } from '../identity/keys/scopes.ts'
-import { findOrganizationByName, listOrganizations } from '../identity/organizations/find.ts'
-import { shortInstant, table } from '../lib/table.ts'
+import { findOrganizationByName, namesOfOrganizations } from '../identity/organizations/find.ts'
+import { shortInstant } from '../lib/table.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
+import { PAGE_OPTIONS, showPages } from './pages.ts'
 
 /** `tollgate keys create --org NAME --scope …` */
 export const createKeyCommand: Command = {
@@ -87,33 +88,38 @@ export const createKeyCommand: Command = {
 /** `tollgate keys list [--org NAME]` */
 export const listKeysCommand: Command = {
   words: ['keys', 'list'],
-  summary: 'List API keys, oldest first, without the keys themselves',
-  options: [{ name: 'org', value: 'NAME', summary: 'only those of this organization' }, DATA_DIR_OPTION],
-  examples: ['tollgate keys list --org acme'],
+  summary: 'List API keys, the newest first, without the keys themselves',
+  options: [
+    { name: 'org', value: 'NAME', summary: 'only those of this organization' },
+    ...PAGE_OPTIONS,
+    DATA_DIR_OPTION,
+  ],
+  examples: ['tollgate keys list --org acme', 'tollgate keys list --all --json'],
   run: (invocation, context) =>
     withDatabase(invocation, context, async (database, clock) => {
       const name = invocation.text('org')
-      const organizations =
-        name === undefined ? await listOrganizations(database) : [orThrow(await findOrganizationByName(database, name))]
-      const names = new Map(organizations.map((organization) => [organization.id, organization.name]))
-      const keys = await listKeys(database, name === undefined ? null : (organizations[0]?.id ?? null))
+      const only = name === undefined ? null : orThrow(await findOrganizationByName(database, name))
       const nowMs = clock.now()
-      // A key of an organization that was made in between the two queries shows the organization's id.
-      const described = keys.map((key) => describe(key, names.get(key.organizationId) ?? key.organizationId, nowMs))
-      return {
-        json: described,
-        text: table(
-          ['ID', 'ORG', 'NAME', 'STATE', 'SCOPES'],
-          described.map((key) => [
-            key.id,
-            key.org,
-            key.name ?? '-',
-            key.state === 'active' && key.expires_at !== null ? `to ${shortInstant(key.expires_at)}` : key.state,
-            key.admin ? `${key.scopes}, admin` : key.scopes,
-          ]),
-          'There are no keys: make one with "tollgate keys create --org NAME --scope full_access".',
-        ),
-      }
+      return await showPages(invocation, context, {
+        async read(afterId, atMost) {
+          const keys = await listKeyPage(database, only?.id ?? null, afterId, atMost)
+          const names = await namesOfOrganizations(
+            database,
+            keys.map(({ organizationId }) => organizationId),
+          )
+          return keys.map((key) => describe(key, names.get(key.organizationId) ?? key.organizationId, nowMs))
+        },
+        toJson: (key) => key,
+        heading: ['ID', 'ORG', 'NAME', 'STATE', 'SCOPES'],
+        cells: (key) => [
+          key.id,
+          key.org,
+          key.name ?? '-',
+          key.state === 'active' && key.expires_at !== null ? `to ${shortInstant(key.expires_at)}` : key.state,
+          key.admin ? `${key.scopes}, admin` : key.scopes,
+        ],
+        none: 'There are no keys: make one with "tollgate keys create --org NAME --scope full_access".',
+      })
     }),
 }
 

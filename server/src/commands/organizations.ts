@@ -1,15 +1,15 @@
 import { openAccount, readBalances } from '../billing/admission/balance/balance.ts'
 import { NEW_ACCOUNT_CAP } from '../billing/admission/gates.ts'
 import { createOrganization } from '../identity/organizations/create.ts'
-import { listOrganizations } from '../identity/organizations/find.ts'
+import { listOrganizationPage } from '../identity/organizations/find.ts'
 import type { Organization } from '../identity/organizations/organization.ts'
 import { setNotifyAddresses } from '../identity/organizations/setNotifyAddresses.ts'
 import { NEW_ACCOUNT_DAYS } from '../lib/newAccount.ts'
-import { table } from '../lib/table.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
+import { PAGE_OPTIONS, showPages } from './pages.ts'
 
 /** `tollgate orgs create NAME` */
 export const createOrganizationCommand: Command = {
@@ -77,32 +77,32 @@ export const updateOrganizationCommand: Command = {
 /** `tollgate orgs list` */
 export const listOrganizationsCommand: Command = {
   words: ['orgs', 'list'],
-  summary: 'List the organizations, oldest first; deleted ones with the balance that is left',
-  options: [DATA_DIR_OPTION],
-  examples: ['tollgate orgs list'],
+  summary: 'List the organizations, the newest first; deleted ones with the balance that is left',
+  options: [...PAGE_OPTIONS, DATA_DIR_OPTION],
+  examples: ['tollgate orgs list', 'tollgate orgs list --all --json'],
   run: (invocation, context) =>
-    withDatabase(invocation, context, async (database) => {
-      const organizations = await listOrganizations(database)
-      const balances = await readBalances(
-        database,
-        organizations.map(({ id }) => id),
-      )
-      const balanceOf = ({ id }: Organization) => printUsd(balances.get(id) ?? 0n)
-      return {
-        json: organizations.map((each) => ({ ...toJson(each), balance_usd: balanceOf(each) })),
-        text: table(
-          ['NAME', 'ID', 'STANDING', 'NOTICES TO'],
-          organizations.map((each) => [
-            // That of a deleted one is made of its id.
-            each.deletedAtMs === null ? each.name : '-',
-            each.id,
-            each.deletedAtMs === null ? each.standing : `deleted, $${balanceOf(each)}`,
-            each.notifyAddresses.join(', ') || '-',
-          ]),
-          'There are no organizations yet: make one with "tollgate orgs create NAME".',
-        ),
-      }
-    }),
+    withDatabase(invocation, context, (database) =>
+      showPages(invocation, context, {
+        async read(afterId, atMost) {
+          const organizations = await listOrganizationPage(database, afterId, atMost)
+          const balances = await readBalances(
+            database,
+            organizations.map(({ id }) => id),
+          )
+          return organizations.map((each) => ({ ...each, balanceUsd: printUsd(balances.get(each.id) ?? 0n) }))
+        },
+        toJson: (each) => ({ ...toJson(each), balance_usd: each.balanceUsd }),
+        heading: ['NAME', 'ID', 'STANDING', 'NOTICES TO'],
+        cells: (each) => [
+          // That of a deleted one is made of its id.
+          each.deletedAtMs === null ? each.name : '-',
+          each.id,
+          each.deletedAtMs === null ? each.standing : `deleted, $${each.balanceUsd}`,
+          each.notifyAddresses.join(', ') || '-',
+        ],
+        none: 'There are no organizations yet: make one with "tollgate orgs create NAME".',
+      }),
+    ),
 }
 
 function toJson(organization: Organization) {

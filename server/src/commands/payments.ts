@@ -1,4 +1,4 @@
-import { findAnyOrganization, listOrganizations } from '../identity/organizations/find.ts'
+import { findAnyOrganization, namesOfOrganizations } from '../identity/organizations/find.ts'
 import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import { shortInstant, table } from '../lib/table.ts'
 import { toTimestamp } from '../lib/time.ts'
@@ -28,8 +28,11 @@ export const listPaymentsCommand: Command = {
     const name = invocation.text('org')
     return await withDatabase(invocation, context, async (database) => {
       const only = name === undefined ? null : orThrow(await findAnyOrganization(database, name))
-      const names = new Map((await listOrganizations(database)).map((each) => [each.id, each.name]))
       const { payments } = await listPayments(database, only?.id ?? null, null, limit)
+      const names = await namesOfOrganizations(
+        database,
+        payments.map(({ organizationId }) => organizationId),
+      )
       const rows = payments.map((payment) => ({
         id: payment.id,
         org: names.get(payment.organizationId) ?? payment.organizationId,

@@ -1,4 +1,4 @@
-import { listOrganizations } from '../identity/organizations/find.ts'
+import { namesOfOrganizations } from '../identity/organizations/find.ts'
 import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import { createBar } from '../lib/progressBar.ts'
 import { table } from '../lib/table.ts'
@@ -93,7 +93,10 @@ async function gather(differences: AsyncIterable<PaymentDifference>) {
 }
 
 async function rowsOf({ database }: PaymentTools, differences: readonly PaymentDifference[]) {
-  const names = new Map((await listOrganizations(database)).map(({ id, name }) => [id, name]))
+  const names = await namesOfOrganizations(
+    database,
+    differences.flatMap(({ organizationId }) => organizationId ?? []),
+  )
   return differences.map(({ kind, object, organizationId, amountCents, isMended }) => ({
     kind,
     object,

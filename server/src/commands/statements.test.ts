@@ -99,7 +99,7 @@ test('an organization is shown with its balance, limits, spend, plan and keys', 
 })
 
 test('a key has a name, which lists show', async () => {
-  const [key] = await json('keys', 'list', '--org', NAME)
+  const key = (await json('keys', 'list', '--org', NAME)).at(-1)
   expect(key).toMatchObject({ name: 'web shop', scopes: expect.any(String) })
   expect(await text('keys', 'list', '--org', NAME)).toContain('web shop')
   for (const name of [' ', 'x'.repeat(101), 'two\nlines']) {

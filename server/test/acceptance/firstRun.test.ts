@@ -195,7 +195,7 @@ test('output that can not be written ends with 1, and a key that nobody has seen
   const { stdout } = await typeCommand(['keys', 'list', '--json'], { folder }).ended
   const keys = JSON.parse(stdout) as { name: string; state: string }[]
   expect(keys.map(({ name, state }) => [name, state])).toEqual([
-    ['first key', 'active'],
     ['lost', 'revoked'],
+    ['first key', 'active'],
   ])
 })

@@ -384,8 +384,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'the spend of a day that an account comes to is not added up',
     file: 'billing/admission/renewal/store.ts',
-    search: "else ${FOLDED_IN('d.today', 'day')} end as day_spent",
-    replace: 'else s.spent_today end as day_spent',
+    search: 'd.day_spent_microcents + s.spent_today else',
+    replace: 'd.day_spent_microcents + s.spent_today else s.spent_today + 0 *',
     shownBy: 'postgres',
     trouble: 'clocks',
   },

@@ -5,7 +5,7 @@ import { type AskedGateway, openAskedGateway } from '../../../test/acceptance/as
 import { directed, SETTINGS } from '../../../test/acceptance/catalog.ts'
 import type { TestKey } from '../../../test/customer.ts'
 import { type MailServer, openMailServer } from '../../../test/mailServer.ts'
-import { listOrganizations } from '../../identity/organizations/find.ts'
+import { findOrganizationById } from '../../identity/organizations/find.ts'
 import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 import { systemClock } from '../../infra/clock.ts'
 import { DAY_MS } from '../../lib/time.ts'
@@ -46,8 +46,8 @@ const spend = (at: AskedGateway, key: TestKey, cents: number) =>
 
 async function customer(address: string, cents: number): Promise<TestKey> {
   const key = await gateway.customer({ admin: true, cents })
-  const all = await listOrganizations(gateway.database)
-  await setNotifyAddresses(gateway.database, all.find(({ id }) => id === key.organizationId)?.name ?? '', [address])
+  const organization = await findOrganizationById(gateway.database, key.organizationId)
+  await setNotifyAddresses(gateway.database, organization?.name ?? '', [address])
   return key
 }
 

@@ -6,7 +6,7 @@ import { makeCustomer } from '../../../test/customer.ts'
 import { type MailServer, type MailServerOptions, openMailServer } from '../../../test/mailServer.ts'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
 import { until } from '../../../test/until.ts'
-import { listOrganizations } from '../../identity/organizations/find.ts'
+import { findOrganizationById } from '../../identity/organizations/find.ts'
 import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 import { createLog } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
@@ -101,8 +101,7 @@ function noticeMailer(port: number, more: Partial<SmtpServer> = {}): Pick<Notice
 /** An organization that something was noted for, with these addresses. */
 async function noted(addresses: readonly string[], days = 1): Promise<string> {
   const { organizationId } = await makeCustomer(fresh.database, { cents: 0 })
-  const all = await listOrganizations(fresh.database)
-  const name = all.find(({ id }) => id === organizationId)?.name ?? ''
+  const name = (await findOrganizationById(fresh.database, organizationId))?.name ?? ''
   await setNotifyAddresses(fresh.database, name, addresses)
   await fresh.database.query(
     `insert into notices (organization_id, kind, period, amount_microcents, limit_microcents, enforcement, noticed_at)

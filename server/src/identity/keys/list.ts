@@ -1,10 +1,20 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
 import type { ListedKey } from './key.ts'
-import { selectKeyIds, selectKeys, selectMemberOfKey } from './store.ts'
+import { selectKeyIds, selectKeyPage, selectKeys, selectMemberOfKey } from './store.ts'
 
-/** The keys of an organization, or of all (null), oldest first, revoked and expired ones too. */
-export function listKeys(database: Queryable, organizationId: string | null): Promise<ListedKey[]> {
+/** The keys of an organization, oldest first, revoked and expired ones too. */
+export function listKeys(database: Queryable, organizationId: string): Promise<ListedKey[]> {
   return selectKeys(database, organizationId)
+}
+
+/** The keys of an organization, or of all (null), behind an id, the newest first, revoked and expired ones too, so many at most. */
+export function listKeyPage(
+  database: Queryable,
+  organizationId: string | null,
+  behindId: string | null,
+  atMost: number,
+): Promise<ListedKey[]> {
+  return selectKeyPage(database, { organizationId, memberId: null }, behindId, atMost)
 }
 
 /** The member that a key belongs to; null: the organization. */

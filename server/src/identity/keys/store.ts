@@ -198,10 +198,9 @@ export async function selectKeyEnds(
 }
 
 /** The keys of one organization, or all, oldest first. */
-export async function selectKeys(database: Queryable, organizationId: string | null): Promise<ListedKey[]> {
+export async function selectKeys(database: Queryable, organizationId: string): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
-    `select ${LISTED_COLUMNS} from api_keys k where $1::uuid is null or organization_id = $1
-     order by created_at, id`,
+    `select ${LISTED_COLUMNS} from api_keys k where organization_id = $1 order by created_at, id`,
     [organizationId],
   )
   return rows.map(listedFromRow)
@@ -219,15 +218,15 @@ export async function lockRoleOf(tx: Transaction, memberId: string): Promise<Rol
   return rows[0]?.role
 }
 
-/** The keys behind an id, the newest first. */
+/** The keys behind an id, the newest first; of an organization, or of all (null). */
 export async function selectKeyPage(
   database: Queryable,
-  { organizationId, memberId }: KeyOwnerFilter,
+  { organizationId, memberId }: Omit<KeyOwnerFilter, 'organizationId'> & { readonly organizationId: string | null },
   beforeId: string | null,
   atMost: number,
 ): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
-    `select ${LISTED_COLUMNS} from api_keys k where organization_id = $1
+    `select ${LISTED_COLUMNS} from api_keys k where ${organizationId === null ? '$1::uuid is null' : 'organization_id = $1'}
        and ($2::uuid is null or member_id = $2::uuid) and ($3::uuid is null or id < $3::uuid)
      order by id desc limit $4::integer`,
     [organizationId, memberId, beforeId, atMost],

@@ -4,7 +4,7 @@ import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
 import { systemClock } from '../../infra/clock.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
 import { createOrganization } from './create.ts'
-import { findOrganizationByName, listOrganizations } from './find.ts'
+import { findOrganizationByName, listOrganizationPage } from './find.ts'
 
 const NOW_MS = Date.UTC(2030, 0, 1)
 
@@ -36,7 +36,7 @@ test('an organization is made with its account, and found by its name however th
   if (!made.ok) return
   expect(await accounts()).toBe(1)
   expect(await findOrganizationByName(fresh.database, 'Cafe\u0301')).toEqual(made)
-  expect(await listOrganizations(fresh.database)).toEqual([made.value])
+  expect(await listOrganizationPage(fresh.database, null, 10)).toEqual([made.value])
 })
 
 test('where the account can’t be opened there is no organization either', async () => {

@@ -6,10 +6,10 @@ import {
   selectAnyDeleted,
   selectAnyOrganizationById,
   selectAnyOrganizationByName,
+  selectNames,
   selectOrganizationById,
   selectOrganizationByName,
   selectOrganizationPage,
-  selectOrganizations,
 } from './store.ts'
 
 /** The organization of that name, in whichever way its accents are written. Refused (`not_found`) when there is none. */
@@ -52,7 +52,7 @@ export function listOrganizationPage(
   return selectOrganizationPage(database, behindId, atMost)
 }
 
-/** All organizations, deleted ones among them, oldest first. */
-export function listOrganizations(database: Queryable): Promise<Organization[]> {
-  return selectOrganizations(database)
+/** The names of organizations by their ids, deleted ones among them. An id of none has no entry. */
+export function namesOfOrganizations(database: Queryable, ids: readonly string[]): Promise<Map<string, string>> {
+  return selectNames(database, [...new Set(ids)])
 }

@@ -68,10 +68,13 @@ export async function selectAnyOrganizationByName(
   return rows[0] && fromRow(rows[0])
 }
 
-/** All organizations, deleted ones among them, oldest first. */
-export async function selectOrganizations(database: Queryable): Promise<Organization[]> {
-  const rows = await database.query<OrganizationRow>(`select ${COLUMNS} from organizations order by created_at, id`)
-  return rows.map(fromRow)
+/** The names of organizations by their ids, deleted ones among them. */
+export async function selectNames(database: Queryable, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await database.query<{ id: string; name: string }>(
+    'select id, name from organizations where id = any($1::text::uuid[])',
+    [arrayLiteral(ids)],
+  )
+  return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
 /** The organizations behind an id, deleted ones among them, the newest first, so many at most. */

@@ -7,7 +7,7 @@ import { makeKey, type TestKey } from '../../../test/customer.ts'
 import { type MailServer, openMailServer } from '../../../test/mailServer.ts'
 import { openPage, payAt } from '../../../test/paymentPages.ts'
 import { until } from '../../../test/until.ts'
-import { listOrganizations } from '../../identity/organizations/find.ts'
+import { findOrganizationById } from '../../identity/organizations/find.ts'
 import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 
 const AUTO_PAY = '/manage/v1/auto-pay'
@@ -143,8 +143,7 @@ test("it needs an admin's key, and shows nothing of another organization", async
 
 test('a bank that asks for the person is mailed at once, with a link; paid there, the new card is used', async () => {
   const key = await customer('authenticates')
-  const all = await listOrganizations(gateway.database)
-  const name = all.find(({ id }) => id === key.organizationId)?.name ?? ''
+  const name = (await findOrganizationById(gateway.database, key.organizationId))?.name ?? ''
   await setNotifyAddresses(gateway.database, name, ['owner@example.com'])
   const seen = mails.mails.length
   await put(key, { enabled: true, threshold_cents: 3_000, amount_cents: 700 })
