@@ -16,6 +16,9 @@ import { describeMachine } from './machine.ts'
 import { atLeastOne, readOptions } from './options.ts'
 import { Samples } from './statistics.ts'
 
+/** The most that the setting takes: deliveries to endpoints that hang stay pending. */
+const PENDING_MOST = 100_000
+
 const USAGE =
   'usage: bun server/bench/webhooks.ts [--endpoints 1000] [--hanging 200] [--rate 1000] [--seconds 120] [--processes 1]'
 const { text } = readOptions(
@@ -157,9 +160,6 @@ async function run(organizations: readonly string[]): Promise<void> {
   console.log(`never arrived: ${Math.round(dueCount) - arrivedCount}; arrived twice: ${twiceCount}`)
   console.log(`open to hanging endpoints at once: at most ${hangingMost}; publisher late by at most ${lateMs} ms`)
 }
-
-/** The most that the setting takes: deliveries to endpoints that hang stay pending. */
-const PENDING_MOST = 100_000
 
 function publish(organizationId: string, createdAtMs: number): Promise<void> {
   const data = { video: { id: 'video_1', object: 'video', model: 'svc/clip', status: 'completed' } }

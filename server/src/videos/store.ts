@@ -91,10 +91,10 @@ export async function countQueued(db: Queryable, organizationId: string, most: n
   return Number(rows[0]?.count ?? 0n)
 }
 
-/** The number of an organization's waiting jobs, up to so many, by the names of two parameters. */
+/** The number of an organization's waiting jobs, up to so many, by the names of two parameters. The order keeps it to its index. */
 const QUEUED = (organizationId: string, most: string) =>
   `select count(*) from (select from videos where organization_id = ${organizationId}::uuid and status = 'queued'
-     limit ${most}::integer) counted`
+     order by id limit ${most}::integer) counted`
 
 /** Drops so many jobs that are over and were made before an instant, oldest first; returns how many. */
 export async function dropOver(db: Queryable, beforeMs: number, limit: number): Promise<number> {
