@@ -25,6 +25,8 @@ export const revokedKeys: Attack = {
         const streams = [0, 1].map(() => ask('POST', '/chat/completions', CALL, key))
         await ask('DELETE', `/manage/v1/keys/${id}`)
         await Promise.all(streams)
+        // The streams above began before the revocation, or did not: this call is refused in any case.
+        await ask('POST', '/chat/completions', CALL, key)
       },
     }),
 }
