@@ -69,14 +69,15 @@ export async function startKillRunner(): Promise<KillRunner> {
       }
       const before = await readPostmaster(dataDir).catch(() => null)
       const { received, exitCode, struck } = await runLoad(server, customer.key, plan, provider)
-      if (plan.fault.kind === 'stop' && exitCode !== 0)
+      if (struck && plan.fault.kind === 'stop' && exitCode !== 0)
         problems.push(`SIGTERM ended with ${exitCode}: ${server.errors()}`)
-      if (plan.fault.kind === 'stop') problems.push(...received.flatMap(brokenOff))
+      if (struck && plan.fault.kind === 'stop') problems.push(...received.flatMap(brokenOff))
 
       server = await startServer({ settings, dataDir })
       const after = await readPostmaster(dataDir)
       const isAdopted = after.pid === before?.pid
-      if (isAdopted !== (plan.fault.kind === 'gateway' || plan.fault.kind === 'send')) {
+      // A fault that came too late was none: the process was killed after the last call.
+      if (struck && isAdopted !== (plan.fault.kind === 'gateway' || plan.fault.kind === 'send')) {
         problems.push(`PostgreSQL was ${isAdopted ? '' : 'not '}found running after the restart`)
       }
       return withDirectory(dataDir, async (database) => {
@@ -85,7 +86,7 @@ export async function startKillRunner(): Promise<KillRunner> {
           grantedMicrocents: BigInt(CREDIT_CENTS) * MICROCENTS_PER_CENT,
           received,
           provider,
-          stoppedCleanly: plan.fault.kind === 'stop',
+          stoppedCleanly: struck && plan.fault.kind === 'stop',
         }
         problems.push(...(await audit(database, evidence)))
         const [{ count, covered } = { count: 0n, covered: 0n }] = await database.query<{
