@@ -202,6 +202,7 @@ export class History {
     world.note('NO MORE TROUBLE')
     world.sources.length = 0
     world.fate = () => 'fine'
+    world.isCalm = true
     if (outage.isDown) outage.comeUp()
     if (world.isDatabaseTurned) world.turnDatabase(0)
     for (const machine of world.machines) if (machine.isPaused) fleet.resume(machine)

@@ -20,6 +20,8 @@ const FOUND: readonly (readonly [number, string])[] = [
   [2_079_000_749, 'a charge that the database refuses frees its money once, though it was withdrawn meanwhile'],
   [2_078_413_649, 'a slot that is taken again while its first fold is under way is folded all the same'],
   [901_010_305, 'a grant of a day from which the account went back may be more than the earlier day has left'],
+  [904_002_250, 'a transaction that begins in the calm is not cut off there by its timeout'],
+  [904_010_279, 'where many processes keep house, instances are deleted in the calm all the same'],
 ]
 
 test.each(FOUND)('seed %i: %s', async (seed) => {

@@ -14,6 +14,9 @@ const STATEMENT_TIMEOUT_MS = 30_000
 /** How long, in real time, statements under way are waited for before the next step: those that wait for a lock stay. */
 const CONCURRENT_PATIENCE_MS = 6
 
+/** Where there is no trouble, time goes on by so much at most while something is on its way: it is not cut off by timeouts. */
+const CALM_LEAP_MS = 1_000
+
 /** The beginning of the labels of providers' letters. */
 const PROVIDER = 'its provider'
 
@@ -66,6 +69,8 @@ export class World {
   fate: () => Fate = () => 'fine'
   elapsedMs = 0
   steps = 0
+  /** The time of trouble is over: what is on its way arrives within seconds. */
+  isCalm = false
   /** Time does not leap past this before {@link catchUp} was called. */
   promptUntilMs: number | null = null
   /** How far the database's clock was set ahead of the true time, and when by the time of the world. */
@@ -155,7 +160,7 @@ export class World {
   async step(): Promise<boolean> {
     this.steps += 1
     const candidates = this.candidates()
-    const jump = this.nextJumpMs()
+    const jump = this.nextJumpMs(candidates.length > 0)
     if (candidates.length === 0 && jump === null && this.underWay.size === 0) return false
     this.elapsedMs += this.random.pick([0, 0, 0, 1, 1, 2, 4])
     if (jump !== null) candidates.push({ weight: candidates.length === 0 ? 1 : 0.5, happen: () => this.jumpTo(jump) })
@@ -275,10 +280,11 @@ export class World {
     return candidates.length - 1
   }
 
-  private nextJumpMs(): number | null {
-    const { promptUntilMs } = this
+  private nextJumpMs(isSomethingOnItsWay: boolean): number | null {
     const next = this.nextTimerMs()
-    return promptUntilMs === null || (next !== null && next < promptUntilMs) ? next : promptUntilMs
+    const calmMs = this.isCalm && isSomethingOnItsWay && next !== null ? this.elapsedMs + CALM_LEAP_MS : null
+    const due = [next, this.promptUntilMs, calmMs].filter((each) => each !== null)
+    return due.length === 0 ? null : Math.min(...due)
   }
 
   private nextTimerMs(): number | null {
