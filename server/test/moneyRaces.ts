@@ -2,7 +2,7 @@
 
 import { expect } from 'bun:test'
 import { readBalance } from '../src/billing/admission/balance/balance.ts'
-import { foldSlot } from '../src/billing/admission/renewal/renew.ts'
+import { foldSlot } from '../src/billing/admission/slots/foldSlot.ts'
 import { findImbalances } from '../src/billing/charges/store.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { admitCall } from './admitCall.ts'

@@ -1,7 +1,7 @@
 /** States that an organization can be in, generated, and set up all together through the tables that processes write. */
 
 import type { Enforcement } from '../src/billing/admission/gates.ts'
-import { foldSlot } from '../src/billing/admission/renewal/renew.ts'
+import { foldSlot } from '../src/billing/admission/slots/foldSlot.ts'
 import type { Charge } from '../src/billing/charges/charge.ts'
 import { postCharges } from '../src/billing/charges/post.ts'
 import { ensureChargePartition } from '../src/billing/charges/store.ts'

@@ -1,7 +1,8 @@
 /** The composition root: opens every room once, lowest first, and composes the parts that they give. */
 
 import { openAccount } from '../billing/admission/balance/balance.ts'
-import { foldSlot } from '../billing/admission/renewal/renew.ts'
+import { foldSlot } from '../billing/admission/slots/foldSlot.ts'
+import { listUnfoldedSlots } from '../billing/admission/slots/store.ts'
 import { storePrices } from '../billing/charges/prices/storePrices.ts'
 import { openBilling } from '../billing/open.ts'
 import { readChargedSince } from '../billing/usage/store.ts'
@@ -152,6 +153,7 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
     alone: options.alone,
     fold: (tx, slot, takenAtMs, after) =>
       foldSlot(tx, slot, clock.now(), { after, lowBalanceMicrocents, takenAtMs, onDayMended }),
+    listUnfolded: listUnfoldedSlots,
   })
   const { slot } = processes
   const keys = await openKeys(options, processes, dataDirectory)

@@ -12,11 +12,11 @@ import type { Slot } from '../processes/slot.ts'
 import { readFigures } from './admission/accounts/figures.ts'
 import { createLimitNoter } from './admission/accounts/noteLimit.ts'
 import { RECLAIM_CHANNEL } from './admission/accounts/reclaim.ts'
-import { createReclaimer } from './admission/accounts/reclaimer.ts'
 import { refuseUnfunded } from './admission/accounts/refuseUnfunded.ts'
 import { STALLED_MS } from './admission/admit.ts'
 import { openMoney } from './admission/openMoney.ts'
 import type { OnDayMended } from './admission/renewal/renew.ts'
+import { createReclaimer } from './admission/slots/reclaimer.ts'
 import { moneyGauges } from './charges/gauges.ts'
 import { createLostCharges } from './charges/lostCharges.ts'
 import { preparePartitions } from './charges/partitions.ts'
@@ -155,7 +155,7 @@ function openMoneyOf(options: BillingOptions, onNoticed: () => void) {
     plans,
     ownsSlot: slot.isOwned,
     knowsTime: options.knowsTime,
-    sendReclaim: createReclaimer({ database, slot, clock, log }),
+    sendReclaim: createReclaimer({ ...options, slot }),
     readFigures: (organizationId, nowMs) => readFigures(database, organizationId, nowMs),
     onUnreadable: metrics.unreadable,
     onLimitReached: createLimitNoter({ database, clock, log, onNoticed }),

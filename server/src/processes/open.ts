@@ -11,7 +11,7 @@ export interface ProcessesOptions extends Omit<SlotOptions, 'connect' | 'onRegai
   readonly token: string | null
 }
 
-/** Opens the room of processes: takes a slot for this one, and folds what dead processes left behind. */
+/** Opens the room of processes: takes a slot for this one, and begins to fold what dead processes left behind, which may take long. */
 export async function openProcesses(options: ProcessesOptions) {
   const { databaseAddress, clock, token } = options
   const whenRegained: (() => void)[] = []
@@ -23,7 +23,9 @@ export async function openProcesses(options: ProcessesOptions) {
       for (const callback of whenRegained) callback()
     },
   })
-  await slot.foldAbandoned()
+  const folding = slot.foldAbandoned().catch((error: unknown) => {
+    options.log.warn({ err: error }, 'what dead processes left behind could not be folded; it is tried again')
+  })
   return {
     slot,
     /** `callback` runs whenever the slot was lost for a while, and it or another one is owned now. */
@@ -37,7 +39,7 @@ export async function openProcesses(options: ProcessesOptions) {
     periodicTasks: [{ name: 'slots of dead processes', everyMs: MINUTE_MS, run: () => slot.foldAbandoned() }],
     readiness: () => (slot.isOwned() ? [] : ['the connection that holds this process’s slot is lost']),
     async close(): Promise<void> {
-      await Promise.all([listener?.close(), slot.release()])
+      await Promise.all([listener?.close(), slot.release(), folding])
     },
   }
 }

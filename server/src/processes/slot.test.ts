@@ -5,7 +5,9 @@ import { SILENCE } from '../../test/silence.ts'
 import { startSilentProxy, throughProxy } from '../../test/silentProxy.ts'
 import { turnedDatabase } from '../../test/turnedDatabase.ts'
 import { readBalance } from '../billing/admission/balance/balance.ts'
-import { foldSlot, renewShares } from '../billing/admission/renewal/renew.ts'
+import { renewShares } from '../billing/admission/renewal/renew.ts'
+import { foldSlot } from '../billing/admission/slots/foldSlot.ts'
+import { listUnfoldedSlots } from '../billing/admission/slots/store.ts'
 import { systemClock } from '../infra/clock.ts'
 import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
 import { newToken } from '../infra/postgres/processToken.ts'
@@ -37,6 +39,7 @@ function claim(more: Partial<SlotOptions> = {}): Promise<Slot> {
     clock: systemClock,
     log: SILENCE,
     fold: (tx, slot, takenAtMs, after) => foldSlot(tx, slot, (more.clock ?? systemClock).now(), { after, takenAtMs }),
+    listUnfolded: listUnfoldedSlots,
     alone: true,
     onRegained: () => {},
     ...more,
@@ -98,17 +101,59 @@ test('processes that start at the same time get slots of their own', async () =>
   await giveBack(...slots)
 })
 
-test('a slot that is given back is used again, and what its owner left is folded once', async () => {
+test('a start waits for nothing that a dead process left, which is folded once; then its slot is used again', async () => {
   const { organization, number } = await leaveBehind(40n)
+  let folded = 0
+  const next = await claim({
+    fold: async () => {
+      folded += 1
+      return null
+    },
+  })
+  expect(next.number).not.toBe(number)
   expect(await granted(organization)).toEqual({ granted: 600n, shares: 1n })
-  const next = await claim()
+  // Its own alone, where a late statement of a former owner may have left something.
+  expect(folded).toBe(1)
+  const other = await claim()
+  expect(other.number).not.toBe(number)
+  for (let time = 0; time < 2; time += 1) {
+    await other.foldAbandoned()
+    expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
+    expect(await readBalance(house.database, organization)).toBe(960n)
+  }
+  const again = await claim()
+  expect(again.number).toBe(number)
+  expect(await house.imbalances()).toEqual([])
+  await giveBack(next, other, again)
+})
+
+test('where something is left under every slot, the lowest free one is folded by the start', async () => {
+  const { organization, number } = await leaveBehind(40n)
+  const next = await claim({ listUnfolded: async () => Array.from({ length: 2_000 }, (_, slot) => slot) })
   expect(next.number).toBe(number)
   expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
   expect(await readBalance(house.database, organization)).toBe(960n)
-  await next.foldAbandoned()
-  expect(await readBalance(house.database, organization)).toBe(960n)
-  expect(await house.imbalances()).toEqual([])
   await giveBack(next)
+})
+
+test('a stop does not wait until everything is folded, and what is left is folded later', async () => {
+  const { organization, number } = await leaveBehind(40n)
+  const parts: (string | null)[] = []
+  const slot = await claim({
+    fold: async (_tx, of, _takenAtMs, after) => {
+      if (of !== number) return null
+      parts.push(after)
+      // The stop comes while the second part is under way; without it the parts would never end.
+      if (parts.length === 2) await slot.release()
+      return `part ${parts.length}`
+    },
+  })
+  await slot.foldAbandoned()
+  expect(parts).toEqual([null, 'part 1'])
+  const next = await claim()
+  await next.foldAbandoned()
+  expect(await granted(organization)).toEqual({ granted: 0n, shares: 0n })
+  await giveBack(slot, next)
 })
 
 test('slots without an owner are reclaimed, those with one are not', async () => {

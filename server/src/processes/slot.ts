@@ -11,7 +11,7 @@ import type { Session } from '../infra/postgres/session.ts'
 import type { Log } from '../lib/log.ts'
 import { type Clock, SECOND_MS, sleep } from '../lib/time.ts'
 import { OwnersTime } from './ownersTime.ts'
-import { listSlots, lockForTransaction, takeSlot } from './store.ts'
+import { listSlots, shareLock, takeLock, takeSlot } from './store.ts'
 
 /** More processes than anyone runs on one database; only bounds the search for a free slot. */
 const SLOT_LIMIT = 1_024
@@ -31,6 +31,9 @@ export type FoldSlot = (
   after: string | null,
 ) => Promise<string | null>
 
+/** Reads the slots under which something is left that is not folded, living ones among them. */
+export type ListUnfolded = (db: Queryable) => Promise<number[]>
+
 export interface SlotOptions {
   readonly database: Database
   /** Opens the pinned connection that is to hold the lock; called again whenever it was lost. Its name has the process's token. */
@@ -38,6 +41,7 @@ export interface SlotOptions {
   readonly clock: Clock
   readonly log: Log
   readonly fold: FoldSlot
+  readonly listUnfolded: ListUnfolded
   /** True when nobody else can have used the database since it started: the embedded one, owned by this process. */
   readonly alone: boolean
   /** The slot was lost for a while, and it or another one is owned now; another process may have folded what was granted to it. */
@@ -51,7 +55,7 @@ export interface Slot {
   isOwned(): boolean
   /** Names the last taking of it. Once another process has taken it, renewals that cite this one are given nothing. */
   takenAtMs(): number
-  /** Gives back what slots without an owner were granted. Run at start and now and then. */
+  /** Folds what all slots without an owner have. Run after the start and now and then. */
   foldAbandoned(): Promise<void>
   /** Returns whether nobody owns a slot, this process's own excepted; if so, nobody takes it before the transaction ends. */
   isAbandoned(tx: Transaction, slot: number): Promise<boolean>
@@ -59,14 +63,15 @@ export interface Slot {
 }
 
 /**
- * Takes a free slot and folds what its former owner left behind. When the connection is lost, the slot is taken again; where another
- * process has it by then, another slot.
+ * Takes a free slot: one of which everything is folded, so that a start does not wait for what a dead process left behind, however much
+ * that is. When the connection is lost, the slot is taken again; where another process has it by then, another slot.
  */
 export async function claimSlot(options: SlotOptions): Promise<Slot> {
   const { database, clock, log, fold } = options
   let number: number | null = null
   let takenAtMs = 0
   let wasAnothers = false
+  let isReleased = false
   const ownersTime = new OwnersTime(clock)
   /** Returns whether a lock that is free means that its owner is dead. */
   const mayTakeOver = async (db: Queryable) => options.alone || (await ownersTime.isOver(db))
@@ -74,7 +79,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
   const foldOwn = () => foldWhole((after) => database.transaction((tx) => fold(tx, current(), takenAtMs, after)))
   const regain = async (session: Session, before: number): Promise<void> => {
     const hasIt = await takeAgain(session, before, clock)
-    const own = hasIt ? before : await findFree(session, database, await mayTakeOver(database))
+    const own = hasIt ? before : await findFree(session, options, await mayTakeOver(database))
     const taken = await takeSlot(session, own, clock.now())
     wasAnothers ||= own !== before || taken.beforeMs !== takenAtMs
     // Together: whoever cites the one cites the other.
@@ -91,7 +96,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     const session = await options.connect()
     try {
       if (number === null) {
-        const free = await findFree(session, database, await mayTakeOver(database))
+        const free = await findFree(session, options, await mayTakeOver(database))
         takenAtMs = (await takeSlot(session, free, clock.now())).takenAtMs
         number = free
       } else await regain(session, number)
@@ -108,6 +113,7 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     onLost: () => {},
   })
   const current = () => number ?? 0
+  // A late statement of its former owner may have left something since it was folded.
   await underOneTaking(() => takenAtMs, foldOwn)
 
   return {
@@ -116,17 +122,13 @@ export async function claimSlot(options: SlotOptions): Promise<Slot> {
     },
     isOwned: () => !held.session().lost,
     takenAtMs: () => takenAtMs,
-    async foldAbandoned() {
-      if (!(await mayTakeOver(database))) return
-      for (const slot of await listSlots(database)) {
-        if (slot !== current()) await foldAbandonedSlot(options, slot, mayTakeOver)
-      }
-    },
+    foldAbandoned: () => foldOthers(options, current, mayTakeOver, () => isReleased),
     async isAbandoned(tx, slot) {
-      if (slot === current() || !(await lockForTransaction(tx, LOCK_CLASS.slot, slot))) return false
+      if (slot === current() || !(await shareLock(tx, LOCK_CLASS.slot, slot))) return false
       return mayTakeOver(tx)
     },
     async release() {
+      isReleased = true
       held.letGo()
       await held.session().close()
     },
@@ -150,6 +152,19 @@ async function takeAgain(session: Session, slot: number, clock: Clock): Promise<
   return true
 }
 
+/** Folds the slots that have no owner, one after the other. */
+async function foldOthers(
+  options: SlotOptions,
+  current: () => number,
+  mayTakeOver: (db: Queryable) => Promise<boolean>,
+  isStopping: () => boolean,
+): Promise<void> {
+  if (!(await mayTakeOver(options.database))) return
+  for (const slot of await listSlots(options.database)) {
+    if (slot !== current()) await foldAbandonedSlot(options, slot, mayTakeOver, isStopping)
+  }
+}
+
 /**
  * The lock ends with the transaction, so that the owner can't come back between the two. Whether its owner is dead is asked
  * behind the lock: the server may have been restarted just before it, and then a free lock says nothing.
@@ -157,11 +172,14 @@ async function takeAgain(session: Session, slot: number, clock: Clock): Promise<
 async function foldAbandonedSlot(
   options: SlotOptions,
   slot: number,
-  mayTakeOver: (tx: Transaction) => Promise<boolean>,
+  mayTakeOver: (db: Queryable) => Promise<boolean>,
+  isStopping: () => boolean,
 ): Promise<void> {
   await foldWhole((after) =>
     options.database.transaction(async (tx) => {
-      if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(tx))) return null
+      // One folds it all, others may take what they need of it meanwhile.
+      if (isStopping() || !(await takeLock(tx, LOCK_CLASS.slotFold, slot))) return null
+      if (!(await shareLock(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(tx))) return null
       return await options.fold(tx, slot, null, after)
     }),
   )
@@ -188,12 +206,20 @@ async function foldWhole(foldPart: (after: string | null) => Promise<string | nu
 
 /** Returns whether nobody owns a slot; if so, nobody takes it before the transaction ends. For callers that own no slot. */
 export async function isSlotAbandoned(tx: Transaction, slot: number, ownersTime: OwnersTime): Promise<boolean> {
-  return (await lockForTransaction(tx, LOCK_CLASS.slot, slot)) && (await ownersTime.isOver(tx))
+  return (await shareLock(tx, LOCK_CLASS.slot, slot)) && (await ownersTime.isOver(tx))
 }
 
-async function findFree(session: Session, database: Database, usedToo: boolean): Promise<number> {
+/** Returns the lowest free slot of which everything is folded, now locked; where there is none, the lowest free one. */
+async function findFree(
+  session: Session,
+  { database, listUnfolded }: Pick<SlotOptions, 'database' | 'listUnfolded'>,
+  usedToo: boolean,
+): Promise<number> {
   const used = new Set(await listSlots(database))
-  for (let slot = 0; slot < SLOT_LIMIT; slot += 1) {
+  const unfolded = new Set(await listUnfolded(database))
+  const all = Array.from({ length: SLOT_LIMIT }, (_, slot) => slot)
+  const byPreference = [...all.filter((slot) => !unfolded.has(slot)), ...all.filter((slot) => unfolded.has(slot))]
+  for (const slot of byPreference) {
     if (used.has(slot) && !usedToo) continue
     if (await session.tryLock(LOCK_CLASS.slot, slot)) return slot
   }

@@ -4,11 +4,20 @@ import type { Queryable, Transaction } from '../infra/postgres/database.ts'
 import { toTimestamp } from '../lib/time.ts'
 
 /** Takes an advisory lock until the end of the transaction, if nobody has it. */
-export async function lockForTransaction(tx: Transaction, lockClass: number, id: number): Promise<boolean> {
+export async function takeLock(tx: Transaction, lockClass: number, id: number): Promise<boolean> {
   const rows = await tx.query<{ done: boolean }>('select pg_try_advisory_xact_lock($1::int4, $2::int4) as done', [
     lockClass,
     id,
   ])
+  return rows[0]?.done === true
+}
+
+/** Keeps everybody from taking an advisory lock until the end of the transaction, if nobody has it. Several may do so at once. */
+export async function shareLock(tx: Transaction, lockClass: number, id: number): Promise<boolean> {
+  const rows = await tx.query<{ done: boolean }>(
+    'select pg_try_advisory_xact_lock_shared($1::int4, $2::int4) as done',
+    [lockClass, id],
+  )
   return rows[0]?.done === true
 }
 

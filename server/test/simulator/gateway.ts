@@ -1,9 +1,10 @@
 /** One gateway process, put together as `billing/open.ts` does it, with the machine and the database of the simulator. */
 
 import { readFigures } from '../../src/billing/admission/accounts/figures.ts'
-import { createReclaimer } from '../../src/billing/admission/accounts/reclaimer.ts'
 import { type OpenMoney, openMoney } from '../../src/billing/admission/openMoney.ts'
-import { foldSlot } from '../../src/billing/admission/renewal/renew.ts'
+import { foldSlot } from '../../src/billing/admission/slots/foldSlot.ts'
+import { createReclaimer } from '../../src/billing/admission/slots/reclaimer.ts'
+import { listUnfoldedSlots } from '../../src/billing/admission/slots/store.ts'
 import { preparePartitions } from '../../src/billing/charges/partitions.ts'
 import type { ChargingMoney } from '../../src/billing/charges/settle.ts'
 import { Writer } from '../../src/billing/charges/writer.ts'
@@ -74,11 +75,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log: SILENCE,
     fold: (tx, slot, takenAtMs, after) =>
       foldSlot(tx, slot, clock.now(), { after, lowBalanceMicrocents: options.lowBalanceMicrocents, takenAtMs }),
+    listUnfolded: listUnfoldedSlots,
     alone: false,
     onRegained: () => onRegained(),
   })
   options.onSlot(slot.number)
-  await slot.foldAbandoned()
+  void slot.foldAbandoned().catch(() => {})
   await preparePartitions(database, clock.now())
   const plans = openPlans({ database, clock, offered: () => [] })
   const writer = new Writer({
@@ -102,7 +104,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     plans,
     ownsSlot: () => slot.isOwned(),
     knowsTime: () => trouble() === null,
-    sendReclaim: createReclaimer({ database, slot, clock, log: SILENCE }),
+    sendReclaim: createReclaimer({ ...options, database, slot, clock, log: SILENCE }),
     ...(options.looks ? { readFigures: (id: string, nowMs: number) => readFigures(database, id, nowMs) } : {}),
   })
   const money = Object.assign(opened, { writer })

@@ -7,7 +7,7 @@ import { until } from '../../../test/until.ts'
 import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import { setLimit } from './accounts/limit.ts'
 import type { Enforcement } from './gates.ts'
-import { foldSlot } from './renewal/renew.ts'
+import { foldSlot } from './slots/foldSlot.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const LOW = 100n

@@ -18,8 +18,8 @@ import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import { grantCredit } from '../ledger/grantCredit.ts'
 import { setLimit } from './accounts/limit.ts'
 import { extendHold } from './admit.ts'
-import { foldSlot } from './renewal/renew.ts'
 import { Hold } from './share.ts'
+import { foldSlot } from './slots/foldSlot.ts'
 
 const SEEDS = 12
 const NOON_MS = Date.UTC(2030, 0, 15, 12)

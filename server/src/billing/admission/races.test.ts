@@ -3,7 +3,7 @@ import { seeded } from '../../../test/faults/seeded.ts'
 import { FastClock, type House, openHouse, openTill } from '../../../test/moneyHouse.ts'
 import { checkBooks, race } from '../../../test/moneyRaces.ts'
 import { readBalance } from './balance/balance.ts'
-import { foldSlot } from './renewal/renew.ts'
+import { foldSlot } from './slots/foldSlot.ts'
 
 const SEEDS = 12
 

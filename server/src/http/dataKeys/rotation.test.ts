@@ -12,7 +12,7 @@ import { systemRandom } from '../../infra/random.ts'
 import { toHex, uuidV7 } from '../../lib/ids.ts'
 import { seal, unseal } from '../../lib/seal.ts'
 import { Secret } from '../../lib/secret.ts'
-import { lockForTransaction } from '../../processes/store.ts'
+import { shareLock } from '../../processes/store.ts'
 import { sealedAnswers } from '../idempotency/reseal.ts'
 import { isAnswerSealedWith, keepAnswer } from '../idempotency/store.ts'
 import { type OpenDataKeys, openDataKeys } from './openDataKeys.ts'
@@ -65,7 +65,7 @@ class World {
     database: fresh.database,
     clock,
     ring: this.own,
-    isAbandoned: (tx, slot) => lockForTransaction(tx, LOCK_CLASS.slot, slot),
+    isAbandoned: (tx, slot) => shareLock(tx, LOCK_CLASS.slot, slot),
     isSealedWith: [isAnswerSealedWith],
   })
 
@@ -93,7 +93,7 @@ class World {
     if (gateway === undefined) return
     await gateway.lock.close()
     // PostgreSQL gives the lock back a moment after the connection has ended.
-    while (!(await fresh.database.transaction((tx) => lockForTransaction(tx, LOCK_CLASS.slot, slot))));
+    while (!(await fresh.database.transaction((tx) => shareLock(tx, LOCK_CLASS.slot, slot))));
   }
 
   /** Adds a new key at a place, or that of the first place. */

@@ -18,6 +18,8 @@ export const LOCK_CLASS = {
   gatewayRole: 7_406,
   /** Held, for one transaction at a time, by who sums usage of an organization; the second key is its hash. */
   usageSums: 7_407,
+  /** Held, for one transaction at a time, by who folds the whole of a dead process's slot; the second key is the slot. */
+  slotFold: 7_408,
   /** Held, for one transaction, by the start that makes the first organization and key. */
   firstStart: 7_420,
 } as const

@@ -8,6 +8,7 @@ import { View } from './tables.ts'
 import { Parameters } from './wire.ts'
 
 const ADVISORY = /pg_try_advisory_xact_lock/
+const SHARED = /pg_try_advisory_xact_lock_shared/
 
 /**
  * A serializable database of the books, in memory. Whole statements run one after the other; a transaction keeps what it
@@ -18,6 +19,8 @@ export class ModelEngine implements Engine {
   version = 0
   private readonly books = new Books()
   private readonly advisoryLocks = new Map<string, object>()
+  /** The transactions that share an advisory lock. */
+  private readonly sharedLocks = new Map<string, Set<object>>()
   private readonly rowLocks = new Map<string, object>()
 
   query(text: string, parameters: readonly SqlParameter[]): unknown[] {
@@ -35,7 +38,8 @@ export class ModelEngine implements Engine {
         if (over) throw new StatementError('the transaction is over', '25P02')
         const values = new Parameters(parameters)
         if (ADVISORY.test(text)) {
-          return [{ done: this.lock(this.advisoryLocks, lockName(values.number(1), values.number(2)), transaction) }]
+          const name = lockName(values.number(1), values.number(2))
+          return [{ done: SHARED.test(text) ? this.share(name, transaction) : this.lock(name, transaction) }]
         }
         const statement = statementOf(text)
         for (const name of statement.locks?.(values) ?? []) this.rowLocks.set(name, transaction)
@@ -58,7 +62,7 @@ export class ModelEngine implements Engine {
   openSession(): EngineSession {
     const session: EngineSession = {
       query: (text, parameters) => this.query(text, parameters),
-      tryLock: (lockClass, id) => this.lock(this.advisoryLocks, lockName(lockClass, id), session),
+      tryLock: (lockClass, id) => this.lock(lockName(lockClass, id), session),
       close: () => this.free(session),
     }
     return session
@@ -91,16 +95,25 @@ export class ModelEngine implements Engine {
     if (view.commit()) this.version += 1
   }
 
-  private lock(locks: Map<string, object>, name: string, owner: object): boolean {
-    const has = locks.get(name)
-    if (has !== undefined && has !== owner) return false
-    locks.set(name, owner)
+  private lock(name: string, owner: object): boolean {
+    if ((this.advisoryLocks.get(name) ?? owner) !== owner || this.sharedLocks.has(name)) return false
+    this.advisoryLocks.set(name, owner)
+    return true
+  }
+
+  private share(name: string, owner: object): boolean {
+    if (this.advisoryLocks.has(name)) return false
+    this.sharedLocks.set(name, (this.sharedLocks.get(name) ?? new Set()).add(owner))
     return true
   }
 
   private free(owner: object): void {
     for (const locks of [this.advisoryLocks, this.rowLocks]) {
       for (const [name, has] of locks) if (has === owner) locks.delete(name)
+    }
+    for (const [name, owners] of this.sharedLocks) {
+      owners.delete(owner)
+      if (owners.size === 0) this.sharedLocks.delete(name)
     }
   }
 }

@@ -76,6 +76,21 @@ const STATEMENTS: readonly Statement[] = [
     },
   },
   {
+    words: 'select slot from processes p where exists',
+    run(view, books) {
+      const rows = [...view.rows(books.shares), ...view.rows(books.unfoldedSpend)]
+      return [...new Set(rows.map((row) => row.slot))].map((slot) => ({ slot }))
+    },
+  },
+  {
+    words: 'select slot from account_shares where organization_id',
+    run: (view, books, p) =>
+      view
+        .rows(books.shares)
+        .filter((row) => row.organizationId === p.text(1) && row.slot !== p.number(2))
+        .map(({ slot }) => ({ slot })),
+  },
+  {
     words: 'insert into ledger_entries',
     // The unique index makes a second one of the same source wait for the first.
     locks: (p) => [`entry ${p.text(5)}`],

@@ -6,7 +6,8 @@ import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { openSession } from '../../../infra/postgres/session.ts'
 import type { Want } from '../share.ts'
-import { foldSlot, renewShares } from './renew.ts'
+import { foldSlot } from '../slots/foldSlot.ts'
+import { renewShares } from './renew.ts'
 
 const SLOT = 5
 const WANT: Want = { admission: 1_000n, least: 1_000n, extension: 0n, giveBack: null }

@@ -3,7 +3,7 @@ import { toTimestamp } from '../../../lib/time.ts'
 import { windowsAt } from '../accounts/windows.ts'
 import { NEW_ACCOUNT_CAP_MICROCENTS } from '../gates.ts'
 import type { Renewed, Want } from '../share.ts'
-import { listOfSlot, renewShareRows } from './store.ts'
+import { renewShareRows } from './store.ts'
 
 /** Told of an account whose day lay in the future of the database's clock, and was set back to the database's day (E20). */
 export type OnDayMended = (organizationId: string) => void
@@ -61,35 +61,4 @@ export async function renewShares(
     reachesNotice: row.passes_notice,
     noticed: row.noticed,
   }))
-}
-
-/** Accounts folded in one statement; each stays locked until its transaction ends. */
-const FOLD_ACCOUNTS = 500
-
-/** The parts of a fold that are left out mostly; `renewShares` says what they mean. */
-export interface FoldOptions {
-  readonly after?: string | null
-  readonly lowBalanceMicrocents?: bigint
-  readonly takenAtMs?: number | null
-  readonly onDayMended?: OnDayMended
-}
-
-/** More than any account has: all that a slot was granted. */
-const ALL: Want = { admission: 0n, least: 0n, extension: 0n, giveBack: 1n << 62n }
-
-/**
- * Folds what a dead slot left behind into the accounts: what it posted is subtracted, what it was granted is free again.
- * The caller holds the slot's lock. `after`: the place to go on from; null: the beginning. Returns the place behind the accounts that
- * it has folded, where the next call, in another transaction, goes on; null: it has come to the end.
- */
-export async function foldSlot(
-  db: Queryable,
-  slot: number,
-  nowMs: number,
-  { after = null, lowBalanceMicrocents = 0n, takenAtMs = null, onDayMended }: FoldOptions = {},
-): Promise<string | null> {
-  const ids = await listOfSlot(db, slot, FOLD_ACCOUNTS, after)
-  if (ids.length === 0) return null
-  await renewShares(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents, takenAtMs, onDayMended)
-  return ids.length === FOLD_ACCOUNTS ? (ids.at(-1) ?? null) : null
 }

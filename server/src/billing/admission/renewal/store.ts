@@ -321,22 +321,3 @@ const WRITING = [ACCOUNT, RENEWED, EMPTIED, FIRST, LATE, ENDED, REACHED, NOTICED
 
 const RENEW = `
   with ${[...LOCKING, ...FOLDING, ...DECIDING, ...WRITING].join(', ')}${ANSWER}`
-
-/** Before all ids. */
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
-
-/**
- * Organizations for which a slot has a share or unfolded spend, at most `limit`, by id, those after `after`; null: from the first one
- * on. Both lists are cut before they are joined: a page reads the part of the indexes that it returns, and no more.
- */
-export async function listOfSlot(db: Queryable, slot: number, limit: number, after: string | null): Promise<string[]> {
-  const page = (table: string) =>
-    `(select distinct organization_id from ${table} where slot = $1::integer and organization_id > $3::uuid
-      order by organization_id limit $2::integer)`
-  const rows = await db.query<{ organization_id: string }>(
-    `select organization_id from (${page('account_shares')} union ${page('unfolded_spend')}) as o
-     order by organization_id limit $2::integer`,
-    [slot, limit, after ?? FIRST_ID],
-  )
-  return rows.map((row) => row.organization_id)
-}
