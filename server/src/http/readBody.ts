@@ -26,10 +26,15 @@ const LATE = refusal(
   'The request body did not arrive in time. Send it again over a faster connection, or send less.',
 )
 
+const ODD_LENGTH = refusal('invalid_request', 'The Content-Length is no number of bytes. Send it once, in digits.')
+
 /** Refuses by the announced length, before a key is looked at. Null: it may be read. */
 export function refuseAnnouncedLength(headers: Headers, limitBytes: number): Refusal | null {
   const announced = headers.get('Content-Length')
-  return announced !== null && Number(announced) > limitBytes ? tooLarge(limitBytes) : null
+  if (announced === null) return null
+  // One that is sent twice arrives as a list here, even if both are the same.
+  if (!/^\d+$/.test(announced)) return ODD_LENGTH
+  return Number(announced) > limitBytes ? tooLarge(limitBytes) : null
 }
 
 export interface ReadOptions {
@@ -41,7 +46,7 @@ export interface ReadOptions {
 }
 
 /**
- * Reads a whole body. Refused while it is read: beyond its limit with 413, without memory with 429 or 503, after its deadline or
+ * Reads a whole body whose announced length was not refused. Refused while it is read: beyond its limit with 413, without memory with 429 or 503, after its deadline or
  * where it can't be read (cut off, corrupt compression) as `invalid_request`. After any of these some of it may still be coming.
  */
 export function readBody(request: Request, options: ReadOptions): Promise<ReadBytes> {

@@ -90,6 +90,7 @@ describe('what two servers could read in two ways is refused, and nothing of it 
     ['a length and chunks', LENGTH + CHUNKED, CHUNKS],
     ['chunks and a length', CHUNKED + LENGTH, CHUNKS],
     ['two lengths', `${LENGTH}Content-Length: 5\r\n`],
+    ['the same length twice', LENGTH + LENGTH],
     ['a list of lengths', `Content-Length: ${BODY.length}, 5\r\n`],
     ['a length with a sign', `Content-Length: +${BODY.length}\r\n`],
     ['a length below zero', 'Content-Length: -1\r\n'],

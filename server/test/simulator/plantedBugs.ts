@@ -302,8 +302,15 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a slot is folded without asking for its lock',
     file: 'processes/slot.ts',
-    search: 'if (!(await lockForTransaction(tx, LOCK_CLASS.slot, slot)) || ',
-    replace: 'if ((await lockForTransaction(tx, LOCK_CLASS.slot, slot)) === null || ',
+    search: 'if (!(await shareLock(tx, LOCK_CLASS.slot, slot)) || !(await mayTakeOver(tx))) return null',
+    replace: 'if ((await shareLock(tx, LOCK_CLASS.slot, slot)) === null || !(await mayTakeOver(tx))) return null',
+    shownBy: 'model',
+  },
+  {
+    name: 'a reclaim folds what a living process has',
+    file: 'billing/admission/slots/reclaimer.ts',
+    search: 'if (!(await slot.isAbandoned(tx, number))) return false',
+    replace: 'await slot.isAbandoned(tx, number)',
     shownBy: 'model',
   },
   {

@@ -20,6 +20,12 @@ describe('the memory of bodies', () => {
     expect(memory.takenBytes).toBe(56 * MIB)
   })
 
+  test.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 1.5])('%p is no number of bytes, and takes nothing', (bytes) => {
+    const memory = createBodyMemory(MOST)
+    expect(() => memory.open(...key('a', 'o')).hold(bytes)).toThrow()
+    expect(memory.takenBytes).toBe(0)
+  })
+
   test('small bodies find the last eighth when large ones have all that they may have', () => {
     const memory = createBodyMemory(MOST)
     memory.open(...key('a', 'o')).hold(32 * MIB)

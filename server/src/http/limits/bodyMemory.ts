@@ -94,6 +94,8 @@ class Reservation implements BodyReservation {
   }
 
   hold(bytes: number): Refusal | null {
+    // The sum of all bodies would be no number for ever, and bound nothing.
+    if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error(`a body of ${bytes} bytes`)
     const more = bytes - this.bytes
     if (more === 0) return null
     const refused = more > 0 ? this.memory.refuse(this.key, this.organization, more, bytes) : null
