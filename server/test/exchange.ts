@@ -59,6 +59,7 @@ export function pipelineParts(more: Partial<PipelineDependencies> = {}): Pipelin
     bodyDeadlines: createBodyDeadlines(clock, 60_000),
     bodyWork: createBodyWork(SILENCE, clock),
     openCalls: createOpenCalls(),
+    isCrowded: () => false,
     isDatabaseAway: () => false,
     ...more,
   }
@@ -92,6 +93,7 @@ export function exchangeOf(
     leavePlace: null,
     bodyMemory: null,
     isCutOff: false,
+    startedAtMs: 0,
     idleTimeouts,
     ...more,
   }

@@ -16,6 +16,7 @@ import type { Route } from '../http/route.ts'
 import type { PasswordHash } from '../identity/accounts/secrets/betterAuth.ts'
 import { openIdentity } from '../identity/open.ts'
 import { openInference } from '../inference/open.ts'
+import { watchDescriptors } from '../infra/descriptors.ts'
 import type { Peer } from '../infra/httpServer.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import { openOtlp } from '../infra/otlp.ts'
@@ -322,6 +323,7 @@ function routerOf(
       ...http.requestBodies,
       partsMost: fixed.partsMost,
       openCalls: http.openCalls,
+      isCrowded: watchDescriptors(),
       isDatabaseAway,
       onAnswered: metrics.answered,
     },

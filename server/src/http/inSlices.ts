@@ -1,7 +1,10 @@
-/** Sends a large answer that is in memory, as fast as its client takes it, and no more slowly than the least rate. */
+/** Sends an answer of more than 64 KiB that is in memory, as fast as its client takes it, and no more slowly than the least rate. */
 
 import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
+
+/** Answers of up to so many bytes leave at once: the kernel takes them whole. */
+export const AT_ONCE_BYTES = 64 << 10
 
 /** The bytes of a large answer that its connection is given at a time. */
 const SLICE_BYTES = 256 << 10

@@ -98,6 +98,8 @@ export interface PendingRequest extends Mutable<RouteRequest<Principal>> {
   bodyMemory: BodyReservation | null
   /** Its body was not read to its end: the connection is closed after the answer. */
   isCutOff: boolean
+  /** By the monotonic clock, milliseconds. */
+  readonly startedAtMs: number
 }
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
@@ -109,7 +111,7 @@ export type Middleware = (pending: PendingRequest) => Refusal | null | Promise<R
 export interface Steps {
   /** All, in the order of refusals (E1). */
   readonly all: readonly Middleware[]
-  /** Those that are asked again while an answer without an end goes on: the caller, and what it may do. */
+  /** Those that are asked again after a body that took long, and while an answer without an end goes on: the caller, and what it may do. */
   readonly again: readonly Middleware[]
   /** True when its answers are for their caller alone (E18). */
   readonly isPrivate: boolean
@@ -151,6 +153,8 @@ export interface PipelineDependencies {
   readonly partsMost: number
   readonly bodyWork: BodyWork
   readonly openCalls: OpenCalls
+  /** Returns whether connections have become so many that none is kept for another request. */
+  readonly isCrowded: () => boolean
   /** Returns whether an error means that the database can't be asked at the moment (E14). */
   readonly isDatabaseAway: (error: unknown) => boolean
   readonly onAnswered?: (route: string, status: number, milliseconds: number) => void
@@ -183,12 +187,12 @@ export function pipeline(
   steps: Steps,
   handle: Handle<never>,
 ): Serve {
-  const { clock, log, random, lifecycle } = dependencies
+  const { clock, random, lifecycle } = dependencies
   // The one place where the kinds of callers that the steps let in become those that the handler is written for.
   const handleAny = handle as Handle<Principal>
 
   return async (request, target, connection) => {
-    const startedAt = clock.monotonicMs()
+    const startedAtMs = clock.monotonicMs()
     const envelope = envelopeOf(target.path)
     const requestId = requestIdOf(request.headers.get('X-Request-Id'), random)
     if (!lifecycle.isAdmitting()) return stopping(envelope, requestId, steps)
@@ -213,7 +217,7 @@ export function pipeline(
         return close
       },
       openCalls: dependencies.openCalls,
-      isStillAllowed: () => isStillAllowed(steps, pending),
+      isStillAllowed: async () => (await refuseEnded(steps.again, pending)) === null,
       target,
       connection,
       envelope,
@@ -221,6 +225,7 @@ export function pipeline(
       leavePlace: null,
       bodyMemory: null,
       isCutOff: false,
+      startedAtMs,
     }
     let response: Response
     try {
@@ -239,10 +244,8 @@ export function pipeline(
       if (!held) close()
     }
     if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
-    tellRest(response, pending, steps)
-    const elapsedMs = clock.monotonicMs() - startedAt
-    dependencies.onAnswered?.(name, response.status, elapsedMs)
-    log.debug({ route: name, status: response.status, requestId, elapsedMs: Math.round(elapsedMs) }, 'answered')
+    tellRest(response, pending, steps, dependencies.isCrowded())
+    noteAnswer(dependencies, name, response.status, pending)
     return response
   }
 }
@@ -253,11 +256,27 @@ function stopping(envelope: Envelope, requestId: string, { isPrivate }: Steps): 
   return isPrivate ? forCallerAlone(response) : response
 }
 
+function noteAnswer(
+  { clock, log, onAnswered }: PipelineDependencies,
+  route: string,
+  status: number,
+  { requestId, startedAtMs }: PendingRequest,
+): void {
+  const elapsedMs = clock.monotonicMs() - startedAtMs
+  onAnswered?.(route, status, elapsedMs)
+  log.debug({ route, status, requestId, elapsedMs: Math.round(elapsedMs) }, 'answered')
+}
+
 /** Adds the headers that follow from the way of the request. */
-function tellRest(response: Response, { rate, isCutOff }: PendingRequest, { isPrivate }: Steps): void {
+function tellRest(
+  response: Response,
+  { rate, isCutOff }: PendingRequest,
+  { isPrivate }: Steps,
+  isCrowded: boolean,
+): void {
   // A caller that is not known has no limit of its own: a session may have ended while the handler ran.
   if (rate !== null && response.status !== 401) tellRate(response.headers, rate)
-  if (isCutOff) response.headers.set('Connection', 'close')
+  if (isCutOff || isCrowded) response.headers.set('Connection', 'close')
   if (isPrivate) forCallerAlone(response)
 }
 
@@ -285,21 +304,24 @@ function forCallerAlone(response: Response): Response {
   return response
 }
 
-/**
- * The refusals that end an endless answer. Any other refusal of the check leaves it open: the caller was good when
- * last known.
- */
+/** The refusals by which a caller is good no more. Others say only that nobody can tell: it was good when last known. */
 const ENDS: ReadonlySet<Refusal['code']> = new Set(['unauthenticated', 'invalid_api_key', 'insufficient_scope'])
 
-async function isStillAllowed({ again }: Steps, pending: PendingRequest): Promise<boolean> {
-  // The answer's own caller stays as it was: a handler may be reading it.
+const ANOTHER_ORGANIZATION = refusal(
+  'unauthenticated',
+  'You act for another organization than when this request began. Nothing was done; load the page again.',
+)
+
+/** Asks for the caller of a request under way, and whether it may still do this. Null: it may. */
+export async function refuseEnded(again: Steps['again'], pending: PendingRequest): Promise<Refusal | null> {
+  // The request's own caller stays as it was: a handler may be reading it.
   const copy = { ...pending }
   for (const step of again) {
     const refused = await step(copy)
-    if (refused !== null) return !ENDS.has(refused.code)
+    if (refused !== null) return ENDS.has(refused.code) ? refused : null
   }
   // A session acts for another organization once its own is deleted, or its person has chosen another one.
-  return organizationOf(copy.principal) === organizationOf(pending.principal)
+  return organizationOf(copy.principal) === organizationOf(pending.principal) ? null : ANOTHER_ORGANIZATION
 }
 
 function organizationOf(principal: Principal): string | null {

@@ -54,6 +54,28 @@ const turns = async (count: number) => {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
+test('while a body in many small pieces is read, others have their turn', async () => {
+  const { read } = stage()
+  const pieces = 10_240
+  const stream = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (let piece = 0; piece < pieces; piece += 1) controller.enqueue(new Uint8Array([piece]))
+      controller.close()
+    },
+  })
+  let turnsOfOthers = 0
+  let isRead = false
+  const watch = () => {
+    turnsOfOthers += 1
+    if (!isRead) setImmediate(watch)
+  }
+  setImmediate(watch)
+  const body = await read(stream).done
+  isRead = true
+  expect(body.ok && body.value.byteLength).toBe(pieces)
+  expect(turnsOfOthers).toBeGreaterThanOrEqual(pieces / 256)
+})
+
 describe('a body', () => {
   test.each<[string, Uint8Array, (bytes: Uint8Array) => [Uint8Array, HeadersInit]]>([
     ['announced, small', new Uint8Array(1_000).fill(7), (bytes) => [bytes, { 'Content-Length': '1000' }]],

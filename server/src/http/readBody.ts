@@ -13,6 +13,12 @@ const INFLATED_AT_ONCE_BYTES = 32 << 10
 /** To copy so many bytes takes no longer than to parse one of them. */
 const COPIED_PER_PARSED = 16
 
+/**
+ * Pieces that are read in one turn of the event loop. A client may send each byte as a chunk of its own: all that have come are there
+ * at once, and a million of them took seconds. Those that come during a turn are handed over together.
+ */
+const PIECES_A_TURN = 256
+
 type ReadBytes = Result<Uint8Array<ArrayBuffer>>
 
 function tooLarge(limitBytes: number): Refusal {
@@ -149,6 +155,7 @@ async function collect(
   // Without the zeros of a new ArrayBuffer, which take some milliseconds: no more of it is shown than was written.
   let buffer = announced === null ? new ArrayBuffer(0) : Buffer.allocUnsafeSlow(announced).buffer
   let length = 0
+  let pieces = 0
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     const needed = length + read.value.byteLength
     if (needed > limitBytes) return refused(tooLarge(limitBytes))
@@ -164,6 +171,8 @@ async function collect(
     // A body that has come already is read without an end of the turn.
     const turn = work.takeTurn(memory.owner, read.value.byteLength / COPIED_PER_PARSED)
     if (turn !== null) await turn
+    pieces += 1
+    if (pieces % PIECES_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve))
   }
   memory.hold(length)
   return ok(new Uint8Array(buffer, 0, length))

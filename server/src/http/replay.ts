@@ -7,13 +7,11 @@ import { Watchdog } from '../lib/watchdog.ts'
 import { COST_HEADER } from './cost.ts'
 import { STREAM_HEADERS } from './eventStream.ts'
 import { type BodyInPieces, PIECE_BYTES, type ReplayedAnswer } from './idempotency/answer.ts'
+import { AT_ONCE_BYTES } from './inSlices.ts'
 import type { Requirements, RouteRequest } from './pipeline.ts'
 import type { KeyOrSession } from './principal.ts'
 import type { ReplayMemory } from './replayMemory.ts'
 import { STALLED_CLIENT_MS } from './stalledClient.ts'
-
-/** Smaller bodies leave at once: the kernel takes them whole. */
-const AT_ONCE_BYTES = 64 << 10
 
 /** A piece is encrypted while it is read, and plain while it leaves. */
 const PIECE_MEMORY_BYTES = 2 * PIECE_BYTES

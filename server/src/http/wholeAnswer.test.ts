@@ -1,12 +1,13 @@
 /** The door of a paid call in one piece: what is written is kept, then charged, and only then leaves. */
 
 import { expect, test } from 'bun:test'
+import { TurnedClock } from '../../test/clock.ts'
 import { refusal } from '../lib/errors.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import type { Attempt } from './idempotency/attempts.ts'
 import { createOpenCalls } from './openCalls.ts'
 import type { RouteRequest } from './pipeline.ts'
-import { wholeAnswer } from './wholeAnswer.ts'
+import { type Body, wholeAnswer } from './wholeAnswer.ts'
 
 const NO = refusal('upstream_unavailable', 'Not now.')
 
@@ -39,8 +40,8 @@ function stage({ unanswered = false }: { readonly unanswered?: boolean } = {}) {
     },
     release: () => steps.push(isCommitted ? 'over' : 'released'),
   }
-  const answer = (pay: () => Promise<Result<{ prepared: typeof prepared }>>, toWire: () => string, key = true) =>
-    wholeAnswer(call, key ? attempt : null, { isTraced: true }, pay, toWire)
+  const answer = (pay: () => Promise<Result<{ prepared: typeof prepared }>>, toWire: () => Body, key = true) =>
+    wholeAnswer(call, key ? attempt : null, { clock: new TurnedClock(), isTraced: true }, pay, toWire)
   return { steps, prepared, answer, openCalls }
 }
 
@@ -53,6 +54,27 @@ test('an answer is written, kept and committed, and then leaves with its cost', 
   expect(steps).toEqual(['kept {}', 'committed with 1', 'over', 'left'])
   expect(response instanceof Response && (await response.text())).toBe('{}')
   expect(response instanceof Response && [...response.headers.values()]).toContain('7')
+})
+
+test.each([
+  ['text', (text: string) => text],
+  ['pieces', (text: string) => [new TextEncoder().encode(text)]],
+])('an answer that the kernel may not take whole keeps its place until it was read: %s', async (_, toWire) => {
+  for (const [bytes, isAtOnce] of [
+    [64 << 10, true],
+    [(64 << 10) + 1, false],
+  ] as const) {
+    const { steps, prepared, answer } = stage()
+    const text = 'x'.repeat(bytes)
+    const response = await answer(
+      async () => ok({ prepared }),
+      () => toWire(text),
+      false,
+    )
+    expect(steps.includes('left')).toBe(isAtOnce)
+    expect(response instanceof Response && (await response.text()) === text).toBe(true)
+    expect(steps.filter((step) => step === 'left')).toHaveLength(1)
+  }
 })
 
 test('without an Idempotency-Key it is committed and not kept', async () => {

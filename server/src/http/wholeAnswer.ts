@@ -1,7 +1,7 @@
 /** One paid call whose answer leaves in one piece: its cost, its kept answer, its memory. */
 
 import type { Participant } from '../infra/postgres/database.ts'
-import { LARGE_BYTES, type MemoryReservation } from '../lib/byteBudget.ts'
+import type { MemoryReservation } from '../lib/byteBudget.ts'
 import type { CallSignal } from '../lib/callSignal.ts'
 import type { Refusal } from '../lib/errors.ts'
 import type { Result } from '../lib/result.ts'
@@ -10,23 +10,20 @@ import { type EarlyEnd, watchCall } from './callEnd.ts'
 import { COST_HEADER } from './cost.ts'
 import type { KeptAnswer } from './idempotency/answer.ts'
 import type { Attempt } from './idempotency/attempts.ts'
-import { inSlices, type Pieces } from './inSlices.ts'
+import { AT_ONCE_BYTES, inSlices, type Pieces } from './inSlices.ts'
 import { JSON_TYPE } from './jsonAnswer.ts'
 import { callerOf } from './onceForKey.ts'
 import type { Answer, RouteRequest } from './pipeline.ts'
 
-/** The parts of a call whose answer may be large. */
-interface LargeAnswers {
-  /** Where a large answer is held, from the provider's first byte to the client's last. */
-  readonly memory: MemoryReservation
-  /** Cuts off a client that takes it too slowly. */
-  readonly clock: Clock
-}
-
 /** Beside the call itself. */
 interface WholeOptions {
-  /** Left out: answers are never large, and a call ends at once when it must. */
-  readonly large?: LargeAnswers
+  /** By which a client is cut off that takes its answer too slowly. */
+  readonly clock: Clock
+  /**
+   * Where a large answer is held, from the provider's first byte to the client's last. Left out: answers are never large, and a call
+   * ends at once when it must.
+   */
+  readonly memory?: MemoryReservation
   /** True when the call's `traceparent` is read. */
   readonly isTraced: boolean
 }
@@ -41,12 +38,13 @@ interface Committable {
 }
 
 /** JSON: a text, or bytes in pieces. */
-type Body = string | Pieces
+export type Body = string | Pieces
 
 /**
  * Calls `pay`, whose signal ends with the client's connection and with the key, writes its answer by `toWire`, charges it together
  * with the answer to be kept, and only then lets it leave. Where `pay` goes on after a hang-up or the end of the key, the call keeps
- * its place and its memory, and counts as open. When the key ends, the answer is its refusal, at once; `pay` is charged.
+ * its place and its memory, and counts as open. When the key ends, the answer is its refusal, at once; `pay` is charged. An answer
+ * that the kernel may not take whole keeps the call's place until all of it has left (K4).
  */
 export function wholeAnswer<T extends { readonly prepared: Committable }>(
   call: RouteRequest,
@@ -57,14 +55,14 @@ export function wholeAnswer<T extends { readonly prepared: Committable }>(
 ): Promise<Answer> {
   const end = watchCall(call, attempt !== null, call.request.signal)
   const answering = payAndWrite(call, attempt, options, end, pay, toWire)
-  if (options.large === undefined) return answering
+  if (options.memory === undefined) return answering
   return Promise.race([answering, new Promise<Refusal>((resolve) => end.onKeyEnded(resolve))])
 }
 
 async function payAndWrite<T extends { readonly prepared: Committable }>(
   call: RouteRequest,
   attempt: Attempt | null,
-  { large, isTraced }: WholeOptions,
+  { clock, memory, isTraced }: WholeOptions,
   end: EarlyEnd,
   pay: (caller: ReturnType<typeof callerOf>, signal: CallSignal) => Promise<Result<T>>,
   toWire: (answer: T) => Body,
@@ -95,26 +93,29 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
       'X-Request-Id': call.requestId,
       [COST_HEADER]: `${prepared.costMicrocents}`,
     }
-    if (typeof body === 'string') return new Response(body, { headers })
     const bytes = bytesOf(body)
-    if (large === undefined || bytes <= LARGE_BYTES) return new Response(joined(body), { headers })
-    large.memory.set(bytes)
+    if (bytes <= AT_ONCE_BYTES) return new Response(typeof body === 'string' ? body : joined(body), { headers })
+    memory?.set(bytes)
     isLeaving = true
     const onEnd = () => {
-      large.memory.close()
+      memory?.close()
       leave()
     }
-    return new Response(inSlices(body, large.clock, onEnd), { headers })
+    const pieces = typeof body === 'string' ? [new TextEncoder().encode(body)] : body
+    return new Response(inSlices(pieces, clock, onEnd), { headers })
   } finally {
     end.close()
     if (!isLeaving) {
-      large?.memory.close()
+      memory?.close()
       leave()
     }
   }
 }
 
-const bytesOf = (pieces: Pieces) => pieces.reduce((sum, { byteLength }) => sum + byteLength, 0)
+function bytesOf(body: Body): number {
+  if (typeof body === 'string') return Buffer.byteLength(body)
+  return body.reduce((sum, { byteLength }) => sum + byteLength, 0)
+}
 
 /** Copies pieces into one, where they are several. */
 function joined(pieces: Pieces): Uint8Array<ArrayBuffer> {

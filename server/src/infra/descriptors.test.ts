@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { areDescriptorsShort } from './descriptors.ts'
+import { areDescriptorsShort, watchDescriptors } from './descriptors.ts'
 
 /** Takes all descriptors but a few, and says what is told then and once they are free. */
 const PROGRAM = `
@@ -27,4 +27,25 @@ test.each([
 
 test('of a process that has enough they are not', () => {
   expect(areDescriptorsShort()).toBe(false)
+})
+
+test('they are crowded once half are open, as is seen within 64 answers, until some are free', () => {
+  let lowestFree: number | null = 63
+  const areCrowded = watchDescriptors({ limit: () => 128, lowestFree: () => lowestFree })
+  const answers = () => Array.from({ length: 64 }, areCrowded)
+  expect(answers()).toEqual(Array(64).fill(false))
+  for (const [free, isSo] of [
+    [64, true],
+    [null, true],
+    [12, false],
+  ] as const) {
+    lowestFree = free
+    expect(answers()).toEqual(Array(64).fill(isSo))
+  }
+})
+
+test('where nobody knows how many there may be, they are crowded when none is left', () => {
+  const counts = (lowestFree: number | null) => ({ limit: () => null, lowestFree: () => lowestFree })
+  expect(watchDescriptors(counts(1_000_000))()).toBe(false)
+  expect(watchDescriptors(counts(null))()).toBe(true)
 })

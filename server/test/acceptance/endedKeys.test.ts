@@ -10,6 +10,7 @@ import { systemClock } from '../../src/infra/clock.ts'
 import type { TestKey } from '../customer.ts'
 import { type SteppedCall, type SteppedProvider, startSteppedProvider } from '../faults/steppedProvider.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
+import { until } from '../until.ts'
 
 setDefaultTimeout(60_000)
 
@@ -173,6 +174,36 @@ describe('a key that is revoked', () => {
     }
     while (!['completed', 'failed', 'cancelled'].includes((await stateOf()) ?? 'gone'));
     expect(await stateOf()).toBe('completed')
+  })
+})
+
+describe('a key that is revoked while the body of a request is on its way', () => {
+  test.each([
+    ['POST', '/chat/completions', { model: 'svc/stepped', messages: [{ role: 'user', content: 'Hello' }] }],
+    ['POST', '/videos', { model: 'svc/clip', prompt: 'a cat' }],
+    ['POST', '/webhook-endpoints', { url: 'https://example.com/', event_types: ['video.completed'] }],
+    ['PUT', '/billing/spending-limit', { monthly_limit_dollars: 5 }],
+  ])('gets 401 for it: %s %s', async (method, path, body) => {
+    const key = await gateway.customer({ admin: true })
+    let finish = () => {}
+    const stream = new ReadableStream<Uint8Array>({
+      start(controller) {
+        finish = () => {
+          controller.enqueue(new TextEncoder().encode(JSON.stringify(body)))
+          controller.close()
+        }
+      },
+    })
+    expect((await gateway.get(key, '/models')).status).toBe(200)
+    const startedMs = performance.now()
+    const answering = gateway.send(path, { method, headers: { Authorization: `Bearer ${key.key}` }, body: stream })
+    await revoke(key)
+    await until(async () => (await gateway.get(key, '/models')).status === 401)
+    await until(() => performance.now() - startedMs > 300)
+    finish()
+    const answer = await answering
+    expect([answer.status, await answer.text()]).toEqual([401, expect.stringContaining('invalid_api_key')])
+    expect(await charges(key)).toEqual([])
   })
 })
 

@@ -3,6 +3,8 @@ import { TurnedClock } from '../../../test/clock.ts'
 import type { ScriptAnswer, ScriptOperation } from './script.ts'
 import { createSharedPlaces } from './sharedPlaces.ts'
 
+const key = (id: string) => ({ id, organizationId: 'organization' })
+
 /** A store that counts places as the script does, without their ends. */
 function open() {
   const clock = new TurnedClock()
@@ -27,44 +29,44 @@ const REFUSED = { code: 'stream_limit_exceeded', retryAfterSeconds: 1 }
 
 test('processes have so many places between them; one that is given back is free for all', async () => {
   const { first, second } = open()
-  const leave = await first.take('k')
-  expect(await second.take('k')).toBeFunction()
-  expect(await first.take('k')).toMatchObject(REFUSED)
-  expect(await second.take('k')).toMatchObject(REFUSED)
-  expect(await second.take('another')).toBeFunction()
+  const leave = await first.take(key('k'))
+  expect(await second.take(key('k'))).toBeFunction()
+  expect(await first.take(key('k'))).toMatchObject(REFUSED)
+  expect(await second.take(key('k'))).toMatchObject(REFUSED)
+  expect(await second.take(key('another'))).toBeFunction()
   if (typeof leave === 'function') leave()
-  expect(await second.take('k')).toBeFunction()
-  expect(await first.take('k')).toMatchObject(REFUSED)
+  expect(await second.take(key('k'))).toBeFunction()
+  expect(await first.take(key('k'))).toMatchObject(REFUSED)
 })
 
 test('a key with all places taken in one process is refused without the store being asked', async () => {
   const { first, store } = open()
-  await first.take('k')
-  await first.take('k')
-  expect(first.take('k')).toMatchObject(REFUSED)
+  await first.take(key('k'))
+  await first.take(key('k'))
+  expect(first.take(key('k'))).toMatchObject(REFUSED)
   expect(store.asked).toEqual(['take', 'take'])
 })
 
 test("while the store is away, the process's own places count, at once; back, it learns of all of them", async () => {
   const { first, second, store, count } = open()
   store.isAway = true
-  const leave = first.take('k')
+  const leave = first.take(key('k'))
   expect(leave).toBeFunction()
-  expect(second.take('k')).toBeFunction()
-  expect(second.take('k')).toBeFunction()
-  expect(second.take('k')).toMatchObject(REFUSED)
+  expect(second.take(key('k'))).toBeFunction()
+  expect(second.take(key('k'))).toBeFunction()
+  expect(second.take(key('k'))).toMatchObject(REFUSED)
   store.isAway = false
   first.renew()
   second.renew()
   expect(count()).toBe(3)
   if (typeof leave === 'function') leave()
-  expect(await first.take('k')).toMatchObject(REFUSED)
+  expect(await first.take(key('k'))).toMatchObject(REFUSED)
 })
 
 test('places that stay taken are kept, before the store forgets them; closed, nothing runs on', async () => {
   const { clock, first, second, store, count } = open()
-  await first.take('k')
-  await second.take('k')
+  await first.take(key('k'))
+  await second.take(key('k'))
   store.places.clear()
   await clock.turn(10_000)
   expect(count()).toBe(2)

@@ -40,11 +40,11 @@ export function createSharedPlaces(
   renewAgain()
 
   return {
-    take(keyId) {
-      const leave = own.take(keyId)
+    take(owner) {
+      const leave = own.take(owner)
       if (typeof leave !== 'function') return leave
       takenBefore += 1
-      const place = { keyId, member: `${processName}:${takenBefore}` }
+      const place = { keyId: owner.id, member: `${processName}:${takenBefore}` }
       taken.add(place)
       const giveBack = () => {
         taken.delete(place)

@@ -4,6 +4,7 @@ import type { Access } from '../access.ts'
 import { takesIdempotencyKey } from '../access.ts'
 import type { Middleware, PipelineDependencies, Requirements, Steps } from '../pipeline.ts'
 import { announcedLength } from './announcedLength.ts'
+import { askAgain } from './askAgain.ts'
 import { withAddress, withKey, withKeyOrSession, withSession } from './authenticate.ts'
 import { bodyBytes, dropBytes, formBody, jsonBody, uncompressed, withIdempotencyKey } from './body.ts'
 import { fingerprint } from './fingerprint.ts'
@@ -50,10 +51,12 @@ export function stepsOf(dependencies: PipelineDependencies, route: SteppedRoute)
   const caller = access.kind === 'session' && access.forOperators ? operatorAlone(anyCaller) : anyCaller
   const origin = isChanging && access.kind !== 'apiKey' ? [sameOrigin(dependencies.sessions)] : []
   const allowed = permission(access)
+  const again = [caller, allowed]
+  const asked = body.length > 0 ? [askAgain(dependencies, again)] : []
   const places = route.takesPlace === true ? [place(dependencies.openRequests)] : []
   return {
-    all: [...head, caller, rate(dependencies), ...origin, allowed, keepOpen, ...places, ...body, ...tail],
-    again: [caller, allowed],
+    all: [...head, caller, rate(dependencies), ...origin, allowed, keepOpen, ...places, ...body, ...asked, ...tail],
+    again,
     isPrivate: true,
   }
 }

@@ -200,7 +200,7 @@ function answer(
   if (request.stream) return answerStreamed(dependencies, call, resolved, request, attempt)
   const pay = (caller: InferenceCaller, signal: CallSignal) =>
     completeWhole(dependencies, caller, resolved, request, signal)
-  return wholeAnswer(call, attempt, { isTraced }, pay, completionToWire)
+  return wholeAnswer(call, attempt, { clock: dependencies.clock, isTraced }, pay, completionToWire)
 }
 
 async function answerStreamed(

@@ -152,8 +152,7 @@ export function embeddings(
       const pay = (caller: InferenceCaller, signal: CallSignal) =>
         embed(dependencies, caller, found.value, request, signal, memory)
       const isTraced = dependencies.telemetry !== undefined
-      const large = { memory, clock: dependencies.clock }
-      return wholeAnswer(call, attempt, { large, isTraced }, pay, paidBodyOf)
+      return wholeAnswer(call, attempt, { clock: dependencies.clock, memory, isTraced }, pay, paidBodyOf)
     })
   }
 }

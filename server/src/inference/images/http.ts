@@ -64,8 +64,7 @@ export function imagesGenerations(dependencies: InferenceDependencies, memoryBud
       const pay = (caller: InferenceCaller, signal: CallSignal) =>
         generate(dependencies, caller, found.value, request.value, signal, memory)
       const isTraced = dependencies.telemetry !== undefined
-      const large = { memory, clock: dependencies.clock }
-      return wholeAnswer(call, attempt, { large, isTraced }, pay, paidBodyOf)
+      return wholeAnswer(call, attempt, { clock: dependencies.clock, memory, isTraced }, pay, paidBodyOf)
     })
   }
 }
