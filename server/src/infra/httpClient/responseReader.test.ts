@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import fc from 'fast-check'
 import { MalformedResponse, ResponseReader } from './responseReader.ts'
 
@@ -14,6 +14,7 @@ interface Read {
 /** Reads pieces as one connection brings them; `closes` when the other side then ends it. */
 function read(pieces: readonly Buffer[], closes = false): Read {
   const seen: Read = { status: null, headers: {}, keepsAlive: false, body: '', isWhole: false, hasMore: false }
+  const taken: Uint8Array[] = []
   const reader = new ResponseReader({
     head(head) {
       seen.status = head.status
@@ -21,7 +22,7 @@ function read(pieces: readonly Buffer[], closes = false): Read {
       seen.keepsAlive = head.keepsAlive
     },
     body(piece) {
-      seen.body += Buffer.from(piece).toString('latin1')
+      taken.push(piece)
     },
     end() {
       expect(seen.isWhole).toBe(false)
@@ -30,6 +31,8 @@ function read(pieces: readonly Buffer[], closes = false): Read {
   })
   for (const piece of pieces) seen.hasMore = reader.push(piece) || seen.hasMore
   if (closes) expect(reader.endOfInput()).toBe(seen.isWhole)
+  // Only now: bytes that come later must leave a piece as it is.
+  seen.body = Buffer.concat(taken).toString('latin1')
   return seen
 }
 
@@ -82,6 +85,65 @@ test('a header of blanks is read as quickly as any other', () => {
   // Each of these would have kept an expression with blanks at both ends busy for hours.
   for (const end of ['\0', '\n', '\r']) expect(() => answer(`X-A:${blanks}${end}`)).toThrow(MalformedResponse)
   expect(answer(`X-A: a${blanks}b`).headers['x-a']).toHaveLength(60_002)
+})
+
+/** Returns how many bytes were searched, and copied, while `work` ran. */
+function bytesWorkedOn(work: () => void): { searched: number; copied: number } {
+  const done = { searched: 0, copied: 0 }
+  const { indexOf, copy } = Buffer.prototype
+  const { concat, from } = Buffer
+  function searching(this: Buffer, word: Buffer, place = 0): number {
+    const found = indexOf.call(this, word, place)
+    done.searched += (found < 0 ? this.length : found) - place
+    return found
+  }
+  function copying(this: Buffer, to: Buffer, ...places: number[]): number {
+    const copied = copy.call(this, to, ...places)
+    done.copied += copied
+    return copied
+  }
+  const joining = (pieces: readonly Uint8Array[]) => {
+    const whole = concat(pieces)
+    done.copied += whole.length
+    return whole
+  }
+  const copyOf = (bytes: Buffer) => {
+    done.copied += bytes.length
+    return from(bytes)
+  }
+  const spies = [
+    spyOn(Buffer.prototype, 'indexOf').mockImplementation(searching as typeof indexOf),
+    spyOn(Buffer.prototype, 'copy').mockImplementation(copying as typeof copy),
+    spyOn(Buffer, 'concat').mockImplementation(joining as typeof concat),
+    spyOn(Buffer, 'from').mockImplementation(copyOf as typeof from),
+  ]
+  try {
+    work()
+  } finally {
+    for (const spy of spies) spy.mockRestore()
+  }
+  return done
+}
+
+const LONG = 60_000
+test.each([
+  ['a head', `HTTP/1.1 204 No Content\r\nX-A: ${'a'.repeat(LONG)}\r\n\r\n`],
+  ['a head of many lines', `HTTP/1.1 204 No Content\r\n${'X-A: b\r\n'.repeat(LONG / 8)}\r\n`],
+  ['trailers', `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-A: ${'a'.repeat(LONG)}\r\n\r\n`],
+  ['chunks', `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\na\r\n'.repeat(LONG / 6)}0\r\n\r\n`],
+])('bytes that come one by one are searched and copied a few times each: %s', (_name, text) => {
+  const wire = Buffer.from(text)
+  const pieces = Array.from(wire, (_byte, index) => wire.subarray(index, index + 1))
+  const whole = read([wire])
+  const reader = new ResponseReader({ head() {}, body() {}, end() {} })
+  const { searched, copied } = bytesWorkedOn(() => {
+    for (const piece of pieces) reader.push(piece)
+  })
+  expect(read(pieces)).toEqual(whole)
+  expect(whole.isWhole).toBe(true)
+  expect(searched).toBeLessThanOrEqual(4 * wire.length)
+  // Once as they come, and twice more while their room doubles.
+  expect(copied).toBeLessThanOrEqual(3 * wire.length)
 })
 
 test('a response that is cut off is never whole', () => {

@@ -4,6 +4,7 @@ const MAX_CHUNK_LINE_BYTES = 1 << 10
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 const LINE_END = Buffer.from('\r\n')
+const NO_BYTES = Buffer.alloc(0)
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n\0]*)?$/
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Ends of lines that not every reader takes for one. */
@@ -42,9 +43,11 @@ export class MalformedResponse extends Error {
  */
 export class ResponseReader {
   private readonly parts: ResponseParts
-  private pending: Buffer | null = null
-  /** Takes what it can of the bytes; 0 asks for more of them. */
-  private take: (bytes: Buffer) => number = this.takeHead
+  /** Bytes that wait for more of them, at the front of their room. */
+  private pendingBytes = 0
+  private room: Buffer = NO_BYTES
+  /** Takes what it can of the bytes; 0 asks for more of them. It was asked in vain for the first `seenBytes` of them. */
+  private take: (bytes: Buffer, seenBytes: number) => number = this.takeHead
   private remainingBytes = 0
   private headBytes = 0
   private isOver = false
@@ -55,19 +58,35 @@ export class ResponseReader {
 
   /** Takes the next bytes; returns true when any are left over after the response. Throws {@link MalformedResponse}. */
   push(bytes: Buffer): boolean {
-    let rest = this.pending === null ? bytes : Buffer.concat([this.pending, bytes])
-    this.pending = null
+    let seenBytes = this.pendingBytes
+    let rest = seenBytes === 0 ? bytes : this.appended(bytes)
+    this.pendingBytes = 0
     while (rest.length > 0) {
       if (this.isOver) return true
-      const taken = this.take(rest)
+      const taken = this.take(rest, seenBytes)
       if (taken === 0) {
-        // Not enough to go on. A copy: a piece of a few bytes must not keep the whole read alive.
-        this.pending = Buffer.from(rest)
+        // Not enough to go on. Copied once: a piece of a few bytes must not keep the whole read alive.
+        if (seenBytes === 0) this.room = Buffer.from(rest)
+        this.pendingBytes = rest.length
         return false
       }
       rest = rest.subarray(taken)
+      seenBytes = 0
     }
+    this.room = NO_BYTES
     return false
+  }
+
+  /** Returns all that is pending with the next bytes behind it. The room doubles, so that no byte is copied for each that follows. */
+  private appended(bytes: Buffer): Buffer {
+    const length = this.pendingBytes + bytes.length
+    if (length > this.room.length) {
+      const room = Buffer.allocUnsafe(Math.max(length, 2 * this.room.length))
+      this.room.copy(room, 0, 0, this.pendingBytes)
+      this.room = room
+    }
+    bytes.copy(this.room, this.pendingBytes)
+    return this.room.subarray(0, length)
   }
 
   /** The other side will send no more: whether the response is whole. */
@@ -78,8 +97,8 @@ export class ResponseReader {
     return true
   }
 
-  private takeHead(bytes: Buffer): number {
-    const end = bytes.indexOf(HEAD_END)
+  private takeHead(bytes: Buffer, seenBytes: number): number {
+    const end = placeOf(HEAD_END, bytes, seenBytes)
     if (end < 0 ? bytes.length > MAX_HEAD_BYTES : end > MAX_HEAD_BYTES)
       throw new MalformedResponse('its head is endless')
     if (end < 0) {
@@ -132,8 +151,8 @@ export class ResponseReader {
     return bytes.length
   }
 
-  private takeChunkLine(bytes: Buffer): number {
-    const end = lineEnd(bytes, MAX_CHUNK_LINE_BYTES)
+  private takeChunkLine(bytes: Buffer, seenBytes: number): number {
+    const end = lineEnd(bytes, seenBytes, MAX_CHUNK_LINE_BYTES)
     if (end < 0) return 0
     this.remainingBytes = chunkLength(bytes, end)
     this.take = this.remainingBytes === 0 ? this.takeTrailer : this.takeChunk
@@ -154,8 +173,8 @@ export class ResponseReader {
   }
 
   /** Trailers say nothing that anybody here asks for. */
-  private takeTrailer(bytes: Buffer): number {
-    const end = lineEnd(bytes, MAX_HEAD_BYTES)
+  private takeTrailer(bytes: Buffer, seenBytes: number): number {
+    const end = lineEnd(bytes, seenBytes, MAX_HEAD_BYTES)
     if (end < 0) return 0
     this.headBytes += end
     if (this.headBytes > MAX_HEAD_BYTES) throw new MalformedResponse('its trailers are endless')
@@ -176,9 +195,14 @@ export class ResponseReader {
   }
 }
 
-/** Where the first line ends; -1 when that has not come. */
-function lineEnd(bytes: Buffer, maxBytes: number): number {
-  const end = bytes.indexOf(LINE_END)
+/** Returns where an end first stands, of which the first `seenBytes` hold a part at most; -1 when it has not come. */
+function placeOf(end: Buffer, bytes: Buffer, seenBytes: number): number {
+  return bytes.indexOf(end, Math.max(0, seenBytes - end.length + 1))
+}
+
+/** Returns where the first line ends, which is not within the first `seenBytes`; -1 when that has not come. */
+function lineEnd(bytes: Buffer, seenBytes: number, maxBytes: number): number {
+  const end = placeOf(LINE_END, bytes, seenBytes)
   if (end < 0 ? bytes.length > maxBytes : end > maxBytes) throw new MalformedResponse('an endless line')
   return end
 }
