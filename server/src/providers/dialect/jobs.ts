@@ -12,8 +12,8 @@ import { readSome, toFailure, UNKNOWN_STATUS, withoutFailover } from './whole.ts
 export const JOB_MOST_BYTES = 1 << 20
 /** Of a file; whoever takes it has a narrower bound. */
 const FILE_MOST_BYTES = 2 ** 40
-/** Ids that can be part of a path, and of a row. */
-const JOB_ID = /^[A-Za-z0-9._:-]{1,200}$/
+/** Ids that can be part of a path, and of a row. `.` and `..` would lead to another path. */
+const JOB_ID = /^(?!\.{1,2}$)[A-Za-z0-9._:-]{1,200}$/
 
 export interface JobRequest {
   readonly url: string

@@ -104,6 +104,11 @@ test.each([
   expect(stateFromWire(document)).toEqual(state as ReturnType<typeof stateFromWire>)
 })
 
+test.each(['...', '.a', 'a..', 'video:1.0-x_y'])('an id with dots is an id: %s', async (id) => {
+  const { video } = over(() => Response.json({ id, status: 'queued' }))
+  expect(await video.submit(CALL, signal, CONNECT_MS)).toBe(id)
+})
+
 test('a job is looked at by its id; one that is not there is unknown', async () => {
   const { server, video } = over(({ path }) =>
     path === '/v1/videos/video_1'
@@ -155,6 +160,8 @@ test.each([
   ['a list', () => Response.json([])],
   ['no id', () => Response.json({ status: 'queued' })],
   ['an id that is a path', () => Response.json({ id: '../secrets' })],
+  ['the id "."', () => Response.json({ id: '.' })],
+  ['the id ".."', () => Response.json({ id: '..' })],
   ['too much', () => Response.json({ id: 'x'.repeat(2 << 20) })],
 ])('%s in place of a job is no job', async (_name, answer) => {
   const { video } = over(answer)
