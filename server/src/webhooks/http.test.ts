@@ -130,6 +130,7 @@ test.each<[string, object, RegExp]>([
   ['a url with three slashes', { url: 'https:///x' }, /right after https:/],
   ['port 0', { url: 'https://example.com:0/' }, /port 0/],
   ['a long url', { url: `https://example.com/${'a'.repeat(2_048)}` }, /2048/],
+  ['a host that DNS can not have', { url: `https://${'a'.repeat(64)}.example/` }, /253 characters, and 1 to 63/],
   ['no event types', { event_types: undefined }, /'event_types' is required/],
   ['an empty list', { event_types: [] }, /at least one/],
   ['a type twice', { event_types: ['video.failed', 'video.failed'] }, /once/],

@@ -8,6 +8,10 @@ import { mayConnect, vetAddresses, vetUrl } from './guard.ts'
 const NONE = parseNetworks([])
 const LOOPBACK = parseNetworks(['127.0.0.0/8'])
 
+const LABEL = 'a'.repeat(63)
+/** The most characters that a name may have, 253. */
+const LONGEST_NAME = `${LABEL}.${LABEL}.${LABEL}.${'b'.repeat(61)}`
+
 /** Texts that are no URL that could be called at all. */
 const MALFORMED = [
   'https://[fe80::1%25eth0]/',
@@ -46,6 +50,17 @@ const MALFORMED = [
   'https://example.com:0/',
   'https://example.com:00/',
   `https://example.com/${'é'.repeat(500)}`,
+  'https://localhost../',
+  'https://.localhost/',
+  'https://127.0.0.1../',
+  'https://example.com../',
+  'https://a..b/',
+  'https://.example.com/',
+  'https://../',
+  `https://${LABEL}a.example/`,
+  `https://${'é'.repeat(60)}.example/`,
+  `https://${LONGEST_NAME}b/`,
+  `https://${'a'.repeat(60)}${`.${'a'.repeat(60)}`.repeat(31)}/`,
   'http://example.com/',
   'http://8.8.8.8/',
   'http://[2606:4700::1111]/',
@@ -63,10 +78,22 @@ test.each(MALFORMED)('%s is refused', (url) => {
   expect(vetUrl(url, NONE).ok).toBe(false)
 })
 
-test.each(['https://example.com/hook', 'https://8.8.8.8/', 'https://[2606:4700:4700::1111]:8443/x', 'https://a.b.c.'])(
-  '%s is taken',
-  (url) => {
-    expect(vetUrl(url, NONE)).toMatchObject({ ok: true })
+test.each([
+  'https://example.com/hook',
+  'https://8.8.8.8/',
+  'https://168.63.129.17/',
+  'https://[2606:4700:4700::1111]:8443/x',
+  'https://a.b.c.',
+  `https://${LONGEST_NAME}/`,
+  `https://${LONGEST_NAME}./`,
+])('%s is taken', (url) => {
+  expect(vetUrl(url, NONE)).toMatchObject({ ok: true })
+})
+
+test.each(['a..localhost', '.localhost', `${LABEL}a.localhost`])(
+  '%s is no name, also where loopback is open',
+  (host) => {
+    expect(vetUrl(`http://${host}/`, LOOPBACK)).toMatchObject({ ok: false })
   },
 )
 

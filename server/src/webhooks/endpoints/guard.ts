@@ -6,10 +6,17 @@ import { type Address, isIn, type Networks, parseAddress, parseNetworks } from '
 const URL_CHARACTERS_MOST = 2_048
 const TOO_LONG = `must have at most ${URL_CHARACTERS_MOST} characters, percent-encoded`
 
+/** Of a name in DNS without its final dot (RFC 1035, 2.3.4). */
+const HOST_CHARACTERS_MOST = 253
+const LABEL_CHARACTERS_MOST = 63
+const NOT_IN_DNS = `must name a host that DNS can have: at most ${HOST_CHARACTERS_MOST} characters, and 1 to ${LABEL_CHARACTERS_MOST} in each part between dots`
+
 /** Special networks that are, by the letter, among those for global unicast, or that the library calls otherwise. */
 const NEVER_PUBLIC = parseNetworks([
   '0.0.0.0/8',
   '100.64.0.0/10',
+  // Azure's host, which serves the machines on it alone: https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+  '168.63.129.16',
   '192.0.0.0/24',
   '192.88.99.0/24',
   '198.18.0.0/15',
@@ -63,6 +70,7 @@ export function vetUrl(text: string, allowed: Networks): VettedUrl {
   if (url.username !== '' || url.password !== '') return no('must not hold a user name or a password')
   const target = targetOf(url, allowed)
   if (target.host === '') return no('must name a host')
+  if (!canBeInDns(target.host)) return no(NOT_IN_DNS)
   if (target.literal === null) {
     return target.isSecure ? { ok: true, target, url: url.href } : no('must begin with https://')
   }
@@ -73,6 +81,13 @@ export function vetUrl(text: string, allowed: Networks): VettedUrl {
       ? 'must begin with https://'
       : "must lead to the public internet, not to an address of a private network; 'tollgate listen' forwards events to your own machine",
   )
+}
+
+/** Addresses pass too: one is no longer than a label may be. */
+function canBeInDns(host: string): boolean {
+  const labels = host.split('.')
+  const isShort = host.length <= HOST_CHARACTERS_MOST && labels.every((label) => label.length <= LABEL_CHARACTERS_MOST)
+  return isShort && !labels.includes('')
 }
 
 function no(reason: string): VettedUrl {
