@@ -18,6 +18,8 @@ const OF_ONE_CONNECTION = new Set([
 /** A caller can't have these left out by naming them in `Connection`: a body keeps its framing, and the app gets its own cookies. */
 const OF_BOTH_SIDES = new Set(['content-length', 'host', 'cookie'])
 
+const ONCE = ['host', 'content-length'] as const
+
 /** Headers that we alone set, and credentials that the caller shows to us alone. */
 const OURS = /^(authorization|x-csrf-token|forwarded|x-forwarded-.*|x-real-ip|host|expect)$/
 
@@ -30,6 +32,12 @@ export interface HandedOn {
   readonly isSecure: boolean
   /** The cookies that are not handed on. */
   readonly isOwnCookie: (name: string) => boolean
+}
+
+/** Returns whether a request has one of the headers twice that must stand once: of two lines each server may heed another one. */
+export function isTwofold(raw: readonly string[]): boolean {
+  const names = pairsOf(raw).map(([name]) => name)
+  return ONCE.some((name) => names.indexOf(name) !== names.lastIndexOf(name))
 }
 
 /** The headers of a request as the other server sees them. */

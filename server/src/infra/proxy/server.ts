@@ -13,7 +13,7 @@ import {
   type ProxyTarget,
   refusalText,
 } from './forward.ts'
-import type { HeaderList } from './headers.ts'
+import { type HeaderList, isTwofold } from './headers.ts'
 import { staysBeneath } from './pathBeneath.ts'
 
 /** A request before anything is decided. */
@@ -57,6 +57,7 @@ export interface ProxyServer {
   close(): void
 }
 
+const TWOFOLD = badRequest('Send the headers Host and Content-Length once each.\n')
 const NO_PATH = badRequest('Ask for a path.\n')
 const OTHER_PATH = badRequest('Ask for a path without the segments "." and "..".\n')
 const WEBSOCKET_BODY = badRequest('A request for a WebSocket has no body.\n')
@@ -71,6 +72,7 @@ export async function openProxyServer({
 }: ProxyServerOptions): Promise<ProxyServer> {
   const callers = createCallers(clock, callerOf)
   const decideOn = async (asked: IncomingMessage, isUpgrade: boolean): Promise<ProxyDecision> => {
+    if (isTwofold(asked.rawHeaders)) return TWOFOLD
     // A whole URL in place of a path is how a proxy is asked for other hosts.
     if (!asked.url?.startsWith('/')) return NO_PATH
     if (isUpgrade && hasBody(asked)) return WEBSOCKET_BODY
