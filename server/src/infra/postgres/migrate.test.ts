@@ -7,6 +7,7 @@ import { NUMBERED_RECORD } from '../../../test/numberedRecord.ts'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { systemClock } from '../clock.ts'
+import type { Database } from './database.ts'
 import { migrate } from './migrate.ts'
 
 let fresh: FreshDatabase
@@ -52,6 +53,30 @@ test('files are applied in order, once, and recorded with their SHA-256', async 
     "select sha256 from schema_migrations where name = '20300101-0000-first.sql'",
   )
   expect(record?.sha256).toBe(createHash('sha256').update(FIRST['20300101-0000-first.sql']).digest('hex'))
+})
+
+test('a server that is too old is refused in one sentence, and nothing is made there', async () => {
+  await emptySchema()
+  const old: Database = {
+    ...fresh.database,
+    transaction: (work) =>
+      fresh.database.transaction((tx) =>
+        work({
+          ...tx,
+          query: (text, parameters) =>
+            tx.query(
+              text
+                .replace("current_setting('server_version')", "'14.9'")
+                .replace("current_setting('server_version_num')", "'140009'"),
+              parameters,
+            ),
+        }),
+      ),
+  }
+  const migrating = migrate(old, await folderOf(FIRST), systemClock)
+  expect(migrating).rejects.toThrow('This server is PostgreSQL 14.9, and Tollgate needs 15 or newer.')
+  await migrating.catch(() => {})
+  expect(await tables()).toEqual([])
 })
 
 test('processes that migrate at the same time apply each file once', async () => {

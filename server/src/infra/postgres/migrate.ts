@@ -35,12 +35,13 @@ interface MigrationFile {
  * back. Several processes may call this at once. A long migration needs a `database` with a long statement timeout (see
  * `openClient`).
  *
- * @throws MigrationError when a name or a file is wrong, a file fails, a recorded file has changed, or the database is newer
- * than this program or older than the baseline.
+ * @throws MigrationError when a name or a file is wrong, a file fails, a recorded file has changed, the database is newer
+ * than this program or older than the baseline, or the server is too old.
  */
 export async function migrate(database: Database, folder: string, clock: Clock): Promise<Migrated> {
   const files = await readMigrations(folder)
   await inLockedTransaction(database, clock, async (tx) => {
+    await refuseOldServer(tx)
     await refuseBeforeBaseline(tx)
     await tx.query(`create table if not exists schema_migrations (
       name text primary key, sha256 text not null, applied_at timestamptz not null)`)
@@ -51,6 +52,19 @@ export async function migrate(database: Database, folder: string, clock: Clock):
     if (name === null) return { applied }
     applied.push(name)
   }
+}
+
+/** The oldest server that the statements are written and tested for. */
+const OLDEST_SERVER = 15
+
+async function refuseOldServer(tx: Transaction): Promise<void> {
+  const [row] = await tx.query<{ version: string; number: string }>(
+    "select current_setting('server_version') as version, current_setting('server_version_num') as number",
+  )
+  if (row === undefined || Number(row.number) >= OLDEST_SERVER * 10_000) return
+  throw new MigrationError(
+    `This server is PostgreSQL ${row.version}, and Tollgate needs ${OLDEST_SERVER} or newer. Upgrade it, or name another one in DATABASE_URL.`,
+  )
 }
 
 /** Refuses a database of the time before the baseline: there, files had numbers, and so had their records. */
