@@ -4,11 +4,14 @@ import { TurnedClock } from '../../test/clock.ts'
 import { SILENCE } from '../../test/silence.ts'
 import { parseWhole } from './body.ts'
 import { createBodyWork, createOwnerTurns } from './bodyWork.ts'
+import { parseForm } from './form.ts'
 
 const work = createBodyWork(SILENCE, new TurnedClock())
 afterAll(() => work.close())
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
+
+const FIELDS = ['name="a"', 'name="__proto__"']
 
 describe('the thread of large bodies', () => {
   test.each([
@@ -22,6 +25,21 @@ describe('the thread of large bodies', () => {
     expect(parsed).toEqual(parseWhole(bytesOf(text)))
     expect(JSON.stringify(parsed)).toBe(JSON.stringify(parseWhole(bytesOf(text))))
     expect(bytes).toEqual(bytesOf(text))
+  })
+
+  test.each([
+    ['multipart/form-data; boundary=b', [...FIELDS, ...FIELDS]],
+    ['multipart/form-data; boundary=b', [...FIELDS, 'name="f"; filename="x"']],
+    ['multipart/form-data; boundary=b', ['filename="x"']],
+    ['multipart/form-data; boundary=b', ['name="a"', 'name="a"', 'name="a"', 'name="a"', 'name="a"']],
+    ['multipart/form-data; boundary=z', FIELDS],
+    ['multipart/form-data', FIELDS],
+  ])('makes of a form, %p of %j, what is made of it here', async (contentType, names) => {
+    const parts = names.map((name) => `--b\r\nContent-Disposition: form-data; ${name}\r\n\r\né\ud83d\0\r\n`)
+    const form = () => bytesOf(`${parts.join('')}--b--\r\n`)
+    const { parsed, bytes } = await work.parseForm('o', form(), contentType, 4)
+    expect(parsed).toEqual(await parseForm(form(), contentType, 4))
+    expect(bytes).toEqual(form())
   })
 
   test.each([

@@ -9,11 +9,18 @@ import type { Log } from '../lib/log.ts'
 import type { Result } from '../lib/result.ts'
 import type { Clock } from '../lib/time.ts'
 import { createBodyTurns } from './bodyTurns.ts'
+import type { Form } from './form.ts'
 import type { Compression, inflate } from './inflate.ts'
 
 /** A task of the thread of large bodies. The bytes are moved to the thread, not copied. */
 export type BodyTask =
   | { readonly kind: 'parse'; readonly bytes: Uint8Array<ArrayBuffer> }
+  | {
+      readonly kind: 'parseForm'
+      readonly bytes: Uint8Array<ArrayBuffer>
+      readonly contentType: string
+      readonly partsMost: number
+    }
   | {
       readonly kind: 'inflate'
       readonly bytes: Uint8Array<ArrayBuffer>
@@ -21,9 +28,16 @@ export type BodyTask =
       readonly mostBytes: number
     }
 
+/** A parsed body, and its bytes in other memory than they came in. */
+interface Parsed<Value> {
+  readonly parsed: Result<Value>
+  readonly bytes: Uint8Array<ArrayBuffer>
+}
+
 /** The thread's answer to a task: the parsed body and its bytes, or the inflated body. */
 export type BodyAnswer =
-  | { readonly parsed: Result<unknown>; readonly bytes: Uint8Array<ArrayBuffer> }
+  | Parsed<unknown>
+  | { readonly form: Parsed<Form> }
   | { readonly inflated: ReturnType<typeof inflate> }
 
 export interface BodyWork {
@@ -32,10 +46,14 @@ export interface BodyWork {
   /** Asks for a turn to parse a small body, or a piece of a large one, on the main thread ({@link createBodyTurns}). */
   readonly takeTurn: (owner: string, bytes: number) => Promise<void> | null
   /** Parses JSON. Gives the bytes back, in other memory: those that were given are gone. Rejects when the thread fails. */
-  parse(
+  parse(owner: string, bytes: Uint8Array<ArrayBuffer>): Promise<Parsed<unknown>>
+  /** The same for a multipart form, as `form.ts` does. */
+  parseForm(
     owner: string,
     bytes: Uint8Array<ArrayBuffer>,
-  ): Promise<{ readonly parsed: Result<unknown>; readonly bytes: Uint8Array<ArrayBuffer> }>
+    contentType: string,
+    partsMost: number,
+  ): Promise<Parsed<Form>>
   /** Decompresses as `inflate.ts` does. The bytes that were given are gone. Rejects when the thread fails. */
   inflate(
     owner: string,
@@ -47,13 +65,15 @@ export interface BodyWork {
   close(): Promise<void>
 }
 
+const ANOTHER_QUESTION = 'the thread of large bodies answered another question'
+
 export function createBodyWork(log: Log, clock: Clock): BodyWork {
   const file = new URL('./bodyThread.ts', import.meta.url)
   const thread = createThreadCalls<BodyTask, BodyAnswer>({ file, failed: 'the thread of large bodies failed', log })
   const turns = createOwnerTurns(clock)
   // A decompressed body has its memory already: it is parsed before another body of its owner is decompressed.
   const call = (owner: string, task: BodyTask) =>
-    turns.take(owner, task.kind === 'parse', () => thread.call(task, [task.bytes.buffer]))
+    turns.take(owner, task.kind !== 'inflate', () => thread.call(task, [task.bytes.buffer]))
   return {
     get waiting() {
       return turns.waiting
@@ -62,12 +82,17 @@ export function createBodyWork(log: Log, clock: Clock): BodyWork {
     async parse(owner, bytes) {
       const answer = await call(owner, { kind: 'parse', bytes })
       if ('parsed' in answer) return answer
-      throw new Error('the thread of large bodies answered another question')
+      throw new Error(ANOTHER_QUESTION)
+    },
+    async parseForm(owner, bytes, contentType, partsMost) {
+      const answer = await call(owner, { kind: 'parseForm', bytes, contentType, partsMost })
+      if ('form' in answer) return answer.form
+      throw new Error(ANOTHER_QUESTION)
     },
     async inflate(owner, bytes, compression, mostBytes) {
       const answer = await call(owner, { kind: 'inflate', bytes, compression, mostBytes })
       if ('inflated' in answer) return answer.inflated
-      throw new Error('the thread of large bodies answered another question')
+      throw new Error(ANOTHER_QUESTION)
     },
     close: thread.close,
   }

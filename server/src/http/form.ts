@@ -15,20 +15,34 @@ const WRONG_TYPE = refusal(
 
 const NOT_UTF8 = refusal('invalid_request', 'The request body is not valid UTF-8.')
 
+const NO_FIELD = refusal(
+  'invalid_request',
+  'The form has a part that can not be read as one field. Give each part one line \'Content-Disposition: form-data; name="…"\' with the name of its field, and end each line with CR LF.',
+)
+
+/** A parsed form: all that the thread of large bodies gives back of one. */
+export interface Form {
+  /** In their order. */
+  readonly fields: readonly FormField[]
+  /** The first 64 characters of the names of its files, in their order. No endpoint takes a file. */
+  readonly files: readonly string[]
+}
+
 /**
- * Returns the fields of a multipart form, in order. A file among them is refused with `unsupported_parameter`; a Content-Type
- * with other parameters than the boundary, a body that is no such form, one of more than `partsMost` parts, or one that is not UTF-8, with
+ * Returns the fields of a multipart form and the names of its files. A Content-Type with other parameters than the boundary, a body that is
+ * no such form, one of more than `partsMost` parts, one with a part that is no field, or one that is not UTF-8 is refused with
  * `invalid_request` (E6).
  */
 export async function parseForm(
   bytes: Uint8Array<ArrayBuffer>,
   contentType: string,
   partsMost: number,
-): Promise<Result<readonly FormField[]>> {
+): Promise<Result<Form>> {
   const boundary = boundaryOf(contentType)
   if (boundary === null) return refused(WRONG_TYPE)
-  const tooMany = refusal('invalid_request', `The form has more than ${partsMost} parts; send fewer.`)
-  if (hasMoreParts(bytes, boundary, partsMost)) return refused(tooMany)
+  if (hasMoreParts(bytes, boundary, partsMost)) {
+    return refused(refusal('invalid_request', `The form has more than ${partsMost} parts; send fewer.`))
+  }
   let entries: FormData
   try {
     // The parser must find the boundary that was counted, so it is not given the header as it came.
@@ -38,16 +52,18 @@ export async function parseForm(
     return refused(refusal('invalid_request', 'The request body is not the multipart form that its Content-Type says.'))
   }
   const fields: FormField[] = []
+  const files: string[] = []
   for (const [name, value] of entries) {
-    if (fields.length === partsMost) return refused(tooMany)
-    if (typeof value !== 'string') {
-      const param = name.slice(0, 64)
-      return refused(refusal('unsupported_parameter', `'${param}' is a file; files are not accepted.`, { param }))
-    }
-    fields.push({ name, value })
+    if (typeof value === 'string') fields.push({ name, value })
+    else files.push(name.slice(0, 64))
+  }
+  // The parser drops parts that it finds no name in, and takes the last of two names.
+  const heads = headsOf(bytes, boundary)
+  if (heads.length > fields.length + files.length || heads.some(isNamedTwice)) {
+    return refused(NO_FIELD)
   }
   // Without files all of it is text. The parser has put other characters for bytes that are none.
-  return isUtf8(bytes) ? ok(fields) : refused(NOT_UTF8)
+  return files.length > 0 || isUtf8(bytes) ? ok({ fields, files }) : refused(NOT_UTF8)
 }
 
 /** One parameter of a Content-Type, or an empty one, from where the last ended. */
@@ -80,8 +96,8 @@ function boundaryOf(contentType: string): string | null {
 
 /** Counts where parts begin, until there are too many: parsing a hundred thousand parts took 0.27 s. */
 function hasMoreParts(bytes: Uint8Array<ArrayBuffer>, boundary: string, partsMost: number): boolean {
-  const delimiter = Buffer.from(`--${boundary}`)
-  const searched = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const delimiter = delimiterOf(boundary)
+  const searched = bufferOf(bytes)
   // One follows each part, and one more the last.
   let left = partsMost + 1
   for (let at = searched.indexOf(delimiter); at >= 0; at = searched.indexOf(delimiter, at + delimiter.length)) {
@@ -89,4 +105,49 @@ function hasMoreParts(bytes: Uint8Array<ArrayBuffer>, boundary: string, partsMos
     if (left < 0) return true
   }
   return false
+}
+
+const DISPOSITION = /^content-disposition[ \t]*:/im
+
+function isNamedTwice(head: string): boolean {
+  return head.split(DISPOSITION, 3).length > 2
+}
+
+/** Returns the headers of all parts, as far as a reader of any kind could find parts; those of a form without too many. */
+function headsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): string[] {
+  const delimiter = delimiterOf(boundary)
+  const searched = bufferOf(bytes)
+  const starts: number[] = []
+  for (let at = searched.indexOf(delimiter); at >= 0; ) {
+    const end = at + delimiter.length
+    const isPart = beginsPart(searched, at, end)
+    if (isPart) starts.push(end)
+    at = searched.indexOf(delimiter, isPart ? end : at + 1)
+  }
+  return starts.map((start, index) => {
+    const part = searched.subarray(start, starts[index + 1])
+    return part.toString('latin1', 0, Math.max(part.indexOf('\r\n\r\n'), 0))
+  })
+}
+
+const [TAB, LINE_FEED, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20]
+
+/**
+ * Returns whether a part begins after the delimiter from `at` to `end`: by our parser, which wants CR LF after it and takes it anywhere;
+ * or by another, which wants it at the start of a line and takes spaces after it, or LF alone.
+ */
+function beginsPart(bytes: Buffer, at: number, end: number): boolean {
+  const isLine = at === 0 || bytes[at - 1] === LINE_FEED
+  let next = end
+  while (isLine && (bytes[next] === SPACE || bytes[next] === TAB)) next += 1
+  if (isLine && bytes[next] === LINE_FEED) return true
+  return bytes[next] === RETURN && bytes[next + 1] === LINE_FEED
+}
+
+function delimiterOf(boundary: string): Buffer {
+  return Buffer.from(`--${boundary}`)
+}
+
+function bufferOf(bytes: Uint8Array<ArrayBuffer>): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

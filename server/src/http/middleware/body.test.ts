@@ -83,3 +83,30 @@ test('a form is read as one where its Content-Type says so, and as JSON else', a
   const broken = exchangeOf('/v1/things', { headers }, { bytes: bytesOf('no form') })
   expect((await formBody(parts)(broken))?.code).toBe('validation_failed')
 })
+
+test('a large form is parsed by the thread, and its bytes come back', async () => {
+  const { formData } = Response.prototype
+  let parsedHere = 0
+  Response.prototype.formData = function () {
+    parsedHere += 1
+    return formData.call(this)
+  }
+  try {
+    for (const [length, isHere] of [
+      [30_000, 1],
+      [40_000, 0],
+    ] as const) {
+      const headers = { 'Content-Type': 'multipart/form-data; boundary=b' }
+      const value = 'é'.repeat(length / 2)
+      const bytes = bytesOf(`--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n${value}\r\n--b--\r\n`)
+      const sent = bytes.slice()
+      const exchange = exchangeOf('/v1/things', { headers }, { bytes })
+      parsedHere = 0
+      expect(await formBody(parts)(exchange)).toBeNull()
+      expect<unknown>(exchange.body).toEqual([{ name: 'a', value }])
+      expect([exchange.bytes, parsedHere]).toEqual([sent, isHere])
+    }
+  } finally {
+    Response.prototype.formData = formData
+  }
+})

@@ -1,11 +1,11 @@
 /** The steps that read a body, from bytes to fields. */
 
 import { type Refusal, refusal } from '../../lib/errors.ts'
-import type { Result } from '../../lib/result.ts'
+import { ok, type Result } from '../../lib/result.ts'
 import { parseWhole } from '../body.ts'
 import type { BodyWork } from '../bodyWork.ts'
 import { inEnvelope, refusalOfBody } from '../envelopes.ts'
-import { isForm, parseForm } from '../form.ts'
+import { type Form, isForm, parseForm } from '../form.ts'
 import { type BodyMemory, type BodyReservation, LARGE_BODY_BYTES } from '../limits/bodyMemory.ts'
 import { type Middleware, NO_BYTES, type PendingRequest, type PipelineDependencies } from '../pipeline.ts'
 import type { Principal } from '../principal.ts'
@@ -80,9 +80,25 @@ export function formBody({ bodyWork, partsMost }: Pick<PipelineDependencies, 'bo
   return (pending) => {
     const contentType = pending.request.headers.get('Content-Type')
     if (!isForm(contentType)) return parseJson(pending, bodyWork)
-    const parse = () => parseForm(pending.bytes, contentType, partsMost).then((parsed) => note(pending, parsed))
-    return takeTurn(pending, bodyWork)?.then(parse) ?? parse()
+    const { bytes } = pending
+    if (bytes.byteLength <= PARSED_AT_ONCE_BYTES) {
+      const parse = () => parseForm(bytes, contentType, partsMost).then((parsed) => noteForm(pending, parsed))
+      return takeTurn(pending, bodyWork)?.then(parse) ?? parse()
+    }
+    return bodyWork.parseForm(ownerOf(pending), bytes, contentType, partsMost).then((done) => {
+      // Their memory is let go once the fingerprint is made.
+      pending.bytes = done.bytes
+      return noteForm(pending, done.parsed)
+    })
   }
+}
+
+function noteForm(pending: PendingRequest, parsed: Result<Form>): Refusal | null {
+  if (!parsed.ok) return note(pending, parsed)
+  const { fields, files } = parsed.value
+  const [param] = files
+  if (param === undefined) return note(pending, ok(fields))
+  return refusal('unsupported_parameter', `'${param}' is a file; files are not accepted.`, { param })
 }
 
 /** Larger bodies are parsed by the thread. Smaller ones take 5 ms at most; many that come together are parsed in several turns. */
