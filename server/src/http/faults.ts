@@ -66,6 +66,11 @@ interface Unsupported {
   count: number
 }
 
+/** Returns one refusal of two that say what is not supported: the words of both where they have one code, else the first (E17). */
+export function together(first: Refusal, second: Refusal | undefined): Refusal {
+  return first.code === second?.code ? { ...first, message: `${first.message} ${second.message}` } : first
+}
+
 type UnknownKeys = Extract<Issue, { code: 'unrecognized_keys' }>
 
 function addUnknown(unsupported: Unsupported, issue: UnknownKeys, body: unknown, explain: ExplainIssue): void {

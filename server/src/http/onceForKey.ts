@@ -4,6 +4,7 @@ import { type Refusal, refusal } from '../lib/errors.ts'
 import { type Result, refused } from '../lib/result.ts'
 import { invalidCodeOf } from './envelopes.ts'
 import { STREAM_HEADERS } from './eventStream.ts'
+import { together } from './faults.ts'
 import { KEY_LIMIT } from './idempotency/answer.ts'
 import type { Attempt, Attempts } from './idempotency/attempts.ts'
 import type { Answer, Handle, Requirements, RouteRequest } from './pipeline.ts'
@@ -72,13 +73,12 @@ export function onceForKey<P extends KeyOrSession>(
 }
 
 /**
- * Adds query parameters that the route does not know to what validation says of the fields: both in one message where they have
- * one code, else the parameters alone (E17).
+ * Adds files and query parameters that the route does not know to what validation says of the fields: both in one message where they
+ * have one code, else the files and parameters alone (E17).
  */
-function allFaults({ unknownQuery }: Pick<RouteRequest, 'unknownQuery'>, prepared: Result<Work>): Result<Work> {
-  if (unknownQuery === undefined) return prepared
-  if (prepared.ok || prepared.refusal.code !== unknownQuery.code) return refused(unknownQuery)
-  return refused({ ...unknownQuery, message: `${unknownQuery.message} ${prepared.refusal.message}` })
+function allFaults({ unsupported }: Pick<RouteRequest, 'unsupported'>, prepared: Result<Work>): Result<Work> {
+  if (unsupported === undefined) return prepared
+  return refused(prepared.ok ? unsupported : together(unsupported, prepared.refusal))
 }
 
 async function carryOut(attempt: Attempt, work: Work, holding: Holding): Promise<Answer> {

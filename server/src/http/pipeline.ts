@@ -40,8 +40,8 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
   /** The parts of the path that stand for parameters, decoded. */
   readonly parameters: readonly string[]
   readonly query: URLSearchParams
-  /** The refusal of query parameters that the route does not know, to be told with what is wrong with the fields. */
-  readonly unknownQuery?: Refusal
+  /** The refusal of files and of query parameters that the route does not know, to be told with what is wrong with the fields. */
+  readonly unsupported?: Refusal
   readonly principal: P
   /** The parsed JSON body, or the fields of a form; undefined where the route takes neither. */
   readonly body: unknown

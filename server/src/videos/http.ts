@@ -8,10 +8,10 @@ import type { Answer, Handle, RouteRequest } from '../http/pipeline.ts'
 import { validate } from '../http/validate.ts'
 import type { Queryable } from '../infra/postgres/database.ts'
 import { HEADER_BRAND } from '../lib/brand.ts'
-import { refusal } from '../lib/errors.ts'
+import { type Refusal, refusal } from '../lib/errors.ts'
 import { LIMIT_DEFAULT } from '../lib/listLimit.ts'
 import { listPage } from '../lib/listPage.ts'
-import { ok, type Result, refused } from '../lib/result.ts'
+import { ok, refused } from '../lib/result.ts'
 import { createVideo, newVideo, type VideoCaller } from './create.ts'
 import { findOwn } from './find.ts'
 import type { VideoDependencies } from './job/dependencies.ts'
@@ -42,9 +42,9 @@ export const ESTIMATE_HEADER = `${HEADER_BRAND}-Estimated-Seconds`
 /** POST /videos. */
 export function createVideos(endpoints: VideoEndpoints): Prepare {
   return (call) => {
-    const fields = fieldsOf(call)
-    if (!fields.ok) return fields
-    const valid = validate(videoCreateRequest, fields.value, 'validation_failed')
+    const { fields, twice } = fieldsOf(call)
+    const valid = validate(videoCreateRequest, fields, 'validation_failed')
+    if (twice !== null && (valid.ok || valid.refusal.code !== 'unsupported_parameter')) return refused(twice)
     if (!valid.ok) return valid
     const { model, prompt, seconds, size } = valid.value
     return ok((attempt) => {
@@ -59,19 +59,21 @@ export function createVideos(endpoints: VideoEndpoints): Prepare {
   }
 }
 
-/** The fields of a form as JSON would have them; each may stand there once. */
-function fieldsOf({ request, body }: RouteRequest): Result<unknown> {
-  if (!isForm(request.headers.get('Content-Type'))) return ok(body)
+/** Returns the fields of a form as JSON would have them, and the refusal of the first that stands there twice. */
+function fieldsOf({ request, body }: RouteRequest): { readonly fields: unknown; readonly twice: Refusal | null } {
+  if (!isForm(request.headers.get('Content-Type'))) return { fields: body, twice: null }
   const fields: Record<string, string> = {}
+  let twice: Refusal | null = null
   for (const { name, value } of body as readonly { readonly name: string; readonly value: string }[]) {
     if (Object.hasOwn(fields, name)) {
       const param = name.slice(0, 64)
-      return refused(refusal('validation_failed', `'${param}' is given more than once.`, { param }))
+      twice ??= refusal('validation_failed', `'${param}' is given more than once.`, { param })
+      continue
     }
     // A plain assignment to a name such as __proto__ would be none.
     Object.defineProperty(fields, name, { value, enumerable: true })
   }
-  return ok(fields)
+  return { fields, twice }
 }
 
 /** Writes the answer, accepts the job together with the answer to be kept, and only then lets the answer leave. */

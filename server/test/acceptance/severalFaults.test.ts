@@ -36,6 +36,92 @@ describe('parameters in query and body that are not supported are named in one m
   })
 })
 
+describe('files of a form are named with all else that is not supported (E17)', () => {
+  const good: [string, string | Blob][] = [
+    ['model', 'svc/none'],
+    ['prompt', 'a cat'],
+  ]
+  const file = new Blob(['x'])
+  test.each<[string, [string, string | Blob][], string, RegExp]>([
+    ['', [['image', file]], 'image', /^'image' is a file; files are not accepted\.$/],
+    [
+      '',
+      [
+        ['foo', '1'],
+        ['image', file],
+      ],
+      'image',
+      /'image' is a file;.* The parameter 'foo' is not supported here/,
+    ],
+    [
+      '',
+      [
+        ['image', file],
+        ['mask', file],
+        ['image', file],
+      ],
+      'image',
+      /^'image' and 'mask' are files; files are not accepted\.$/,
+    ],
+    [
+      '',
+      [
+        ['image', file],
+        ['prompt', 'a dog'],
+        ['foo', '1'],
+      ],
+      'image',
+      /'image' is a file;.* 'foo' is not supported here/,
+    ],
+    [
+      '',
+      [
+        ['prompt', 'a dog'],
+        ['foo', '1'],
+      ],
+      'foo',
+      /^The parameter 'foo' is not supported here/,
+    ],
+    [
+      '',
+      [
+        ['seconds', 'x'],
+        ['image', file],
+      ],
+      'image',
+      /^'image' is a file; files are not accepted\.$/,
+    ],
+    [
+      '?a=1',
+      [
+        ['image', file],
+        ['foo', '1'],
+      ],
+      'a',
+      /'a' is not known here.* 'image' is a file;.* 'foo' is not supported/,
+    ],
+    [
+      '?a=1',
+      [['image', file]],
+      'a',
+      /'a' is not known here: this path takes none\. 'image' is a file; files are not accepted\.$/,
+    ],
+  ])('%s %p', async (query, more, param, says) => {
+    const form = new FormData()
+    for (const [name, value] of [...good, ...more]) form.append(name, value)
+    for (const once of [{}, { 'Idempotency-Key': 'files' }]) {
+      const headers = { Authorization: `Bearer ${key}`, ...once }
+      const answer = await gateway.send(`/videos${query}`, { method: 'POST', headers, body: form })
+      const { error } = (await answer.json()) as { error: { message: string } }
+      expect({ status: answer.status, error }).toMatchObject({
+        status: 400,
+        error: { code: 'unsupported_parameter', param },
+      })
+      expect(error.message).toMatch(says)
+    }
+  })
+})
+
 test('nothing is kept for the key of such a request', async () => {
   const headers = { 'Idempotency-Key': 'mended' }
   const body = chat()

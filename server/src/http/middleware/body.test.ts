@@ -110,3 +110,18 @@ test('a large form is parsed by the thread, and its bytes come back', async () =
     Response.prototype.formData = formData
   }
 })
+
+test('files of a form are refused at once, or left to who validates the fields', async () => {
+  const form = new FormData()
+  form.append('a', '1')
+  form.append('f', new Blob(['x']))
+  const sent = new Response(form)
+  const headers = { 'Content-Type': sent.headers.get('Content-Type') ?? '' }
+  const bytes = new Uint8Array(await sent.arrayBuffer())
+  const refused = { code: 'unsupported_parameter', param: 'f', message: "'f' is a file; files are not accepted." }
+  expect(await formBody(parts)(exchangeOf('/v1/things', { headers }, { bytes }))).toMatchObject(refused)
+  const left = exchangeOf('/v1/things', { headers }, { bytes })
+  expect(await formBody(parts, true)(left)).toBeNull()
+  expect(left.unsupported).toMatchObject(refused)
+  expect(left.body).toEqual([{ name: 'a', value: '1' }])
+})

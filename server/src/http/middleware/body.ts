@@ -1,10 +1,11 @@
 /** The steps that read a body, from bytes to fields. */
 
 import { type Refusal, refusal } from '../../lib/errors.ts'
-import { ok, type Result } from '../../lib/result.ts'
+import type { Result } from '../../lib/result.ts'
 import { parseWhole } from '../body.ts'
 import type { BodyWork } from '../bodyWork.ts'
 import { inEnvelope, refusalOfBody } from '../envelopes.ts'
+import { quotedNames } from '../faults.ts'
 import { type Form, isForm, parseForm } from '../form.ts'
 import { type BodyMemory, type BodyReservation, LARGE_BODY_BYTES } from '../limits/bodyMemory.ts'
 import { type Middleware, NO_BYTES, type PendingRequest, type PipelineDependencies } from '../pipeline.ts'
@@ -75,8 +76,22 @@ export function jsonBody({ bodyWork }: Pick<PipelineDependencies, 'bodyWork'>, i
   }
 }
 
-/** Parses the bytes as a multipart form where the Content-Type says so, else as JSON. */
-export function formBody({ bodyWork, partsMost }: Pick<PipelineDependencies, 'bodyWork' | 'partsMost'>): Middleware {
+/**
+ * Parses the bytes as a multipart form where the Content-Type says so, else as JSON. Refuses files. `hasFields`: their refusal is left
+ * to who validates the fields, and names both (E17).
+ */
+export function formBody(
+  { bodyWork, partsMost }: Pick<PipelineDependencies, 'bodyWork' | 'partsMost'>,
+  hasFields = false,
+): Middleware {
+  const noteForm = (pending: PendingRequest, parsed: Result<Form>): Refusal | null => {
+    if (!parsed.ok) return note(pending, parsed)
+    pending.body = parsed.value.fields
+    const files = refuseFiles(parsed.value.files)
+    if (files === null || !hasFields) return files
+    pending.unsupported = files
+    return null
+  }
   return (pending) => {
     const contentType = pending.request.headers.get('Content-Type')
     if (!isForm(contentType)) return parseJson(pending, bodyWork)
@@ -93,12 +108,12 @@ export function formBody({ bodyWork, partsMost }: Pick<PipelineDependencies, 'bo
   }
 }
 
-function noteForm(pending: PendingRequest, parsed: Result<Form>): Refusal | null {
-  if (!parsed.ok) return note(pending, parsed)
-  const { fields, files } = parsed.value
-  const [param] = files
-  if (param === undefined) return note(pending, ok(fields))
-  return refusal('unsupported_parameter', `'${param}' is a file; files are not accepted.`, { param })
+function refuseFiles(files: readonly string[]): Refusal | null {
+  const names = [...new Set(files)]
+  const [param] = names
+  if (param === undefined) return null
+  const words = names.length === 1 ? 'is a file' : 'are files'
+  return refusal('unsupported_parameter', `${quotedNames(names)} ${words}; files are not accepted.`, { param })
 }
 
 /** Larger bodies are parsed by the thread. Smaller ones take 5 ms at most; many that come together are parsed in several turns. */

@@ -1,6 +1,6 @@
 import { refusal } from '../../lib/errors.ts'
 import { invalidCodeOf } from '../envelopes.ts'
-import { quotedNames } from '../faults.ts'
+import { quotedNames, together } from '../faults.ts'
 import type { Middleware } from '../pipeline.ts'
 
 /**
@@ -22,7 +22,7 @@ export function query(known: readonly string[], hasFields = false, isOpen = fals
       const message = `The query ${words.replace('%s', () => quotedNames(unknown))} not known here: ${allowed}.`
       const refused = refusal(code, message, { param: first })
       if (!hasFields) return refused
-      pending.unknownQuery = refused
+      pending.unsupported = together(refused, pending.unsupported)
       return null
     }
     const twice = known.find((name) => sent.getAll(name).length > 1)

@@ -90,8 +90,8 @@ async function ask({ all }: Steps, exchange: Parameters<Steps['all'][number]>[0]
     if (answer !== null) return `${answer.code}: ${answer.message}`
   }
   // Told together with the faults of the fields, which are validated next.
-  const { unknownQuery } = exchange
-  return unknownQuery === undefined ? null : `${unknownQuery.code}: ${unknownQuery.message}`
+  const { unsupported } = exchange
+  return unsupported === undefined ? null : `${unsupported.code}: ${unsupported.message}`
 }
 
 const forged = (faults: ReadonlySet<Fault>) =>

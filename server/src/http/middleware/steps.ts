@@ -72,7 +72,7 @@ function bodySteps(dependencies: PipelineDependencies, route: SteppedRoute, limi
     case 'json':
       return [bytes, jsonBody(dependencies, route.isBodyOptional), ...once, dropBytes]
     case 'form':
-      return [bytes, formBody(dependencies), ...once, dropBytes]
+      return [bytes, formBody(dependencies, takesIdempotencyKey(route)), ...once, dropBytes]
     case 'raw':
       return [uncompressed, bytes, ...once]
     default:
