@@ -23,7 +23,7 @@ export function routesNotEnabled({
     access: ApiKeyAccess,
     refusal = notEnabled,
   ): Route =>
-    method === 'GET' || method === 'PUT'
+    method === 'GET'
       ? { method, path, access, isQueryOpen: true, handle: () => refusal }
       : { method, path, access, isQueryOpen: true, prepare: () => refused(refusal) }
   const managed = (route: Route): Route => ({ ...route, base: MANAGE })

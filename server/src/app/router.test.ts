@@ -46,6 +46,8 @@ const verify: Verify = (headers, bytes) => {
 const whoReads: Handle<KeyOrSession> = ({ principal }) => Response.json({ kind: principal.kind, id: principal.id })
 const member: Handle<SessionPrincipal> = ({ principal }) => Response.json({ user: principal.userId })
 
+const changeMe: Prepare<SessionPrincipal> = (call) => ok(() => member(call))
+
 const whichKey: Handle = ({ principal }) => Response.json(principal)
 
 const showPage: Handle<PublicPrincipal> = ({ parameters, query, principal }) =>
@@ -66,7 +68,7 @@ const make: Prepare<KeyOrSession> = ({ principal, body }) =>
 const routes: Route[] = [
   { method: 'GET', path: '/key', access: apiKey('billing:read'), handle: whichKey },
   { method: 'GET', path: '/me', access: session('member'), handle: member },
-  { method: 'PUT', path: '/me', access: session('admin'), body: 'json', handle: member },
+  { method: 'PUT', path: '/me', access: session('admin'), body: 'json', prepare: changeMe },
   { method: 'GET', path: '/either', access: apiKeyOrSession('billing:read', 'member'), handle: whoReads },
   { method: 'POST', path: '/either', access: apiKeyOrSession('billing:write', 'member'), body: 'json', prepare: make },
   { method: 'GET', path: '/pages/{name}/{part}', access: publicAccess, query: ['x'], handle: showPage },

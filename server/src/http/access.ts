@@ -87,13 +87,17 @@ export function signed(verify: Verify): SignedAccess {
   return { kind: 'signed', verify }
 }
 
-const CHANGING_METHODS: ReadonlySet<string> = new Set(['POST', 'PATCH', 'DELETE'])
-
-/** Returns whether requests to a route may have an Idempotency-Key: those that change something, from a key or a session. */
-export function takesIdempotencyKey(route: {
+interface MethodAndAccess {
   readonly method: string
   readonly access: Pick<Access, 'kind'>
-}): boolean {
-  const { method, access } = route
-  return CHANGING_METHODS.has(method) && access.kind !== 'public' && access.kind !== 'signed'
+}
+
+/** Returns whether a route changes something for a key or a session: its fields are validated before the rest of the work (`Prepare`). */
+export function isChange({ method, access }: MethodAndAccess): boolean {
+  return method !== 'GET' && access.kind !== 'public' && access.kind !== 'signed'
+}
+
+/** Returns whether requests to a route may have an Idempotency-Key: all changes but a PUT, which may be sent again anyway. */
+export function takesIdempotencyKey(route: MethodAndAccess): boolean {
+  return isChange(route) && route.method !== 'PUT'
 }

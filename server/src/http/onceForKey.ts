@@ -72,6 +72,14 @@ export function onceForKey<P extends KeyOrSession>(
   }
 }
 
+/** Carries a change out that takes no Idempotency-Key. */
+export function withoutKey<P extends KeyOrSession>(prepare: Prepare<P>): Handle<P> {
+  return (call) => {
+    const prepared = allFaults(call, prepare(call))
+    return prepared.ok ? prepared.value(null) : prepared.refusal
+  }
+}
+
 /**
  * Adds files and query parameters that the route does not know to what validation says of the fields: both in one message where they
  * have one code, else the files and parameters alone (E17).

@@ -34,13 +34,13 @@ interface RouteOf<A extends Access> extends DescribedRoute, Requirements {
 }
 
 interface ReadingRoute<A extends Access> extends RouteOf<A> {
-  readonly method: 'GET' | 'PUT'
+  readonly method: 'GET'
   readonly handle: Handle<PrincipalOf[A['kind']]>
 }
 
-/** Carried out once for each Idempotency-Key. */
+/** Carried out once for each Idempotency-Key; a PUT each time. */
 interface DoingRoute<A extends ApiKeyAccess | SessionAccess | KeyOrSessionAccess> extends RouteOf<A> {
-  readonly method: 'POST' | 'PATCH' | 'DELETE'
+  readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly prepare: Prepare<PrincipalOf[A['kind']]>
 }
 

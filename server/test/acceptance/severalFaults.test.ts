@@ -8,10 +8,12 @@ import { HOOK, HOOKS } from './webhookRows.ts'
 
 let gateway: AskedGateway
 let key: string
+let admin: string
 
 beforeAll(async () => {
   gateway = await openAskedGateway({ settings: SETTINGS })
   key = (await gateway.customer()).key
+  admin = (await gateway.customer({ admin: true })).key
 })
 afterAll(() => gateway.close())
 
@@ -27,6 +29,17 @@ describe('parameters in query and body that are not supported are named in one m
       const answer = await gateway.ask({ path: '/chat/completions?a=1&b', key, headers, body: chat(more) })
       expectRefusal(answer, 'B', expected)
     }
+  })
+
+  test.each([
+    [{ monthly_limit_dollars: 0, c: 1 }, /'a' is not known here: this path takes none\. There is no field 'c' here/],
+    [{ monthly_limit_dollars: 5, b: 1, c: 1 }, /'a' is not known here: .* There are no fields 'b' and 'c' here/],
+    [{ monthly_limit_dollars: 5 }, /^The query parameter 'a' is not known here: this path takes none\.$/],
+  ])('of a PUT, which changes nothing: %p', async (body, says) => {
+    const path = '/billing/spending-limit'
+    const answer = await gateway.ask({ method: 'PUT', path: `${path}?a=1`, key: admin, body })
+    expectRefusal(answer, 'A', { status: 422, code: 'validation_failed', says })
+    expect((await gateway.ask({ path, key: admin })).status).toBe(404)
   })
 
   test('of a request in envelope A', async () => {

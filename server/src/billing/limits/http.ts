@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { jsonAnswer } from '../../http/jsonAnswer.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -8,6 +9,7 @@ import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/au
 import type { Database, Queryable } from '../../infra/postgres/database.ts'
 import { refusal } from '../../lib/errors.ts'
 import { toCentsRoundingDown } from '../../lib/money.ts'
+import { ok } from '../../lib/result.ts'
 import { type Clock, toTimestamp } from '../../lib/time.ts'
 import { readFigures } from '../admission/accounts/figures.ts'
 import type { AccountLimit, JoinLimit } from '../admission/accounts/limit.ts'
@@ -112,10 +114,10 @@ export function putSpendingLimit(
   clock: Clock,
   /** Writes changes into the audit log. */
   noter: Noter,
-): Handle<KeyOrSession> {
-  return async (call) => {
+): Prepare<KeyOrSession> {
+  return (call) => {
     const checked = validate(spendingLimitRequest, call.body, 'validation_failed', undefined, 'validation_failed')
-    if (!checked.ok) return checked.refusal
+    if (!checked.ok) return checked
     const wanted = checked.value
     const request: LimitRequest = {
       monthlyDollars: wanted.monthly_limit_dollars,
@@ -125,7 +127,9 @@ export function putSpendingLimit(
       autoTerminateHours: isNull(call.body, 'auto_terminate_hours') ? null : wanted.auto_terminate_hours,
     }
     const { organizationId } = call.principal
-    return toResponse(await setSpendingLimit(database, clock, organizationId, request, noting(noter(call))))
+    return ok(async () =>
+      toResponse(await setSpendingLimit(database, clock, organizationId, request, noting(noter(call)))),
+    )
   }
 }
 

@@ -33,7 +33,7 @@ export function spendingLimitRoutes({ database, reads, clock, noter }: SpendingL
       path: '/billing/spending-limit',
       access: apiKeyOrSession('billing:write', 'admin'),
       body: 'json',
-      handle: putSpendingLimit(database, clock, noter),
+      prepare: putSpendingLimit(database, clock, noter),
       describe: {
         operationId: 'setSpendingLimit',
         summary: 'Set the spending limit',

@@ -1,7 +1,7 @@
 /** The steps of each kind of route, in the order in which requests are refused (E1). They are put together once, at start. */
 
 import type { Access } from '../access.ts'
-import { takesIdempotencyKey } from '../access.ts'
+import { isChange, takesIdempotencyKey } from '../access.ts'
 import type { Middleware, PipelineDependencies, Requirements, Steps } from '../pipeline.ts'
 import { announcedLength } from './announcedLength.ts'
 import { askAgain } from './askAgain.ts'
@@ -30,7 +30,7 @@ export function stepsOf(dependencies: PipelineDependencies, route: SteppedRoute)
   const limitBytes = Math.min(route.bodyLimitBytes ?? Number.POSITIVE_INFINITY, dependencies.bodyLimitBytes)
   const isChanging = method !== 'GET'
   const head = [oneHost, announcedLength(limitBytes)]
-  const tail = [query(route.query ?? [], takesIdempotencyKey(route) && hasFields(route), route.isQueryOpen)]
+  const tail = [query(route.query ?? [], isChange(route) && hasFields(route), route.isQueryOpen)]
   const body = bodySteps(dependencies, route, limitBytes)
 
   if (access.kind === 'public') {
@@ -72,7 +72,7 @@ function bodySteps(dependencies: PipelineDependencies, route: SteppedRoute, limi
     case 'json':
       return [bytes, jsonBody(dependencies, route.isBodyOptional), ...once, dropBytes]
     case 'form':
-      return [bytes, formBody(dependencies, takesIdempotencyKey(route)), ...once, dropBytes]
+      return [bytes, formBody(dependencies, isChange(route)), ...once, dropBytes]
     case 'raw':
       return [uncompressed, bytes, ...once]
     default:

@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import { jsonAnswer } from '../../http/jsonAnswer.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
 import type { AuditedFields } from '../../identity/audit/entry.ts'
 import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/audit/note.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
+import { ok } from '../../lib/result.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import { ATTEMPTS_A_DAY, ATTEMPTS_A_DAY_MOST } from './autoPay.ts'
 import { readAutoPay } from './read.ts'
@@ -75,12 +77,12 @@ export function showAutoPay(database: Queryable): Handle<KeyOrSession> {
 }
 
 /** PUT /auto-pay, of the management interface. */
-export function putAutoPay(dependencies: AutoPayHttpDependencies, bounds: AutoPayBounds): Handle<KeyOrSession> {
+export function putAutoPay(dependencies: AutoPayHttpDependencies, bounds: AutoPayBounds): Prepare<KeyOrSession> {
   const request = autoPayRequestOf(bounds)
-  return async (call) => {
+  return (call) => {
     const { organizationId } = call.principal
     const checked = validate(request, call.body, 'validation_failed', undefined, 'validation_failed')
-    if (!checked.ok) return checked.refusal
+    if (!checked.ok) return checked
     const { enabled, threshold_cents, amount_cents, attempts_per_day } = checked.value
     const wanted = {
       isEnabled: enabled,
@@ -88,8 +90,10 @@ export function putAutoPay(dependencies: AutoPayHttpDependencies, bounds: AutoPa
       amountCents: amount_cents,
       attemptsADay: attempts_per_day,
     }
-    await setAutoPay(dependencies, organizationId, wanted, noting(dependencies.noter(call)))
-    return jsonAnswer(await shown(dependencies.database, organizationId))
+    return ok(async () => {
+      await setAutoPay(dependencies, organizationId, wanted, noting(dependencies.noter(call)))
+      return jsonAnswer(await shown(dependencies.database, organizationId))
+    })
   }
 }
 

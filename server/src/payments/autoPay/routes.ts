@@ -39,7 +39,7 @@ export function autoPayRoutes({ bounds, reads, ...dependencies }: AutoPayRouteDe
       path: '/auto-pay',
       access: apiKeyOrSession('billing:write', 'admin'),
       body: 'json',
-      handle: putAutoPay(dependencies, bounds),
+      prepare: putAutoPay(dependencies, bounds),
       describe: {
         operationId: 'setAutoPay',
         summary: 'Switch auto-pay on or off, or change it',

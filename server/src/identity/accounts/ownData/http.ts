@@ -2,14 +2,15 @@
 
 import { z } from 'zod'
 import { cookieOf } from '../../../http/cookie.ts'
-import type { Answer, Handle } from '../../../http/pipeline.ts'
+import type { Prepare } from '../../../http/onceForKey.ts'
+import type { Answer, Handle, RouteRequest } from '../../../http/pipeline.ts'
 import type { PublicPrincipal, SessionPrincipal } from '../../../http/principal.ts'
 import { textStream } from '../../../http/textStream.ts'
 import { validate } from '../../../http/validate.ts'
 import { addressGroup, type ClientAddress } from '../../../lib/clientAddress.ts'
 import { refusal } from '../../../lib/errors.ts'
 import type { Log } from '../../../lib/log.ts'
-import type { Result } from '../../../lib/result.ts'
+import { ok, type Result } from '../../../lib/result.ts'
 import { MINUTE_MS, utcDay } from '../../../lib/time.ts'
 import { type Cookies, clearKnownBrowser, clearSession } from '../pages/browser.ts'
 import { signInAgainPage, tooOftenPage } from '../pages/views.ts'
@@ -128,22 +129,30 @@ function clearedCookies({ cookies }: OwnDataDependencies): readonly string[] {
 }
 
 /** PUT /account/erasure, of the management interface. */
-export function putErasure(dependencies: OwnDataDependencies): Handle<SessionPrincipal> {
-  const { cookies, clientAddress } = dependencies
-  return async ({ request, body, connection }): Promise<Answer> => {
-    const checked = validate(erasureRequest, body, 'validation_failed', undefined, 'validation_failed')
-    if (!checked.ok) return checked.refusal
-    const header = request.headers.get('Cookie')
-    const session = await findSession(dependencies, cookieOf(header, cookies.session))
-    if (session === null) return SESSION_ENDED
-    const address = addressGroup(clientAddress(connection.address, request.headers.get('X-Forwarded-For')))
-    const typed = { password: checked.value.password ?? '', known: cookieOf(header, cookies.known), address }
-    const erased = await eraseOneself(dependencies, session, typed)
-    if (!erased.ok) return erased.refusal
-    const headers = new Headers()
-    for (const cookie of clearedCookies(dependencies)) headers.append('Set-Cookie', cookie)
-    return new Response(null, { status: 204, headers })
+export function putErasure(dependencies: OwnDataDependencies): Prepare<SessionPrincipal> {
+  return (call) => {
+    const checked = validate(erasureRequest, call.body, 'validation_failed', undefined, 'validation_failed')
+    if (!checked.ok) return checked
+    return ok(() => eraseCaller(dependencies, call, checked.value.password ?? ''))
   }
+}
+
+async function eraseCaller(
+  dependencies: OwnDataDependencies,
+  { request, connection }: RouteRequest<SessionPrincipal>,
+  password: string,
+): Promise<Answer> {
+  const { cookies, clientAddress } = dependencies
+  const header = request.headers.get('Cookie')
+  const session = await findSession(dependencies, cookieOf(header, cookies.session))
+  if (session === null) return SESSION_ENDED
+  const address = addressGroup(clientAddress(connection.address, request.headers.get('X-Forwarded-For')))
+  const typed = { password, known: cookieOf(header, cookies.known), address }
+  const erased = await eraseOneself(dependencies, session, typed)
+  if (!erased.ok) return erased.refusal
+  const headers = new Headers()
+  for (const cookie of clearedCookies(dependencies)) headers.append('Set-Cookie', cookie)
+  return new Response(null, { status: 204, headers })
 }
 
 /** GET /account/erase. */

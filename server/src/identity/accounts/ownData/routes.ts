@@ -56,7 +56,7 @@ export function ownDataRoutes(dependencies: OwnDataDependencies): Route[] {
       body: 'json',
       isBodyOptional: true,
       bodyLimitBytes: FORM.bodyLimitBytes,
-      handle: putErasure(dependencies),
+      prepare: putErasure(dependencies),
       describe: {
         operationId: 'eraseOwnAccount',
         summary: 'Erase your account',
