@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
+import { TurnedClock } from '../../test/clock.ts'
 import { pipelineParts, TEST_KEY, TEST_SESSION } from '../../test/exchange.ts'
 import { openAttempts, replaysWith } from '../../test/keptAnswers.ts'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
@@ -83,6 +84,7 @@ const routes: Route[] = [
   },
 ]
 
+const clock = new TurnedClock()
 let fresh: FreshDatabase
 let server: HttpServer
 let withoutSessions: HttpServer
@@ -90,6 +92,7 @@ beforeAll(async () => {
   fresh = await freshDatabase()
   const random = systemRandom()
   const parts = pipelineParts({
+    clock,
     random,
     authenticate: (authorization) => {
       if (authorization === 'Bearer key') return ok(TEST_KEY)
@@ -229,6 +232,9 @@ describe('a route for everybody', () => {
     expect(Number(last.headers.get('Retry-After'))).toBeGreaterThan(0)
     expect(await ask('/v1/key', { headers: KEY }, withoutSessions)).toMatchObject({ status: 200 })
     expect(await ask('/v1/health', {}, withoutSessions)).toMatchObject({ status: 200 })
+    expect(await ask('/v1/openapi.json', {}, withoutSessions)).toMatchObject({ status: 429 })
+    await clock.turn(10_000)
+    expect(await ask('/v1/openapi.json', {}, withoutSessions)).toMatchObject({ status: 200 })
   })
 })
 

@@ -30,8 +30,7 @@ export function createRouter(
   const { pipeline, kept, routes, corsOrigins } = dependencies
   const table = new RouteTable<Serve>()
   for (const route of routes) table.add(route.method, patternOf(route), serveRoute(pipeline, kept, route))
-  const { random, bodyLimitBytes, sessions } = pipeline
-  for (const [path, document] of publicDocumentsOf(routes, { random, bodyLimitBytes }, sessions?.cookie))
+  for (const [path, document] of publicDocumentsOf(routes, pipeline, pipeline.sessions?.cookie))
     table.add('GET', path, document)
 
   const answer = async (request: Request, method: string, connection: Peer): Promise<Response> => {

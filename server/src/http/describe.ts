@@ -54,8 +54,10 @@ export interface DescribedRoute {
   /** Beneath the base of its interface, parameters in braces. */
   readonly path: string
   readonly access: { readonly kind: Access['kind']; readonly forOperators?: true }
-  /** A document that never changes: it is refused to nobody, and nobody is counted. */
+  /** A document that never changes: it is answered while the server stops and the database is away, too. */
   readonly isDocument?: true
+  /** Its requests are not counted. */
+  readonly isUnlimited?: true
   readonly describe?: Description
   readonly idempotencyKey?: 'required'
   readonly body?: 'json' | 'form' | 'raw'
@@ -105,6 +107,7 @@ const BAD_QUERY: Readonly<Record<Envelope, number>> = { A: 422, B: 400 }
 const BAD_BODY: Readonly<Record<Envelope, readonly number[]>> = { A: [413, 422], B: [400, 413, 422] }
 /** An announced body that is too large, of any method, although it would not be read. */
 const BAD_LENGTH = 413
+const TOO_MANY = 429
 /** An Idempotency-Key in use, or used otherwise. */
 const BAD_DOING = [409, 422]
 
@@ -173,7 +176,7 @@ function refusalContent(envelope: Envelope) {
 
 /** In ascending order, each once. 405 is no operation's: a wrong method has none. */
 function refusalsOf(route: DescribedRoute, describe: Description, envelope: Envelope): number[] {
-  if (route.isDocument) return [BAD_LENGTH]
+  if (route.isDocument) return [BAD_LENGTH, BAD_QUERY[envelope], ...(route.isUnlimited ? [] : [TOO_MANY])]
   const ofBody = describe.requestBody === undefined ? [] : BAD_BODY[envelope]
   const ofDoing = takesIdempotencyKey(route) ? BAD_DOING : []
   const always = route.access.forOperators ? ALWAYS_OF_OPERATORS : ALWAYS[route.access.kind]
@@ -203,13 +206,14 @@ function operationOf(
 ): ZodOpenApiOperationObject {
   const responses: ZodOpenApiOperationObject['responses'] = {}
   const ofCaller = isPrivate(route) ? privateHeaders : {}
+  const ofRate = route.isUnlimited ? {} : rateHeaders
   for (const [status, { description, content, headers }] of Object.entries(describe.responses)) {
     responses[`${Number(status)}` as '200'] = {
       description,
       headers: {
         ...requestIdHeader,
         ...ofCaller,
-        ...(route.isDocument ? {} : rateHeaders),
+        ...ofRate,
         ...(takesIdempotencyKey(route) ? replayedHeader : {}),
         ...headers,
       },
@@ -225,7 +229,7 @@ function operationOf(
         ...requestIdHeader,
         ...ofCaller,
         // A caller that is not known has no limit of its own.
-        ...(status === 401 ? {} : rateHeaders),
+        ...(status === 401 ? {} : ofRate),
         ...([409, 429, 503].includes(status) ? retryAfterHeader : {}),
         ...describe.refusalHeaders?.[status],
       },

@@ -1,14 +1,18 @@
 /**
- * Documents that never change: `/health` and the descriptions. They need no key and cost nothing, so that nobody is counted, and
- * they are answered while the server stops too.
+ * Documents that never change: `/health` and the descriptions. They need no key and ask no database, so that they are answered while
+ * the server stops too. The descriptions are large, and are counted by the address of their reader; `/health` is small, and is not.
  */
 
 import { z } from 'zod'
-import type { RandomBytes } from '../lib/ids.ts'
+import type { Peer } from '../infra/httpServer.ts'
+import { addressGroup } from '../lib/clientAddress.ts'
 import { publicAccess } from './access.ts'
 import { type DescribedRoute, describeService } from './describe.ts'
 import { envelopeOf, refusalResponse } from './envelopes.ts'
-import type { Serve } from './pipeline.ts'
+import { ADDRESS_RATE_LIMIT, type RateVerdict } from './limits/rateLimit.ts'
+import { refuseRate, tellRate } from './limits/wire.ts'
+import { refuseUnknown } from './middleware/query.ts'
+import type { PipelineDependencies, Serve } from './pipeline.ts'
 import { refuseAnnouncedLength } from './readBody.ts'
 import { requestIdOf } from './requestId.ts'
 import { MANAGE, type Route } from './route.ts'
@@ -23,6 +27,7 @@ const described: DescribedRoute[] = [
     path: '/health',
     access: publicAccess,
     isDocument: true,
+    isUnlimited: true,
     describe: {
       operationId: 'getHealth',
       summary: 'Check whether the server is alive',
@@ -54,9 +59,10 @@ export function publicDocumentsOf(
   sessionCookie?: string,
 ): Map<string, Serve> {
   const [own, managed] = [routes.filter(({ base }) => base === undefined), routes.filter(({ base }) => base === MANAGE)]
-  const document = (body: object) => documentOf(dependencies, body)
+  const unlimited = (body: object) => documentOf(dependencies, body, () => null)
+  const document = (body: object) => documentOf(dependencies, body, rateOf(dependencies))
   return new Map([
-    ['/v1/health', document({ status: 'ok' })],
+    ['/v1/health', unlimited({ status: 'ok' })],
     [
       '/v1/openapi.json',
       document(describeService([...described, ...own], { title: TITLE, base: '/v1', sessionCookie })),
@@ -65,18 +71,38 @@ export function publicDocumentsOf(
   ])
 }
 
-interface DocumentDependencies {
-  readonly random: RandomBytes
-  /** No document takes a body; one that is announced as longer is refused as everywhere (E1). */
-  readonly bodyLimitBytes: number
+type DocumentDependencies = Pick<
+  PipelineDependencies,
+  'random' | 'addressRateLimiter' | 'clientAddress' | 'bodyLimitBytes'
+>
+
+/** Counts a request. Null: it is not counted. */
+type Rate = (request: Request, connection: Peer) => RateVerdict | Promise<RateVerdict> | null
+
+/** Counts by the client's address, with the requests to public routes. */
+function rateOf({ addressRateLimiter, clientAddress }: DocumentDependencies): Rate {
+  return (request, connection) => {
+    const address = clientAddress(connection.address, request.headers.get('X-Forwarded-For'))
+    return addressRateLimiter.take(addressGroup(address), ADDRESS_RATE_LIMIT)
+  }
 }
 
-function documentOf({ random, bodyLimitBytes }: DocumentDependencies, body: object): Serve {
+function documentOf({ random, bodyLimitBytes }: DocumentDependencies, body: object, rate: Rate): Serve {
   const text = JSON.stringify(body)
-  return async (request, { path }) => {
+  return async (request, { path, query }, connection) => {
     const requestId = requestIdOf(request.headers.get('X-Request-Id'), random)
+    const envelope = envelopeOf(path)
+    // No document takes a body; one that is announced as longer is refused as everywhere (E1).
     const tooLong = refuseAnnouncedLength(request.headers, bodyLimitBytes)
-    if (tooLong !== null) return refusalResponse(tooLong, envelopeOf(path), requestId)
-    return new Response(text, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
+    if (tooLong !== null) return refusalResponse(tooLong, envelope, requestId)
+    const counted = await rate(request, connection)
+    const refused =
+      (counted && refuseRate(counted, 'address')) ?? refuseUnknown(new URLSearchParams(query), [], envelope)
+    const response =
+      refused === null
+        ? new Response(text, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })
+        : refusalResponse(refused, envelope, requestId)
+    if (counted !== null) tellRate(response.headers, counted)
+    return response
   }
 }

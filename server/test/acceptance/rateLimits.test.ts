@@ -129,6 +129,18 @@ test('every answer to a known key says so: whole, streamed, refused, without a b
   }
 })
 
+test('the description is counted by address, as public routes are, and health is not', async () => {
+  const path = '/openapi.json'
+  let last = await gateway.ask({ path })
+  expect(last.status).toBe(200)
+  for (let count = 0; count < 100 && last.status === 200; count += 1) last = await gateway.ask({ path })
+  expectRefusal(last, 'A', { status: 429, code: 'rate_limited', retryAfter: 1, says: /10 a second, and 100/ })
+  expect(told(last).slice(0, 2)).toEqual(['100', '0'])
+  const health = await gateway.ask({ path: '/health' })
+  expect([health.status, ...told(health)]).toEqual([200, null, null, null])
+  expectRefusal(await gateway.ask({ path: '/health?x=1' }), 'A', { status: 422, code: 'validation_failed' })
+})
+
 describe('a new organization', () => {
   test('30 at once and 15 a second, until it is 7 days old', async () => {
     const key = await newCustomer()
