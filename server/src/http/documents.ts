@@ -9,9 +9,9 @@ import { addressGroup } from '../lib/clientAddress.ts'
 import { publicAccess } from './access.ts'
 import { type DescribedRoute, describeService } from './describe.ts'
 import { envelopeOf, refusalResponse } from './envelopes.ts'
+import { refuseUnknownQuery } from './faults.ts'
 import { ADDRESS_RATE_LIMIT, type RateVerdict } from './limits/rateLimit.ts'
 import { refuseRate, tellRate } from './limits/wire.ts'
-import { refuseUnknown } from './middleware/query.ts'
 import type { PipelineDependencies, Serve } from './pipeline.ts'
 import { refuseAnnouncedLength } from './readBody.ts'
 import { requestIdOf } from './requestId.ts'
@@ -97,7 +97,7 @@ function documentOf({ random, bodyLimitBytes }: DocumentDependencies, body: obje
     if (tooLong !== null) return refusalResponse(tooLong, envelope, requestId)
     const counted = await rate(request, connection)
     const refused =
-      (counted && refuseRate(counted, 'address')) ?? refuseUnknown(new URLSearchParams(query), [], envelope)
+      (counted && refuseRate(counted, 'address')) ?? refuseUnknownQuery(new URLSearchParams(query), [], envelope)
     const response =
       refused === null
         ? new Response(text, { headers: { 'Content-Type': 'application/json', 'X-Request-Id': requestId } })

@@ -2,6 +2,7 @@
 
 import type { z } from 'zod'
 import { type ErrorCode, type Refusal, refusal } from '../lib/errors.ts'
+import type { Envelope } from './envelopes.ts'
 
 /** A problem that zod found, as much of it as the mapping to the wire needs. */
 export type Issue = z.core.$ZodIssue
@@ -64,6 +65,22 @@ interface Unsupported {
   readonly entries: (string | Refusal)[]
   /** How many there are without words of the endpoint; of these, the first twenty are among the entries. */
   count: number
+}
+
+/** Refuses parameters of a query that are not `known` (E8), all in one message (E17). Null: there are none. */
+export function refuseUnknownQuery(
+  sent: URLSearchParams,
+  known: readonly string[],
+  envelope: Envelope,
+): Refusal | null {
+  const unknown = [...new Set(sent.keys())].filter((name) => !known.includes(name)).map((name) => name.slice(0, 64))
+  const [param] = unknown
+  if (param === undefined) return null
+  const code = envelope === 'A' ? 'validation_failed' : 'unsupported_parameter'
+  const words = unknown.length === 1 ? 'parameter %s is' : 'parameters %s are'
+  const allowed = known.length === 0 ? 'this path takes none' : `this path takes ${known.join(', ')}`
+  const message = `The query ${words.replace('%s', () => quotedNames(unknown))} not known here: ${allowed}.`
+  return refusal(code, message, { param })
 }
 
 /** Returns one refusal of two that say what is not supported: the words of both where they have one code, else the first (E17). */

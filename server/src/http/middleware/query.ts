@@ -1,6 +1,6 @@
-import { type Refusal, refusal } from '../../lib/errors.ts'
-import { type Envelope, invalidCodeOf } from '../envelopes.ts'
-import { quotedNames, together } from '../faults.ts'
+import { refusal } from '../../lib/errors.ts'
+import { invalidCodeOf } from '../envelopes.ts'
+import { refuseUnknownQuery, together } from '../faults.ts'
 import type { Middleware } from '../pipeline.ts'
 
 /**
@@ -13,7 +13,7 @@ export function query(known: readonly string[], hasFields = false, isOpen = fals
     const { target, envelope } = pending
     if (target.query === '') return null
     const sent = new URLSearchParams(target.query)
-    const refused = isOpen ? null : refuseUnknown(sent, known, envelope)
+    const refused = isOpen ? null : refuseUnknownQuery(sent, known, envelope)
     if (refused !== null) {
       if (!hasFields) return refused
       pending.unsupported = together(refused, pending.unsupported)
@@ -27,20 +27,4 @@ export function query(known: readonly string[], hasFields = false, isOpen = fals
     pending.query = sent
     return null
   }
-}
-
-/** Refuses parameters of a query that are not `known` (E8), all in one message (E17). Null: there are none. */
-export function refuseUnknown(sent: URLSearchParams, known: readonly string[], envelope: Envelope): Refusal | null {
-  const unknown = [...new Set(sent.keys())].filter((name) => !known.includes(name)).map(shortened)
-  const [param] = unknown
-  if (param === undefined) return null
-  const code = envelope === 'A' ? 'validation_failed' : 'unsupported_parameter'
-  const words = unknown.length === 1 ? 'parameter %s is' : 'parameters %s are'
-  const allowed = known.length === 0 ? 'this path takes none' : `this path takes ${known.join(', ')}`
-  const message = `The query ${words.replace('%s', () => quotedNames(unknown))} not known here: ${allowed}.`
-  return refusal(code, message, { param })
-}
-
-function shortened(name: string): string {
-  return name.slice(0, 64)
 }
