@@ -2,7 +2,7 @@ import { arrayLiteral, type Queryable, type Transaction } from '../../infra/post
 import { LOWEST_UUID } from '../../lib/ids.ts'
 import type { Actor, AuditEntry, AuditedFields, AuditedPerson, OwnAuditEntry } from './entry.ts'
 
-/** Every statement on `audit_entries`. It reads `members` and `api_keys`, to know whose keys are whose. */
+/** Every statement on `audit_entries` and `audit_budgets`. It reads `members` and `api_keys`, to know whose keys are whose. */
 
 /** Stands in entries in place of the names and addresses of a person who was erased. */
 const ERASED = 'erased'
@@ -41,6 +41,55 @@ export async function insertAuditEntry(tx: Transaction, entry: AuditEntry): Prom
       new Date(entry.createdAtMs),
     ],
   )
+}
+
+/** A minute beyond the longest that a budget can be spent for: clocks of processes differ by less. */
+const NEVER_BEYOND = "interval '1 minute'"
+
+/**
+ * Adds a change to the budget of an organization. False, and nothing is written: the budget is used up. `wholeMs`: how long a whole budget
+ * takes to come back; `changeMs`: how long a change does. Changes of the organization at the same time wait for the transaction; a
+ * refused one only reads. A budget that is spent beyond its whole was spent by a clock that was wrong: it comes back as if it were used up now.
+ */
+export async function addToBudget(
+  tx: Transaction,
+  organizationId: string,
+  nowMs: number,
+  { wholeMs, changeMs }: { readonly wholeMs: number; readonly changeMs: number },
+): Promise<boolean> {
+  const isUsedUp = `b.spent_until > $3::timestamptz - $4::integer * interval '1 ms'
+    and b.spent_until <= $3::timestamptz + ${NEVER_BEYOND}`
+  const added = await tx.query(
+    `insert into audit_budgets as b (organization_id, spent_until)
+     select $1::uuid, $2::timestamptz + $4::integer * interval '1 ms'
+     where not exists (select 1 from audit_budgets b where organization_id = $1::uuid and ${isUsedUp})
+     on conflict (organization_id) do update
+       set spent_until = least(greatest(b.spent_until, $2::timestamptz) + $4::integer * interval '1 ms', $3::timestamptz)
+       where not (${isUsedUp})
+     returning 1`,
+    [organizationId, new Date(nowMs), new Date(nowMs + wholeMs), changeMs],
+  )
+  return added.length > 0
+}
+
+/** When an organization's budget is whole again, in milliseconds since the epoch; null: it has been for long. */
+export async function readSpentUntil(database: Queryable, organizationId: string): Promise<number | null> {
+  const rows = await database.query<{ spent_until: Date }>(
+    'select spent_until from audit_budgets where organization_id = $1::uuid',
+    [organizationId],
+  )
+  return rows[0]?.spent_until.getTime() ?? null
+}
+
+/** Removes budgets that were whole again at an instant, so many at most; returns how many. */
+export async function deleteWholeBudgets(database: Queryable, nowMs: number, atMost: number): Promise<number> {
+  const rows = await database.query(
+    `delete from audit_budgets where organization_id in (
+       select organization_id from audit_budgets where spent_until <= $1::timestamptz limit $2::integer
+     ) and spent_until <= $1::timestamptz returning 1`,
+    [new Date(nowMs), atMost],
+  )
+  return rows.length
 }
 
 /** The entries of an organization before an id, the newest first. */
