@@ -5,8 +5,10 @@ import { Refused, refusal } from '../../lib/errors.ts'
 import { isUuid, type RandomBytes } from '../../lib/ids.ts'
 import { type Result, refused } from '../../lib/result.ts'
 import type { Clock } from '../../lib/time.ts'
+import { countChange } from '../audit/budget.ts'
 import type { Actor, AuditedFields } from '../audit/entry.ts'
 import { inTransaction, type Keep } from '../audit/inTransaction.ts'
+import { fieldsThatDiffer } from '../audit/note.ts'
 import { recordAuditEntry } from '../audit/record.ts'
 import { type CreatedKey, createKey, type NewKey } from './create.ts'
 import { type ApiKey, type KeyOwnerFilter, keyStateAt, type ListedKey, type LockedKey } from './key.ts'
@@ -78,17 +80,25 @@ export function listKeysFor(
   return selectKeyPage(database, seenBy(caller), beforeId, atMost)
 }
 
-/** Makes a key. Refused where the caller's rights do not cover it. */
+/** Makes a key. Refused where the caller's rights do not cover it, and beyond the organization's budget of changes (K7). */
 export function createKeyFor(
   { database, clock, random }: KeyDependencies,
   caller: KeyCaller,
   wanted: Omit<NewKey, 'organizationId'>,
   keep: Keep<CreatedKey>,
 ): Promise<Result<CreatedKey>> {
-  return inTransaction(database, (tx) => createKeyWithin(tx, { clock, random }, caller, wanted), keep)
+  return inTransaction(
+    database,
+    async (tx) => {
+      const made = await createKeyWithin(tx, { clock, random }, caller, wanted)
+      await countChange(tx, caller.organizationId, clock.now())
+      return made
+    },
+    keep,
+  )
 }
 
-/** The same within a transaction of the caller's. Throws {@link Refused} where the rights that the caller has now do not cover it. */
+/** The same within a transaction of the caller's, who has counted it. Throws {@link Refused} where the rights that the caller has now do not cover it. */
 export async function createKeyWithin(
   tx: Transaction,
   { clock, random }: Omit<KeyDependencies, 'database'>,
@@ -105,7 +115,10 @@ export async function createKeyWithin(
   return made
 }
 
-/** Changes the name or the expiry of a key; what is undefined stays. Refused (`not_found`) for keys that the caller does not see. */
+/**
+ * Changes the name or the expiry of a key; what is undefined stays. Refused (`not_found`) for keys that the caller does not see, and beyond
+ * the organization's budget of changes (K7).
+ */
 export function changeKey(
   { database, clock, random }: KeyDependencies,
   caller: KeyCaller,
@@ -121,6 +134,9 @@ export function changeKey(
       const { name = before.name, expiresAtMs = before.expiresAtMs } = wanted
       const after = { ...before, name, expiresAtMs }
       await updateKey(tx, id, name, wanted.expiresAtMs ?? null)
+      // An expiry that stays as it is still ends the overlap of a rotation, once.
+      if (fieldsThatDiffer(fieldsOf(before), fieldsOf(after)) === null) return after
+      await countChange(tx, caller.organizationId, clock.now())
       await record(tx, { clock, random }, caller, 'key.changed', id, fieldsOf(before), fieldsOf(after))
       return after
     },
@@ -158,6 +174,7 @@ export function rotateKey(
         { organizationId, memberId, name: name ?? undefined, scopes: scopes.value, admin, expiresAtMs },
       )
       await updateKeyRotated(tx, id, endsAtMs, clock.now())
+      await countChange(tx, organizationId, clock.now())
       const after = { ...fieldsOf({ ...old, expiresAtMs: endsAtMs }), rotated_to: made.record.id }
       await record(tx, { clock, random }, caller, 'key.rotated', id, fieldsOf(old), after)
       return made

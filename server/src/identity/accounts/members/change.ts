@@ -4,13 +4,14 @@ import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
 import { isUuid, type RandomBytes } from '../../../lib/ids.ts'
 import { type Result, refused } from '../../../lib/result.ts'
 import type { Clock } from '../../../lib/time.ts'
+import { countChange } from '../../audit/budget.ts'
 import type { Actor } from '../../audit/entry.ts'
 import { inTransaction, type Keep } from '../../audit/inTransaction.ts'
 import { recordAuditEntry } from '../../audit/record.ts'
 import { reconsiderKeysOf } from '../../keys/reconsider.ts'
 import { revokeKeysOfMember } from '../../keys/revoke.ts'
 import { endSessionsActingFor } from '../sessions/own.ts'
-import { mayManage } from './member.ts'
+import { isAbove, mayManage } from './member.ts'
 import { lockMembers, updateRemoved, updateRole } from './store.ts'
 
 export interface MemberDependencies {
@@ -51,7 +52,8 @@ const NO_KEYS = refusal(
 /**
  * Gives a member another role. The rights of the member's keys follow at once in every process, and open invitations
  * end that the member may not make any more. Refused when there is no such member, when the acting one's role does
- * not allow it (by the role of the instant), and for the last owner.
+ * not allow it (by the role of the instant), for the last owner, and beyond the organization's budget of changes (K7) where the
+ * role is a higher one.
  */
 export function changeRole(
   { database, clock, random, endInvitations }: MemberDependencies,
@@ -67,10 +69,12 @@ export function changeRole(
       if (!mayManage(member.actingRole, member.role) || !mayManage(member.actingRole, role))
         throw new Refused(noRight(change, member.actingRole))
       if (member.isLastOwner && role !== 'owner') throw new Refused(LAST_OWNER)
+      if (role === member.role) return { role }
       await updateRole(tx, change.memberId, role)
       await reconsiderKeysOf(tx, change.organizationId)
       const nowMs = clock.now()
       await endInvitations(tx, nowMs, { ...change, role })
+      if (isAbove(role, member.role)) await countChange(tx, change.organizationId, nowMs)
       await recordAuditEntry(tx, random, nowMs, {
         organizationId: change.organizationId,
         actor: change.actor,

@@ -217,6 +217,8 @@ describe('a passkey', () => {
     expect((await change(member, 'rename', { name: 'stolen' })).status).toBe(422)
     expect((await change(member, 'remove', {})).status).toBe(422)
     expect((await change(owner, 'rename', { name: '<b>old</b> phone' })).location).toBe('/account/passkeys')
+    // The same name once more is no change: it leaves no entry below.
+    expect((await change(owner, 'rename', { name: '<b>old</b> phone' })).location).toBe('/account/passkeys')
     const { text } = await owner.open('/account/passkeys')
     expect(text).toContain('&lt;b&gt;old&lt;/b&gt; phone')
     expect(text).not.toContain('<b>old')

@@ -43,6 +43,7 @@ export async function renamePasskey(
   return inTransaction(database, async (tx) => {
     const before = await updatePasskeyName(tx, owner.person.id, id, name.value)
     if (before === null) throw new Refused(NO_PASSKEY)
+    if (before === name.value) return
     await recordAuditEntry(tx, random, clock.now(), {
       ...entryOf(owner, id),
       action: 'passkey.renamed',
