@@ -7,6 +7,7 @@ import type { Prepare } from '../http/onceForKey.ts'
 import type { Answer, Handle } from '../http/pipeline.ts'
 import type { KeyOrSession } from '../http/principal.ts'
 import { validate } from '../http/validate.ts'
+import { counting } from '../identity/audit/budget.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Queryable, Transaction } from '../infra/postgres/database.ts'
 import { joinAll } from '../infra/postgres/joinAll.ts'
@@ -78,6 +79,7 @@ export function createInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSess
       const { organizationId, id: principalId } = call.principal
       const creation = newCreation(endpoints, { organizationId, principalId }, chosen.value)
       const { app, gpuType, gpuCount, hourMicrocents } = chosen.value
+      const counted = counting(organizationId, endpoints.clock.now())
       const noted = endpoints.noter(call)({
         action: 'instance.created',
         subjectId: creation.instance.id,
@@ -90,7 +92,7 @@ export function createInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSess
       }
       const keeping = keepAnswer(attempt, body.operation_id, body)
       return keeping(async (participants) => {
-        const short = await createInstance(endpoints, creation, [noted, ...participants])
+        const short = await createInstance(endpoints, creation, [counted, noted, ...participants])
         if (short === null) endpoints.wake()
         return short ?? answerOf(body.operation_id, body)
       })
@@ -153,8 +155,9 @@ export function createAppPassword(endpoints: InstanceEndpoints): Prepare<KeyOrSe
       const { organizationId } = call.principal
       const change = { action: 'instance.app_password_made', subjectId: id, before: null, after: null }
       const noted = endpoints.noter(call)(change)
+      const counted = counting(organizationId, endpoints.clock.now())
       const keep = async (tx: Transaction, password: AppPassword) =>
-        joinAll(tx, [noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
+        joinAll(tx, [counted, noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
       let made: AppPassword | null = null
       try {
         made = await setAppPassword(endpoints, { id, organizationId, attempt: attempt?.id ?? null }, keep)

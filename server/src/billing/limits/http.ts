@@ -4,9 +4,10 @@ import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
+import { counting } from '../../identity/audit/budget.ts'
 import type { AuditedFields } from '../../identity/audit/entry.ts'
 import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/audit/note.ts'
-import type { Database, Queryable } from '../../infra/postgres/database.ts'
+import type { Database, Participant, Queryable } from '../../infra/postgres/database.ts'
 import { refusal } from '../../lib/errors.ts'
 import { toCentsRoundingDown } from '../../lib/money.ts'
 import { ok } from '../../lib/result.ts'
@@ -127,18 +128,19 @@ export function putSpendingLimit(
       autoTerminateHours: isNull(call.body, 'auto_terminate_hours') ? null : wanted.auto_terminate_hours,
     }
     const { organizationId } = call.principal
-    return ok(async () =>
-      toResponse(await setSpendingLimit(database, clock, organizationId, request, noting(noter(call)))),
-    )
+    return ok(async () => {
+      const note = noting(counting(organizationId, clock.now()), noter(call))
+      return toResponse(await setSpendingLimit(database, clock, organizationId, request, note))
+    })
   }
 }
 
-/** Writes the change of a limit into the audit log; nothing where none of its fields has changed. */
-function noting(note: NoteChange): JoinLimit {
+/** Counts the change of a limit and writes it into the audit log; nothing where none of its fields has changed. */
+function noting(count: Participant, note: NoteChange): JoinLimit {
   return (before, after) => {
     const wasSet = before.monthlyLimitMicrocents !== null
     const changed = fieldsThatDiffer(wasSet ? auditedFieldsOf(before) : null, auditedFieldsOf(after))
-    return changed === null ? [] : [note({ action: 'spending_limit.changed', subjectId: null, ...changed })]
+    return changed === null ? [] : [count, note({ action: 'spending_limit.changed', subjectId: null, ...changed })]
   }
 }
 

@@ -4,9 +4,10 @@ import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
+import { counting } from '../../identity/audit/budget.ts'
 import type { AuditedFields } from '../../identity/audit/entry.ts'
 import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/audit/note.ts'
-import type { Queryable } from '../../infra/postgres/database.ts'
+import type { Participant, Queryable } from '../../infra/postgres/database.ts'
 import { ok } from '../../lib/result.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import { ATTEMPTS_A_DAY, ATTEMPTS_A_DAY_MOST } from './autoPay.ts'
@@ -91,17 +92,20 @@ export function putAutoPay(dependencies: AutoPayHttpDependencies, bounds: AutoPa
       attemptsADay: attempts_per_day,
     }
     return ok(async () => {
-      await setAutoPay(dependencies, organizationId, wanted, noting(dependencies.noter(call)))
+      const note = noting(counting(organizationId, dependencies.clock.now()), dependencies.noter(call))
+      await setAutoPay(dependencies, organizationId, wanted, note)
       return jsonAnswer(await shown(dependencies.database, organizationId))
     })
   }
 }
 
-/** Writes a change of auto-pay into the audit log; nothing where none of its fields has changed. */
-function noting(note: NoteChange): JoinAutoPay {
+/** Counts a change of auto-pay, unless it switches it off, and writes it into the audit log; nothing where none of its fields has changed. */
+function noting(count: Participant, note: NoteChange): JoinAutoPay {
   return (before, after) => {
     const changed = fieldsThatDiffer(before && auditedFieldsOf(before), auditedFieldsOf(after))
-    return changed === null ? [] : [note({ action: 'auto_pay.changed', subjectId: null, ...changed })]
+    if (changed === null) return []
+    const noted = note({ action: 'auto_pay.changed', subjectId: null, ...changed })
+    return before?.isEnabled && !after.isEnabled ? [noted] : [count, noted]
   }
 }
 

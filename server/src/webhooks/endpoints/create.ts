@@ -1,3 +1,4 @@
+import { countChange } from '../../identity/audit/budget.ts'
 import type { Database, Participant } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
 import type { DataKeys } from '../../lib/dataKeys.ts'
@@ -29,7 +30,7 @@ export interface NewEndpoint {
   readonly keep: (endpoint: WebhookEndpoint, secret: Secret) => Promise<readonly Participant[]>
 }
 
-/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and any of an organization that is deleted. Throws `Refused` where another process has taken the Idempotency-Key over. */
+/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and any of an organization that is deleted. Throws `Refused` beyond the organization's budget of changes (K7), and where another process has taken the Idempotency-Key over. */
 export async function createEndpoint(
   { database, clock, random, dataKeys }: CreateDependencies,
   { organizationId, url, eventTypes, attempt, keep }: NewEndpoint,
@@ -46,6 +47,7 @@ export async function createEndpoint(
       if (urls === null) return NO_ORGANIZATION
       if (urls.length >= ENDPOINTS_MOST) return TOO_MANY
       if (urls.filter((each) => isSameUrl(each, url)).length >= SAME_URL_MOST) return TOO_MANY_OF_URL
+      await countChange(tx, organizationId, clock.now())
       await insertEndpoint(tx, endpoint, sealed, attempt)
       await joinAll(tx, await keep(endpoint, secret))
       return null

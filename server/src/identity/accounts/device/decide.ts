@@ -5,6 +5,7 @@ import { Refused, refusal } from '../../../lib/errors.ts'
 import { isUuid, type RandomBytes } from '../../../lib/ids.ts'
 import type { Result } from '../../../lib/result.ts'
 import type { Clock } from '../../../lib/time.ts'
+import { countChange } from '../../audit/budget.ts'
 import type { Actor } from '../../audit/entry.ts'
 import { inTransaction } from '../../audit/inTransaction.ts'
 import { recordAuditEntry } from '../../audit/record.ts'
@@ -57,7 +58,10 @@ export interface DeviceApprover extends DeviceClaimant {
   readonly actor: Actor
 }
 
-/** Approves a login that the session has claimed: the program gets a key with these rights when it asks next. */
+/**
+ * Approves a login that the session has claimed: the program gets a key with these rights when it asks next. It counts as one change, and
+ * is refused (`rate_limit_exceeded`) beyond the organization's budget (K7); the key that is made of it does not count again.
+ */
 export function approveDeviceLogin(
   { database, clock, random }: DecideDependencies,
   login: ClaimedLogin,
@@ -69,6 +73,7 @@ export function approveDeviceLogin(
     const { id, name, address } = login
     if (!(await updateApproved(tx, id, approver, { scopes: scope, admin: granted.admin }, nowMs)))
       throw new Refused(NO_LOGIN)
+    await countChange(tx, approver.organizationId, nowMs)
     await recordAuditEntry(tx, random, nowMs, {
       organizationId: approver.organizationId,
       actor: approver.actor,

@@ -4,6 +4,7 @@ import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
 import { isUuid, type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
 import { type Result, refused } from '../../../lib/result.ts'
 import type { Clock } from '../../../lib/time.ts'
+import { countChange } from '../../audit/budget.ts'
 import type { Actor, NewAuditEntry } from '../../audit/entry.ts'
 import { inTransaction, type Keep } from '../../audit/inTransaction.ts'
 import { recordAuditEntry } from '../../audit/record.ts'
@@ -62,7 +63,10 @@ const NO_INVITATION = refusal(
   'There is no open invitation of this id; GET /manage/v1/invitations lists them.',
 )
 
-/** Invites an address, and withdraws what was open to it. Whether the address has an account elsewhere makes no difference. */
+/**
+ * Invites an address, and withdraws what was open to it. Whether the address has an account elsewhere makes no difference. Refused beyond
+ * the organization's budget of changes too (K7).
+ */
 export async function invite(
   { database, clock, random, sendsLinks }: InvitationDependencies,
   wanted: NewInvitation,
@@ -86,6 +90,7 @@ export async function invite(
         await recordAuditEntry(tx, random, nowMs, withdrawal(organizationId, actor, older))
       }
       if ((await countOpenInvitations(tx, organizationId, nowMs)) >= OPEN_MOST) throw new Refused(TOO_MANY)
+      await countChange(tx, organizationId, nowMs)
       const invitation: Invitation = {
         id: uuidV7(nowMs, random),
         organizationId,

@@ -108,7 +108,8 @@ export function postApproval(dependencies: PageDependencies): PageHandle {
         actor: { kind: 'user', id: session.person.id, address: visit.address },
       } as const
       const approved = await approveDeviceLogin(dependencies, login, approver, { scopes: scopes.value, admin })
-      return approved.ok ? approvedPage(login.name) : goneLoginPage()
+      if (approved.ok) return approvedPage(login.name)
+      return approved.refusal.code === 'rate_limit_exceeded' ? again(approved.refusal.message) : goneLoginPage()
     }),
   )
 }
