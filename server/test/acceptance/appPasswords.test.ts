@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { HOUR_MS } from '../../src/lib/time.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { SETTINGS } from './catalog.ts'
 import type { Answer } from './description.ts'
@@ -46,11 +47,11 @@ const ask = (method: string, key: string, path: string, idempotencyKey: string, 
   gateway.ask({ method, path, key, ...(body && { body }), headers: { 'Idempotency-Key': idempotencyKey } })
 
 async function rented() {
-  const { key } = await gateway.customer({ cents: 10_000 })
+  const { key, organizationId } = await gateway.customer({ cents: 10_000 })
   const body = { app: 'server', gpu_type: 'a100', expected_price_per_hour_cents: 120 }
   const accepted = await ask('POST', key, '/instances', crypto.randomUUID(), body)
   const { resource_id: id } = accepted.json as { resource_id: string }
-  return { key, id, make: (word: string) => ask('POST', key, `/instances/${id}/app-password`, word) }
+  return { key, id, organizationId, make: (word: string) => ask('POST', key, `/instances/${id}/app-password`, word) }
 }
 
 const passwordOf = (answer: Answer) => (answer.json as { password: string }).password
@@ -81,6 +82,18 @@ test('the end of the instance ends what was kept of its password', async () => {
   const again = await make('one')
   expectRefusal(again, 'A', { status: 404, code: 'not_found' })
   expect(again.text).not.toContain((JSON.parse(text) as { password: string }).password)
+})
+
+test('beyond the budget of changes the password stays as it is, and the key of the refused request is free (K7)', async () => {
+  const { make, organizationId } = await rented()
+  const first = await make('one')
+  const spent = 'update audit_budgets set spent_until = $2::timestamptz where organization_id = $1::uuid'
+  await gateway.database.query(spent, [organizationId, new Date(Date.now() + HOUR_MS + 9_000).toISOString()])
+  expect((await make('two')).status).toBe(429)
+  // Its kept answer would be forgotten with it.
+  expect((await make('one')).text).toBe(first.text)
+  await gateway.database.query(spent, [organizationId, new Date().toISOString()])
+  expect((await make('two')).status).toBe(201)
 })
 
 test('a password that could not be made leaves its key free', async () => {
