@@ -10,16 +10,25 @@ export function clearMade(
   table: 'deposits' | 'webhook_endpoints',
   ids: readonly string[],
 ): () => Promise<void> {
+  return repeating(() =>
+    database.query(
+      `delete from ${table} where id <> all ($1::text::uuid[]) and id not in (
+         select id from ${table} order by created_at desc limit $2::integer)`,
+      [arrayLiteral(ids), KEPT],
+    ),
+  )
+}
+
+/** Gives every organization its whole budget of changes back (K7), again and again; the result stops it. */
+export function clearBudgets(database: Database): () => Promise<void> {
+  return repeating(() => database.query('delete from audit_budgets'))
+}
+
+function repeating(clear: () => Promise<unknown>): () => Promise<void> {
   let cleaning: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
-    cleaning = database
-      .query(
-        `delete from ${table} where id <> all ($1::text::uuid[]) and id not in (
-           select id from ${table} order by created_at desc limit $2::integer)`,
-        [arrayLiteral(ids), KEPT],
-      )
-      // The next one is soon.
-      .catch(() => {})
+    // The next one is soon.
+    cleaning = clear().catch(() => {})
   }, CLEANING_MS)
   return async () => {
     clearInterval(timer)

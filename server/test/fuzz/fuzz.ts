@@ -11,7 +11,7 @@ import { makeCustomer } from '../customer.ts'
 import { openDirectory } from '../dataDirectory.ts'
 import { installPython, run } from '../python.ts'
 import { startServer } from '../server.ts'
-import { clearMade } from './clearing.ts'
+import { clearBudgets, clearMade } from './clearing.ts'
 import { makeDeposits, openFuzzedChains } from './deposits.ts'
 import { makeEndpoints } from './endpoints.ts'
 import { IMAGES_MOST, MODELS, SECONDS_MOST, SETTINGS, SIZES } from './settings.ts'
@@ -83,6 +83,7 @@ export async function openFuzzer(bin: string): Promise<Fuzzer> {
   try {
     const customer = await makeCustomer(database, { cents: CREDIT_CENTS, admin: true })
     const limited = await makeCustomer(database, { cents: CREDIT_CENTS, admin: true })
+    clearing.push(clearBudgets(database))
     const endpoints = await makeEndpoints(server.url, customer)
     clearing.push(clearMade(database, 'webhook_endpoints', endpoints.ids))
     const deposits = await makeDeposits(server.url, customer, chains)
