@@ -8,7 +8,7 @@ import type { Peer } from '../infra/httpServer.ts'
 import { addressGroup } from '../lib/clientAddress.ts'
 import { publicAccess } from './access.ts'
 import { type DescribedRoute, describeService } from './describe.ts'
-import { envelopeOf, refusalResponse } from './envelopes.ts'
+import { envelopeOf, inEnvelope, refusalResponse } from './envelopes.ts'
 import { refuseUnknownQuery } from './faults.ts'
 import { ADDRESS_RATE_LIMIT, type RateVerdict } from './limits/rateLimit.ts'
 import { refuseRate, tellRate } from './limits/wire.ts'
@@ -94,7 +94,7 @@ function documentOf({ random, bodyLimitBytes }: DocumentDependencies, body: obje
     const envelope = envelopeOf(path)
     // No document takes a body; one that is announced as longer is refused as everywhere (E1).
     const tooLong = refuseAnnouncedLength(request.headers, bodyLimitBytes)
-    if (tooLong !== null) return refusalResponse(tooLong, envelope, requestId)
+    if (tooLong !== null) return refusalResponse(inEnvelope(tooLong, envelope), envelope, requestId)
     const counted = await rate(request, connection)
     const refused =
       (counted && refuseRate(counted, 'address')) ?? refuseUnknownQuery(new URLSearchParams(query), [], envelope)
