@@ -1,0 +1,101 @@
+/** The cost of many organizations: a large database beside a small one, in one run. README.md explains it. */
+
+import { describeConditions, describeMachine } from './machine.ts'
+import { atLeastOne, readOptions } from './options.ts'
+import type { BooksSize } from './scale/books.ts'
+import { measureCalls } from './scale/calls.ts'
+import type { Scale } from './scale/scale.ts'
+import { openSide, type Side } from './scale/side.ts'
+import { measureStarts } from './scale/starts.ts'
+import { Table } from './scale/table.ts'
+import { disagreementsOfAll } from './scale/verified.ts'
+import { runCommand, type Session } from './session.ts'
+
+const USAGE = `usage: bun server/bench/scale.ts [--organizations 10000] [--charges 200000] [--days 60] [--crowd 2000] [--rounds 3] [--calls 300]
+         [--only calls,starts] [--keep]
+  --organizations, --charges, --days   of the large database; the small one has 100, 2,000 and as many days
+  --crowd    organizations that have called just before a restart
+  --rounds   how often each measure takes its turns
+  --only     of calls and starts, separated by commas; left out: all`
+
+/** By hand, a database of 20 million charges takes most of an hour to fill and verify. */
+const LIMIT_SECONDS = 6 * 3_600
+
+const SMALL = { organizations: 100, charges: 2_000 }
+
+/** In the order in which they are made. */
+const MEASURES: Readonly<Record<string, (scale: Scale) => Promise<void>>> = {
+  calls: measureCalls,
+  starts: measureStarts,
+}
+
+const { text, flags } = readOptions(
+  USAGE,
+  { organizations: '10000', charges: '200000', days: '60', crowd: '2000', rounds: '3', calls: '300', only: '' },
+  ['keep'],
+)
+const days = atLeastOne('days', text['days'])
+const small: BooksSize = { ...SMALL, days }
+const large: BooksSize = {
+  organizations: atLeastOne('organizations', text['organizations']),
+  charges: atLeastOne('charges', text['charges']),
+  days,
+}
+const named = (text['only'] ?? '').split(',').filter((name) => name !== '')
+const unknown = named.find((name) => MEASURES[name] === undefined)
+if (unknown !== undefined) {
+  console.error(`--only takes ${Object.keys(MEASURES).join(', ')}, separated by commas; not '${unknown}'`)
+  process.exit(2)
+}
+const measures = Object.entries(MEASURES).filter(([name]) => named.length === 0 || named.includes(name))
+
+await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
+  console.log(describeMachine())
+  console.log(`before: ${describeConditions(session.folder)}`)
+  const [mock] = await session.startTargets([], [], 0)
+  if (mock === undefined) throw new Error('the mock provider was not started')
+  const sides = [
+    await fill(session, 'small', small, mock.port),
+    await fill(session, 'large', large, mock.port),
+  ] as const
+  for (const side of sides) await side.start()
+  const table = new Table()
+  const scale: Scale = {
+    ...{ session, sides, table, mockPort: mock.port },
+    rounds: atLeastOne('rounds', text['rounds']),
+    calls: atLeastOne('calls', text['calls']),
+    crowd: atLeastOne('crowd', text['crowd']),
+  }
+  for (const [name, measure] of measures) {
+    console.log(`${name}:`)
+    await measure(scale)
+  }
+  for (const side of sides) await side.stop()
+  for (const side of sides) console.log(await verdictOf(side, 'after everything'))
+  console.log(`after: ${describeConditions(session.folder)}\n`)
+  console.log(String(table))
+})
+
+async function fill(session: Session, name: string, size: BooksSize, mockPort: number): Promise<Side> {
+  const beganAtMs = performance.now()
+  const side = await openSide(session, name, size, mockPort)
+  const seconds = ((performance.now() - beganAtMs) / 1_000).toFixed(1)
+  console.log(
+    `${name}: ${size.organizations} organizations, ${size.charges} charges of ${size.days} days, filled in ${seconds} s`,
+  )
+  console.log(await verdictOf(side, 'as filled'))
+  return side
+}
+
+/** Throws where the books disagree: nothing that was measured of them would count. */
+async function verdictOf({ name, database }: Side, when: string): Promise<string> {
+  const beganAtMs = performance.now()
+  const found = await disagreementsOfAll(database)
+  if (found.length > 0)
+    throw new Error(`the ${name} books disagree ${when}: ${JSON.stringify(found.slice(0, 3), print)}`)
+  return `${name}: the books agree ${when} (${((performance.now() - beganAtMs) / 1_000).toFixed(1)} s)`
+}
+
+function print(_: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value
+}

@@ -1,0 +1,185 @@
+/** One of the databases that are compared: a PostgreSQL of its own, filled, and the gateways that serve from it. */
+
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemClock } from '../../src/infra/clock.ts'
+import { openClient } from '../../src/infra/postgres/client.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
+import { type EmbeddedServer, startEmbedded } from '../../src/infra/postgres/embedded.ts'
+import { migrate } from '../../src/infra/postgres/migrate.ts'
+import { MINUTE_MS } from '../../src/lib/time.ts'
+import { MIGRATIONS_FOLDER } from '../../test/postgres.ts'
+import { startServer, type TestServer } from '../../test/server.ts'
+import { processTree } from '../processes.ts'
+import type { Session } from '../session.ts'
+import type { Target } from '../target.ts'
+import { databaseTree } from '../targetTollgate.ts'
+import { type BooksSize, keyOfOrganization } from './books.ts'
+import { fillBooks } from './fill.ts'
+import { settingsOf } from './settings.ts'
+
+/** Statements that fill or vacuum millions of rows. */
+const FILL_STATEMENT_MS = 60 * MINUTE_MS
+/** Gateways of one database encrypt with one key. */
+const DATA_KEY = 'ab'.repeat(32)
+/** Keys that a load of chat is spread over. */
+const CHAT_KEYS = 20
+
+/** How long one start took, in milliseconds, to the line that says where it serves. */
+export interface Started {
+  readonly gateway: TestServer
+  readonly readyMs: number
+}
+
+export class Side {
+  readonly name: string
+  readonly size: BooksSize
+  /** As the gateways' role; statements may take minutes. */
+  readonly database: Database
+  private readonly postgres: EmbeddedServer
+  private readonly folder: string
+  private readonly mockPort: number
+  private readonly gateways = new Set<TestServer>()
+  private main: TestServer | null = null
+  private startedCount = 0
+
+  constructor(name: string, size: BooksSize, postgres: EmbeddedServer, folder: string, mockPort: number) {
+    this.name = name
+    this.size = size
+    this.postgres = postgres
+    this.folder = folder
+    this.mockPort = mockPort
+    this.database = openClient(postgres.url, {
+      maxConnections: 3,
+      clock: systemClock,
+      applicationName: 'bench',
+      statementTimeoutMs: FILL_STATEMENT_MS,
+    })
+  }
+
+  /** The gateway that is asked when nothing else is said. */
+  get gateway(): TestServer {
+    if (this.main === null) throw new Error(`the ${this.name} database has no gateway`)
+    return this.main
+  }
+
+  get port(): number {
+    return portOf(this.gateway)
+  }
+
+  get databaseUrl(): string {
+    return this.postgres.url
+  }
+
+  get databasePids(): number[] {
+    return databaseTree(this.folder)
+  }
+
+  get gatewayPids(): number[] {
+    return [...this.gateways].flatMap(({ process }) => (process.pid === undefined ? [] : processTree(process.pid)))
+  }
+
+  /** Starts the main gateway, on the same data directory as before. */
+  async start(): Promise<Started> {
+    const began = await this.launch('gateway')
+    this.main = began.gateway
+    return began
+  }
+
+  /** Starts one more gateway process on the database. */
+  async startAnother(): Promise<TestServer> {
+    this.startedCount += 1
+    return (await this.launch(`gateway${this.startedCount}`)).gateway
+  }
+
+  /** Stops the gateway with SIGTERM; returns the milliseconds until it had ended. */
+  async stop(gateway = this.gateway): Promise<number> {
+    const beganAtMs = performance.now()
+    await gateway.stop()
+    this.gateways.delete(gateway)
+    return performance.now() - beganAtMs
+  }
+
+  async kill(): Promise<void> {
+    await this.gateway.kill()
+    this.gateways.delete(this.gateway)
+  }
+
+  /** Writes the settings file of the main gateway, with so many models more than those that are called. It is read when it is told to. */
+  async writeSettings(moreModels: number): Promise<void> {
+    await writeFile(join(this.folder, 'gateway', 'tollgate.yaml'), settingsOf(this.mockPort, moreModels))
+  }
+
+  /** Chat over some organizations' keys, for the driver process. */
+  target(): Target {
+    const keys = Math.min(CHAT_KEYS, this.size.organizations)
+    return {
+      name: this.name,
+      port: this.port,
+      path: '/v1/chat/completions',
+      headers: {},
+      authorizations: Array.from({ length: keys }, (_, index) => `Bearer ${keyOfOrganization(index + 1)}`),
+      modelName: (mockModel) => `svc/${mockModel}`,
+      gatewayPids: () => this.gatewayPids,
+      databasePids: () => this.databasePids,
+    }
+  }
+
+  /** The same as the superuser, for checkpoints and statistics. */
+  async asSuperuser<T>(work: (database: Database) => Promise<T>): Promise<T> {
+    const database = openClient(this.postgres.superuserUrl, {
+      maxConnections: 1,
+      clock: systemClock,
+      statementTimeoutMs: FILL_STATEMENT_MS,
+    })
+    try {
+      return await work(database)
+    } finally {
+      await database.close()
+    }
+  }
+
+  /** Ends the gateways and the database. */
+  async close(): Promise<void> {
+    await Promise.all([...this.gateways].map((gateway) => gateway.stop()))
+    await this.database.close()
+    await this.postgres.stop()
+  }
+
+  private async launch(name: string): Promise<Started> {
+    const dataDir = join(this.folder, name)
+    await mkdir(dataDir, { recursive: true })
+    const beganAtMs = performance.now()
+    const gateway = await startServer({
+      dataDir,
+      settings: settingsOf(this.mockPort, 0),
+      environment: { DATABASE_URL: this.postgres.url, REDIS_URL: '', TOLLGATE_DATA_KEY: DATA_KEY },
+    })
+    const readyMs = performance.now() - beganAtMs
+    this.gateways.add(gateway)
+    return { gateway, readyMs }
+  }
+}
+
+export function portOf(gateway: TestServer): number {
+  return Number(new URL(gateway.url).port)
+}
+
+/** Starts a PostgreSQL that counts its statements, and fills its database. It ends with the session. No gateway is started. */
+export async function openSide(session: Session, name: string, size: BooksSize, mockPort: number): Promise<Side> {
+  const folder = join(session.folder, name)
+  await mkdir(folder, { recursive: true })
+  const options = { dataDir: join(folder, 'database'), clock: systemClock, log: (text: string) => console.error(text) }
+  const first = await startEmbedded(options)
+  const superuser = openClient(first.superuserUrl, { maxConnections: 1, clock: systemClock })
+  await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
+  await superuser.query('create extension pg_stat_statements')
+  await superuser.close()
+  await first.stop()
+  const side = new Side(name, size, await startEmbedded(options), folder, mockPort)
+  session.processes.afterwards(() => side.close())
+  await migrate(side.database, MIGRATIONS_FOLDER, systemClock)
+  await fillBooks(side.database, size, systemClock.now())
+  await side.asSuperuser((database) => database.query('checkpoint'))
+  return side
+}
