@@ -4,19 +4,22 @@ import { describeConditions, describeMachine } from './machine.ts'
 import { atLeastOne, readOptions } from './options.ts'
 import type { BooksSize } from './scale/books.ts'
 import { measureCalls } from './scale/calls.ts'
+import { measureLists } from './scale/lists.ts'
 import type { Scale } from './scale/scale.ts'
 import { openSide, type Side } from './scale/side.ts'
 import { measureStarts } from './scale/starts.ts'
 import { Table } from './scale/table.ts'
+import { measureTwiceTheDays, measureVerification } from './scale/verification.ts'
 import { disagreementsOfAll } from './scale/verified.ts'
 import { runCommand, type Session } from './session.ts'
 
 const USAGE = `usage: bun server/bench/scale.ts [--organizations 10000] [--charges 200000] [--days 60] [--crowd 2000] [--rounds 3] [--calls 300]
-         [--only calls,starts] [--keep]
+         [--only calls,starts] [--twice] [--keep]
   --organizations, --charges, --days   of the large database; the small one has 100, 2,000 and as many days
   --crowd    organizations that have called just before a restart
   --rounds   how often each measure takes its turns
-  --only     of calls and starts, separated by commas; left out: all`
+  --only     of calls, starts, lists and verification, separated by commas; left out: all
+  --twice    verifies a day of a third database too, with twice as many days`
 
 /** By hand, a database of 20 million charges takes most of an hour to fill and verify. */
 const LIMIT_SECONDS = 6 * 3_600
@@ -27,12 +30,14 @@ const SMALL = { organizations: 100, charges: 2_000 }
 const MEASURES: Readonly<Record<string, (scale: Scale) => Promise<void>>> = {
   calls: measureCalls,
   starts: measureStarts,
+  lists: measureLists,
+  verification: measureVerification,
 }
 
 const { text, flags } = readOptions(
   USAGE,
   { organizations: '10000', charges: '200000', days: '60', crowd: '2000', rounds: '3', calls: '300', only: '' },
-  ['keep'],
+  ['twice', 'keep'],
 )
 const days = atLeastOne('days', text['days'])
 const small: BooksSize = { ...SMALL, days }
@@ -70,6 +75,8 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
     console.log(`${name}:`)
     await measure(scale)
   }
+  if (flags['twice'] === true) await measureTwiceTheDays(scale)
+  else table.note('verification of twice as many days: not measured; --twice fills a third database for it')
   for (const side of sides) await side.stop()
   for (const side of sides) console.log(await verdictOf(side, 'after everything'))
   console.log(`after: ${describeConditions(session.folder)}\n`)
