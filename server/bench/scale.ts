@@ -3,8 +3,15 @@
 import { describeConditions, describeMachine } from './machine.ts'
 import { atLeastOne, readOptions } from './options.ts'
 import type { BooksSize } from './scale/books.ts'
+import { measureBooksBesideChat } from './scale/booksWork.ts'
 import { measureCalls } from './scale/calls.ts'
+import { measureDeliveries } from './scale/deliveries.ts'
+import { measureIdle } from './scale/idle.ts'
+import { measureIdleCrowd } from './scale/idleCrowd.ts'
 import { measureLists } from './scale/lists.ts'
+import { measureReload } from './scale/reload.ts'
+import { measureRenewals } from './scale/renewals.ts'
+import { measureRetention } from './scale/retention.ts'
 import type { Scale } from './scale/scale.ts'
 import { openSide, type Side } from './scale/side.ts'
 import { measureStarts } from './scale/starts.ts'
@@ -13,31 +20,45 @@ import { measureTwiceTheDays, measureVerification } from './scale/verification.t
 import { disagreementsOfAll } from './scale/verified.ts'
 import { runCommand, type Session } from './session.ts'
 
-const USAGE = `usage: bun server/bench/scale.ts [--organizations 10000] [--charges 200000] [--days 60] [--crowd 2000] [--rounds 3] [--calls 300]
-         [--only calls,starts] [--twice] [--keep]
-  --organizations, --charges, --days   of the large database; the small one has 100, 2,000 and as many days
-  --crowd    organizations that have called just before a restart
-  --rounds   how often each measure takes its turns
-  --only     of calls, starts, lists and verification, separated by commas; left out: all
-  --twice    verifies a day of a third database too, with twice as many days`
-
-/** By hand, a database of 20 million charges takes most of an hour to fill and verify. */
-const LIMIT_SECONDS = 6 * 3_600
-
-const SMALL = { organizations: 100, charges: 2_000 }
-
 /** In the order in which they are made. */
 const MEASURES: Readonly<Record<string, (scale: Scale) => Promise<void>>> = {
   calls: measureCalls,
   starts: measureStarts,
   lists: measureLists,
   verification: measureVerification,
+  retention: measureRetention,
+  reload: measureReload,
+  deliveries: measureDeliveries,
+  books: measureBooksBesideChat,
+  renewals: measureRenewals,
+  idle: measureIdle,
+  crowd: measureIdleCrowd,
 }
+
+const USAGE = `usage: bun server/bench/scale.ts [--organizations 10000] [--charges 200000] [--days 60] [--crowd 2000]
+         [--rounds 3] [--calls 300] [--seconds 10] [--chat-rate 100] [--deliveries 2000] [--idle-seconds 30]
+         [--only NAME,NAME] [--twice] [--idle] [--skip-idle] [--keep]
+  --organizations, --charges, --days   of the large database; the small one has 100, 2,000 and as many days
+  --crowd         organizations that have called just before a restart, and before a minute without calls
+  --rounds        how often calls, starts and commands take their turns
+  --seconds       of chat beside something else, and of quiet chat before it
+  --only          of ${Object.keys(MEASURES).join(', ')}; left out: all
+  --twice         verifies a day of a third database too, with twice as many days
+  --idle          measures 1, 4 and 16 processes without calls too
+  --skip-idle     does not wait until a crowd has been idle for a minute`
+
+/** By hand, a database of 20 million charges takes most of an hour to fill and verify. */
+const LIMIT_SECONDS = 6 * 3_600
+
+const SMALL = { organizations: 100, charges: 2_000 }
 
 const { text, flags } = readOptions(
   USAGE,
-  { organizations: '10000', charges: '200000', days: '60', crowd: '2000', rounds: '3', calls: '300', only: '' },
-  ['twice', 'keep'],
+  {
+    ...{ organizations: '10000', charges: '200000', days: '60', crowd: '2000', rounds: '3', calls: '300', only: '' },
+    ...{ seconds: '10', 'chat-rate': '100', deliveries: '2000', 'idle-seconds': '30' },
+  },
+  ['twice', 'idle', 'skip-idle', 'keep'],
 )
 const days = atLeastOne('days', text['days'])
 const small: BooksSize = { ...SMALL, days }
@@ -52,7 +73,11 @@ if (unknown !== undefined) {
   console.error(`--only takes ${Object.keys(MEASURES).join(', ')}, separated by commas; not '${unknown}'`)
   process.exit(2)
 }
-const measures = Object.entries(MEASURES).filter(([name]) => named.length === 0 || named.includes(name))
+/** Those that take minutes of waiting have flags of their own. */
+const leftOut = { idle: flags['idle'] !== true, crowd: flags['skip-idle'] === true }
+const measures = Object.entries(MEASURES).filter(([name]) =>
+  named.length === 0 ? leftOut[name as keyof typeof leftOut] !== true : named.includes(name),
+)
 
 await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
   console.log(describeMachine())
@@ -70,6 +95,10 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
     rounds: atLeastOne('rounds', text['rounds']),
     calls: atLeastOne('calls', text['calls']),
     crowd: atLeastOne('crowd', text['crowd']),
+    seconds: atLeastOne('seconds', text['seconds']),
+    chatRate: atLeastOne('chat-rate', text['chat-rate']),
+    deliveries: atLeastOne('deliveries', text['deliveries']),
+    idleSeconds: atLeastOne('idle-seconds', text['idle-seconds']),
   }
   for (const [name, measure] of measures) {
     console.log(`${name}:`)
@@ -77,6 +106,9 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
   }
   if (flags['twice'] === true) await measureTwiceTheDays(scale)
   else table.note('verification of twice as many days: not measured; --twice fills a third database for it')
+  for (const name of Object.keys(MEASURES)) {
+    if (!measures.some(([made]) => made === name)) table.note(`${name}: not measured in this run`)
+  }
   for (const side of sides) await side.stop()
   for (const side of sides) console.log(await verdictOf(side, 'after everything'))
   console.log(`after: ${describeConditions(session.folder)}\n`)

@@ -15,4 +15,10 @@ export interface Scale {
   readonly calls: number
   /** Organizations that call before a restart, or a minute without calls. */
   readonly crowd: number
+  /** Seconds of each measurement of chat beside something. */
+  readonly seconds: number
+  /** Chat calls a second beside something. */
+  readonly chatRate: number
+  readonly deliveries: number
+  readonly idleSeconds: number
 }

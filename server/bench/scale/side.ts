@@ -22,6 +22,8 @@ import { settingsOf } from './settings.ts'
 const FILL_STATEMENT_MS = 60 * MINUTE_MS
 /** Gateways of one database encrypt with one key. */
 const DATA_KEY = 'ab'.repeat(32)
+/** 16 gateways take up to 20 each. */
+const CONNECTIONS = 400
 /** Keys that a load of chat is spread over. */
 const CHAT_KEYS = 20
 
@@ -86,10 +88,11 @@ export class Side {
     return began
   }
 
-  /** Starts one more gateway process on the database. */
-  async startAnother(): Promise<TestServer> {
-    this.startedCount += 1
-    return (await this.launch(`gateway${this.startedCount}`)).gateway
+  /** Starts so many more gateway processes on the database, all at once. */
+  async startMore(count: number): Promise<TestServer[]> {
+    const names = Array.from({ length: count }, (_, index) => `gateway${this.startedCount + index + 1}`)
+    this.startedCount += count
+    return (await Promise.all(names.map((name) => this.launch(name)))).map(({ gateway }) => gateway)
   }
 
   /** Stops the gateway with SIGTERM; returns the milliseconds until it had ended. */
@@ -105,8 +108,8 @@ export class Side {
     this.gateways.delete(this.gateway)
   }
 
-  /** Writes the settings file of the main gateway, with so many models more than those that are called. It is read when it is told to. */
-  async writeSettings(moreModels: number): Promise<void> {
+  /** Writes the settings file of the main gateway, with these models more. It is read when the gateway is told to. */
+  async writeSettings(moreModels: readonly string[]): Promise<void> {
     await writeFile(join(this.folder, 'gateway', 'tollgate.yaml'), settingsOf(this.mockPort, moreModels))
   }
 
@@ -152,7 +155,7 @@ export class Side {
     const beganAtMs = performance.now()
     const gateway = await startServer({
       dataDir,
-      settings: settingsOf(this.mockPort, 0),
+      settings: settingsOf(this.mockPort),
       environment: { DATABASE_URL: this.postgres.url, REDIS_URL: '', TOLLGATE_DATA_KEY: DATA_KEY },
     })
     const readyMs = performance.now() - beganAtMs
@@ -172,6 +175,7 @@ export async function openSide(session: Session, name: string, size: BooksSize, 
   const options = { dataDir: join(folder, 'database'), clock: systemClock, log: (text: string) => console.error(text) }
   const first = await startEmbedded(options)
   const superuser = openClient(first.superuserUrl, { maxConnections: 1, clock: systemClock })
+  await superuser.query(`alter system set max_connections = ${CONNECTIONS}`)
   await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
   await superuser.query('create extension pg_stat_statements')
   await superuser.close()
