@@ -122,7 +122,6 @@ async function fill(session: Session, name: string, size: BooksSize, mockPort: n
   console.log(
     `${name}: ${size.organizations} organizations, ${size.charges} charges of ${size.days} days, filled in ${seconds} s`,
   )
-  console.log(await verdictOf(side, 'as filled'))
   return side
 }
 

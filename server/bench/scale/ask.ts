@@ -41,7 +41,7 @@ export async function callInTurn(
   figures.databaseSeconds += cpuSeconds(target.databasePids()) - databaseBefore
 }
 
-/** Makes one call. Resolves to its milliseconds, answered or not. */
+/** Makes one call. Resolves to its milliseconds, answered or not. Rejects where nothing listens: the run is being ended. */
 export function callOnce(
   connection: ClientConnection,
   target: Target,
@@ -52,11 +52,12 @@ export function callOnce(
   const authorizations = [`Bearer ${keyOfOrganization(organization)}`]
   const [request] = encodeRequests({ port: target.port, path: target.path, headers: {}, authorizations, body })
   if (request === undefined) throw new Error('there is nothing to send')
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const sentAtMs = performance.now()
     connection.call(request, {
       onEnd: ({ error }) => {
         const tookMs = performance.now() - sentAtMs
+        if (error?.startsWith('connect: ')) return reject(new Error(`${target.name}: ${error}`))
         if (error === null) {
           figures.answered += 1
           figures.samples.add(tookMs)

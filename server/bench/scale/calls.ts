@@ -5,7 +5,7 @@ import type { Scale } from './scale.ts'
 import type { Side } from './side.ts'
 
 /** Calls after a start that are not counted, while the compiler is at work. */
-const WARM_UP_CALLS = 1_500
+const WARM_UP_CALLS = 800
 /** Each turn has as many cold calls as the small database has organizations to spare; more would not be cold there. */
 const COLD_CALLS = 45
 /** Organizations that warm calls go to in turn. */

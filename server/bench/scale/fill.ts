@@ -2,7 +2,7 @@
 
 import { storePriceVersions } from '../../src/billing/charges/prices/store.ts'
 import { ensureChargePartition } from '../../src/billing/charges/store.ts'
-import { closeDays } from '../../src/billing/statements/closing/closeDays.ts'
+import { POSTED_GRACE_MS } from '../../src/billing/statements/closing/closeDays.ts'
 import { closeMonths } from '../../src/billing/statements/closing/closeMonths.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { toHex } from '../../src/lib/ids.ts'
@@ -38,7 +38,10 @@ export async function fillBooks(database: Database, size: BooksSize, nowMs: numb
   const firstMs = days[0]?.startMs ?? nowMs
   await insertOrganizations(database, size.organizations, firstMs - HOUR_MS)
   const models = await insertPrices(database, firstMs)
-  for (const day of days) await insertDay(database, day, size.organizations, models)
+  for (const day of days) {
+    await insertDay(database, day, size.organizations, models)
+    if (day.startMs + DAY_MS + POSTED_GRACE_MS <= nowMs) await closeDay(database, day.startMs, nowMs)
+  }
   for (let ahead = 1; ahead <= 2; ahead += 1) await ensureChargePartition(database, nowMs + ahead * DAY_MS)
   await insertAccounts(database, nowMs)
   await database.query(
@@ -49,11 +52,9 @@ export async function fillBooks(database: Database, size: BooksSize, nowMs: numb
     FILLED_SLOT,
     size.charges,
   ])
-  // Closing finds the charges of an hour by an index that the vacuum completes.
-  await database.query('vacuum analyze')
-  await closeDays(database, nowMs, size.days + 2)
-  await closeMonths(database, nowMs)
   await noteVerifiedDays(database, days, nowMs)
+  await database.query('analyze')
+  await closeMonths(database, nowMs)
   await database.query('vacuum analyze')
 }
 
@@ -135,6 +136,24 @@ async function insertDay(
      from charges where admitted_at >= $1::timestamptz and admitted_at < $2::timestamptz group by organization_id`,
     window,
   )
+}
+
+/**
+ * Closes a day, as `closeDays` does. That one looks through all partitions for charges that were posted on the day; here each was posted on
+ * the day of its admission.
+ */
+async function closeDay(database: Database, startMs: number, nowMs: number): Promise<void> {
+  await database.query(
+    `insert into posted_sums (organization_id, posted_day, admitted_day, model, tier, charges, cost_microcents)
+     select organization_id, (posted_at at time zone 'UTC')::date, (admitted_at at time zone 'UTC')::date, model, tier, count(*),
+       sum(cost_microcents)
+     from named_charges where admitted_at >= $1::timestamptz and admitted_at < $2::timestamptz group by 1, 2, 3, 4, 5`,
+    [toTimestamp(startMs), toTimestamp(startMs + DAY_MS)],
+  )
+  await database.query('insert into closed_days (day, closed_at) values ($1::date, $2::timestamptz)', [
+    utcDay(startMs),
+    toTimestamp(nowMs),
+  ])
 }
 
 /** Accounts of which every charge is folded in. */
