@@ -8,9 +8,6 @@ export interface Row {
   readonly compared?: 'ratio' | 'difference' | 'not'
 }
 
-/** A pair of figures, in the order of the columns. */
-export type Pair<T> = readonly [small: T, large: T]
-
 /** The rows of the table, as measures add them. Each is printed at once too, so that a run that is cut short has told something. */
 export class Table {
   private readonly rows: (Row | string)[] = []
