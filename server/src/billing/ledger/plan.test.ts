@@ -1,6 +1,7 @@
 /** The verification of a day reads the sums of that day, and not those of all days there are. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { explaining } from '../../../test/explaining.ts'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import { DAY_MS } from '../../lib/time.ts'
@@ -24,27 +25,14 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => fresh.drop())
 
-interface Plan {
-  readonly Plan: { readonly 'Shared Hit Blocks': number; readonly 'Shared Read Blocks': number }
-}
-
 /** Returns how many blocks a query reads, of tables and of indexes. */
 async function blocksRead(ask: (db: Queryable) => Promise<unknown>): Promise<number> {
   let read = 0
-  await ask({
-    async query(text, parameters) {
-      const rows = await fresh.database.query<{ 'QUERY PLAN': string | readonly Plan[] }>(
-        `explain (analyze, buffers, format json) ${text}`,
-        parameters,
-      )
-      for (const row of rows) {
-        const plans: readonly Plan[] =
-          typeof row['QUERY PLAN'] === 'string' ? JSON.parse(row['QUERY PLAN']) : row['QUERY PLAN']
-        for (const { Plan } of plans) read += Plan['Shared Hit Blocks'] + Plan['Shared Read Blocks']
-      }
-      return []
-    },
-  })
+  await ask(
+    explaining(fresh.database, (plan) => {
+      read += plan['Shared Hit Blocks'] + plan['Shared Read Blocks']
+    }),
+  )
   return read
 }
 

@@ -1,8 +1,8 @@
 /** A page of the verification of meters reads its own organizations, and not all that come after them. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { explaining, type PlanNode } from '../../../test/explaining.ts'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
-import type { Queryable } from '../../infra/postgres/database.ts'
 import { comparePlanPeriods } from './store.ts'
 
 const ORGANIZATIONS = 20_000
@@ -24,36 +24,19 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => fresh.drop())
 
-interface Node {
-  readonly 'Actual Rows': number
-  readonly 'Actual Loops': number
-  readonly 'Relation Name'?: string
-  readonly Plans?: readonly Node[]
-}
-
 /** Rows that a plan has read from tables and indexes. */
-function rowsOf(node: Node): number {
+function rowsOf(node: PlanNode): number {
   const own = node['Relation Name'] === undefined ? 0 : node['Actual Rows'] * node['Actual Loops']
   return (node.Plans ?? []).reduce((sum, each) => sum + rowsOf(each), own)
 }
 
 test('a page in the middle', async () => {
   let read = 0
-  const explaining: Queryable = {
-    async query(text, parameters) {
-      const explained = await fresh.database.query<{ 'QUERY PLAN': string | readonly { readonly Plan: Node }[] }>(
-        `explain (analyze, format json) ${text}`,
-        parameters,
-      )
-      for (const { 'QUERY PLAN': plan } of explained) {
-        const plans: readonly { readonly Plan: Node }[] = typeof plan === 'string' ? JSON.parse(plan) : plan
-        for (const { Plan } of plans) read += rowsOf(Plan)
-      }
-      return await fresh.database.query(text, parameters)
-    },
-  }
+  const db = explaining(fresh.database, (plan) => {
+    read += rowsOf(plan)
+  })
   const after = '00000000-0000-4000-8000-000000005000'
-  const { differences, lastId } = await comparePlanPeriods(explaining, after, PAGE)
+  const { differences, lastId } = await comparePlanPeriods(db, after, PAGE)
   expect([differences, lastId]).toEqual([[], '00000000-0000-4000-8000-000000005020'])
   // Each of the two tables twice: for the page's ids, and for their sums.
   expect(read).toBeGreaterThan(0)

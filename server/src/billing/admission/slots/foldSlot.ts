@@ -23,9 +23,9 @@ export async function foldShare(
   slot: number,
   organizationId: string,
   nowMs: number,
-  { lowBalanceMicrocents = 0n, onDayMended }: Pick<FoldOptions, 'lowBalanceMicrocents' | 'onDayMended'> = {},
+  options: Pick<FoldOptions, 'lowBalanceMicrocents' | 'onDayMended'> = {},
 ): Promise<void> {
-  await renewShares(db, slot, new Map([[organizationId, ALL]]), nowMs, lowBalanceMicrocents, null, onDayMended)
+  await giveBack(db, slot, [organizationId], nowMs, options)
 }
 
 /**
@@ -37,10 +37,21 @@ export async function foldSlot(
   db: Queryable,
   slot: number,
   nowMs: number,
-  { after = null, lowBalanceMicrocents = 0n, takenAtMs = null, onDayMended }: FoldOptions = {},
+  { after = null, ...options }: FoldOptions = {},
 ): Promise<string | null> {
   const ids = await listOfSlot(db, slot, FOLD_ACCOUNTS, after)
   if (ids.length === 0) return null
-  await renewShares(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents, takenAtMs, onDayMended)
+  await giveBack(db, slot, ids, nowMs, options)
   return ids.length === FOLD_ACCOUNTS ? (ids.at(-1) ?? null) : null
+}
+
+/** Gives back all that the slot was granted for these organizations. */
+async function giveBack(
+  db: Queryable,
+  slot: number,
+  ids: readonly string[],
+  nowMs: number,
+  { lowBalanceMicrocents = 0n, takenAtMs = null, onDayMended }: Omit<FoldOptions, 'after'>,
+): Promise<void> {
+  await renewShares(db, slot, new Map(ids.map((id) => [id, ALL])), nowMs, lowBalanceMicrocents, takenAtMs, onDayMended)
 }

@@ -47,6 +47,26 @@ function reclaimer(given: Partial<Parameters<typeof createReclaimer>[0]> = {}) {
   })
 }
 
+/** The database of the house, and what was asked of it and is answered. */
+function countingDatabase() {
+  const seen = { queries: 0, transactions: 0, lists: [] as unknown[] }
+  const database: Database = {
+    ...house.database,
+    query: async (text, parameters) => {
+      const rows = await house.database.query(text, parameters)
+      seen.queries += 1
+      if (text.includes('account_shares')) seen.lists.push(rows)
+      return rows as never
+    },
+    transaction: async (work) => {
+      const worked = await house.database.transaction(work)
+      seen.transactions += 1
+      return worked
+    },
+  }
+  return { database, seen }
+}
+
 test('a call gets what a dead process has of its organization, also while somebody folds the whole slot', async () => {
   const organization = await grantedTo(DEAD_SLOT)
   const other = await grantedTo(DEAD_SLOT)
@@ -65,50 +85,28 @@ test('a call gets what a dead process has of its organization, also while somebo
 test('the money of a living process stays its own, and its slot is looked at every 2 s at most', async () => {
   const organization = await grantedTo(OWN_SLOT + 2)
   const turned = new TurnedClock()
-  let looks = 0
-  let queries = 0
-  const database: Database = {
-    ...house.database,
-    query: async (text, parameters) => {
-      const rows = await house.database.query(text, parameters)
-      queries += 1
-      return rows as never
-    },
-    transaction: async (work) => {
-      const worked = await house.database.transaction(work)
-      looks += 1
-      return worked
-    },
-  }
+  const { database, seen } = countingDatabase()
   const slot = { number: OWN_SLOT, isAbandoned: async () => false }
   const reclaim = reclaimer({ database, clock: turned, slot })
   const reclaimOnce = async () => {
-    const before = queries
+    const before = seen.queries
     reclaim(organization)
     // A notification and the list of slots.
-    await until(() => queries === before + 2)
+    await until(() => seen.queries === before + 2)
   }
   await reclaimOnce()
-  await until(() => looks === 1)
+  await until(() => seen.transactions === 1)
   await reclaimOnce()
   await turned.turn(2 * SECOND_MS)
   await reclaimOnce()
-  await until(() => looks > 1)
-  expect([looks, await grantedOf(organization)]).toEqual([2, 1_000n])
+  await until(() => seen.transactions > 1)
+  expect([seen.transactions, await grantedOf(organization)]).toEqual([2, 1_000n])
 })
 
 test('what was granted to this process is not folded by its own reclaim', async () => {
   const organization = await grantedTo(OWN_SLOT)
-  const listed: unknown[] = []
-  const database: Database = {
-    ...house.database,
-    query: async (text, parameters) => {
-      const rows = await house.database.query(text, parameters)
-      if (text.includes('account_shares')) listed.push(rows)
-      return rows as never
-    },
-  }
+  const { database, seen } = countingDatabase()
   reclaimer({ database })(organization)
-  await until(async () => listed.length === 1)
-  expect(listed).toEqual([[]])
+  await until(() => seen.lists.length === 1)
+  expect(seen.lists).toEqual([[]])
 })
