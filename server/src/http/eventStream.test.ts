@@ -83,6 +83,19 @@ describe('an event stream', () => {
     expect(source.isOver).toBe(true)
   })
 
+  test('sends a part that is here in the turn in which it begins, while the head has not left yet', async () => {
+    const source = new Source()
+    const { clock, gone } = source
+    const sender = new EventSender(source.pieces(), (piece) => piece, { clock, gone, onEnd: () => {} })
+    await source.says('one')
+    const written: string[] = []
+    const write = (text: string) => written.push(text)
+    void sender.begin({ write, flush: () => {}, end: () => {}, close: () => {} })
+    expect(written).toEqual(['one'])
+    await source.says('two')
+    expect(written).toEqual(['one', 'two'])
+  })
+
   test('says something every 15 s while its source is silent, and only then', async () => {
     const source = new Source()
     const reader = source.open()

@@ -83,6 +83,8 @@ export class EventSender<Part> {
   private sink: Sink | null = null
   /** A part that the source was asked for, and that was not looked at yet. */
   private step: Promise<IteratorResult<Part, void>> | null
+  /** The first part, once it is here and as long as nobody has asked for the answer. */
+  private first: IteratorResult<Part, void> | null = null
   /** A part that is being written. */
   private writing: Promise<string> | null = null
   /** The client takes nothing at the moment. */
@@ -97,7 +99,12 @@ export class EventSender<Part> {
     this.watchdog = new Watchdog(options.clock, this.onDue)
     // Taken before anyone asks: a generator that was never started would skip its `finally` when it is returned.
     this.step = source.next()
-    this.step.catch(() => {})
+    this.step.then(
+      (taken) => {
+        this.first = taken
+      },
+      () => {},
+    )
     // A client may have left before there was an answer to stream; no event tells of that again.
     if (options.gone.aborted) void this.abandon()
     else options.gone.addEventListener('abort', () => void this.abandon())
@@ -109,7 +116,9 @@ export class EventSender<Part> {
     const { opening } = this.options
     if (opening !== undefined) this.send(opening)
     this.stayOpen()
-    this.step?.then(this.onStep, this.onFailed)
+    // In this turn the head has not left yet: a part that is here goes out with it.
+    if (this.first === null) this.step?.then(this.onStep, this.onFailed)
+    else this.onStep(this.first)
     return this.ended.promise
   }
 
