@@ -29,13 +29,13 @@ test('of a process that has enough they are not', () => {
   expect(areDescriptorsShort()).toBe(false)
 })
 
-test('they are crowded once half are open, as is seen within 64 answers, until some are free', () => {
-  let lowestFree: number | null = 63
-  const areCrowded = watchDescriptors({ limit: () => 128, lowestFree: () => lowestFree })
+test('they are crowded once half are open, as is seen within a sixteenth of as many answers, until some are free', () => {
+  let lowestFree: number | null = 511
+  const areCrowded = watchDescriptors({ limit: () => 1_024, lowestFree: () => lowestFree })
   const answers = () => Array.from({ length: 64 }, areCrowded)
   expect(answers()).toEqual(Array(64).fill(false))
   for (const [free, isSo] of [
-    [64, true],
+    [512, true],
     [null, true],
     [12, false],
   ] as const) {

@@ -19,8 +19,12 @@ export function areDescriptorsShort(): boolean {
   }
 }
 
-/** Looked at once for so many answers: as many connections as that may be new in the meantime. */
-const ANSWERS_A_LOOK = 64
+/**
+ * Looked at once for as many answers as a sixteenth of the descriptors, but at most so many: as many connections may be new in the
+ * meantime. A look takes a fifth of the time of a call.
+ */
+const ANSWERS_A_LOOK_MOST = 1_024
+const LOOKED_AT_PART = 16
 
 /** The descriptors of this process, as its system counts them. */
 export interface DescriptorCounts {
@@ -36,10 +40,11 @@ export interface DescriptorCounts {
  */
 export function watchDescriptors(counts: DescriptorCounts = OF_THIS_PROCESS): () => boolean {
   const limit = counts.limit()
+  const answersALook = Math.min(Math.ceil((limit ?? ANSWERS_A_LOOK_MOST) / LOOKED_AT_PART), ANSWERS_A_LOOK_MOST)
   let answers = 0
   let areCrowded = false
   return () => {
-    if (answers % ANSWERS_A_LOOK === 0) {
+    if (answers % answersALook === 0) {
       const free = counts.lowestFree()
       areCrowded = free === null || (limit !== null && free >= limit / 2)
     }

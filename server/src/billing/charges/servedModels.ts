@@ -45,6 +45,18 @@ export class ServedModels {
   }
 }
 
+/** Price hashes in hex. All charges at one price of a catalog have the same object. */
+const HEXES = new WeakMap<Uint8Array, string>()
+
+function hexOf(priceHash: Uint8Array): string {
+  let hex = HEXES.get(priceHash)
+  if (hex === undefined) {
+    hex = toHex(priceHash)
+    HEXES.set(priceHash, hex)
+  }
+  return hex
+}
+
 function nameOf({ model, tier, priceHash, target }: Charge): string {
-  return `${model}\n${tier}\n${toHex(priceHash)}\n${target}`
+  return `${model}\n${tier}\n${hexOf(priceHash)}\n${target}`
 }
