@@ -9,18 +9,24 @@ const SLICE_BYTES = 256 << 10
 function send(mebibytes: number) {
   const clock = new TurnedClock()
   const ends: number[] = []
-  const stream = inSlices([new Uint8Array(mebibytes << 20)], clock, () => ends.push(clock.monotonicMs()))
-  return { clock, ends, reader: stream.getReader() }
+  const clients: (string | undefined)[] = []
+  const onEnd = (client?: 'stalled') => {
+    ends.push(clock.monotonicMs())
+    clients.push(client)
+  }
+  const stream = inSlices([new Uint8Array(mebibytes << 20)], clock, onEnd)
+  return { clock, ends, clients, reader: stream.getReader() }
 }
 
 test('a client that keeps the least rate gets all of the answer, however long it takes', async () => {
-  const { clock, ends, reader } = send(8)
+  const { clock, ends, clients, reader } = send(8)
   let bytes = 0
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     bytes += read.value.byteLength
     await clock.turn((MINUTE_MS * SLICE_BYTES) / LEAST_BYTES_PER_MINUTE - 1)
   }
   expect(bytes).toBe(8 << 20)
+  expect(clients).toEqual([undefined])
   expect(ends).toEqual([clock.monotonicMs()])
   expect(ends[0]).toBeGreaterThan(7 * MINUTE_MS)
   expect(clock.pending).toBe(0)
@@ -38,6 +44,7 @@ test('a client that takes a little every 20 s is cut off after a minute, and one
   }
   expect(String(reason)).toContain('too slowly')
   expect([slow.ends, slow.clock.pending]).toEqual([[MINUTE_MS], 0])
+  expect(slow.clients).toEqual(['stalled'])
 
   const stopped = send(8)
   for (let taken = 0; taken < 5; taken += 1) await stopped.reader.read()

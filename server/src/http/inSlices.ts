@@ -20,22 +20,27 @@ export type Pieces = readonly Uint8Array<ArrayBuffer>[]
 
 /**
  * Returns a stream that gives the pieces out as they are read. It breaks off when {@link LEAST_BYTES_PER_MINUTE}, or the rest if that
- * is less, are not taken within a minute. `onEnd` is called once: when all of it has left, its client has, or it breaks off.
+ * is less, are not taken within a minute. `onEnd` is called once: when all of it has left, its client has, or it breaks off, since the
+ * client has `stalled`.
  */
-export function inSlices(pieces: Pieces, clock: Clock, onEnd: () => void): ReadableStream<Uint8Array> {
+export function inSlices(
+  pieces: Pieces,
+  clock: Clock,
+  onEnd: (client?: 'stalled') => void,
+): ReadableStream<Uint8Array> {
   const left = [...pieces]
   let hasEnded = false
   let windowBytes = 0
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  const end = () => {
+  const end = (client?: 'stalled') => {
     if (hasEnded) return
     hasEnded = true
     left.length = 0
     watchdog.stop()
-    onEnd()
+    onEnd(client)
   }
   const watchdog = new Watchdog(clock, () => {
-    end()
+    end('stalled')
     controller?.error(new Error('the client reads too slowly'))
   })
   const openWindow = () => {
@@ -63,7 +68,7 @@ export function inSlices(pieces: Pieces, clock: Clock, onEnd: () => void): Reada
         windowBytes += slice.byteLength
         current.enqueue(slice)
       },
-      cancel: end,
+      cancel: () => end(),
     },
     { highWaterMark: 0 },
   )

@@ -115,17 +115,19 @@ export function callerOf({ request, principal }: RouteRequest, attempt: Attempt 
   return { organizationId, keyId, traceparent, key: { isClientGone, discard, awaitOutcome } }
 }
 
+type Leave = ReturnType<RouteRequest['holdOpen']>
+
 /** Notes that the handler goes on after it has returned; the attempt ends with it. */
 class Holding {
   attempt: Attempt | null = null
   isHeld = false
 
-  hold(close: () => void): () => void {
+  hold(close: Leave): Leave {
     this.isHeld = true
-    return () => {
+    return (client) => {
       this.isHeld = false
       void this.attempt?.end()
-      close()
+      close(client)
     }
   }
 }

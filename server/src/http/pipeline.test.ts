@@ -98,7 +98,7 @@ describe('a process that stops', () => {
   })
 
   test('waits for what is open, streams included', async () => {
-    let leave = () => {}
+    let leave: () => void = () => {}
     const { ask, lifecycle } = open((call) => {
       leave = call.holdOpen()
       return new Response('a stream, say')
@@ -164,6 +164,18 @@ describe('the idle timeout of a connection', () => {
     expect([timeouts, lifecycle.openRequests]).toEqual([[0], 1])
     end()
     expect([timeouts, lifecycle.openRequests]).toEqual([[0, 60], 0])
+  })
+
+  test('of a client that has taken nothing more of its answer is the shortest there is', async () => {
+    timeouts = []
+    let leave: (client?: 'stalled') => void = () => {}
+    const { ask } = open((call) => {
+      leave = call.holdOpen()
+      return new Response('an answer, say')
+    })
+    await ask('/v1/models')
+    leave('stalled')
+    expect(timeouts).toEqual([0, 1])
   })
 
   test('is off while a handler without a body works: what it waits for has a deadline of its own (E14)', async () => {

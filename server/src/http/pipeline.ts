@@ -49,8 +49,11 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
   readonly bytes: Uint8Array<ArrayBuffer>
   /** Tells the request from any other, where it brings an Idempotency-Key; empty else. */
   readonly fingerprint: Uint8Array
-  /** Keeps the request counted as open after its handler has returned, for streams; the result ends that. */
-  holdOpen(): () => void
+  /**
+   * Keeps the request counted as open after its handler has returned, for streams; the result ends that. A client that takes nothing
+   * more is cut off then.
+   */
+  holdOpen(): (client?: 'stalled') => void
   /** The calls under way in this process. */
   readonly openCalls: OpenCalls
   /**
@@ -198,8 +201,9 @@ export function pipeline(
     if (!lifecycle.isAdmitting()) return stopping(envelope, requestId, steps)
     const leave = lifecycle.enter()
     let held = false
-    const close = () => {
-      limitPauses(pending)
+    const close = (client?: 'stalled') => {
+      if (client === 'stalled') connection.setIdleTimeout(CUT_OFF_SECONDS)
+      else limitPauses(pending)
       giveBack(pending)
       leave()
     }
@@ -288,6 +292,9 @@ function limitPauses({ connection, principal }: PendingRequest): void {
   if (principal === NOBODY) return
   connection.setIdleTimeout(principal.kind === 'public' ? IDLE_TIMEOUT_SECONDS : STALLED_CLIENT_MS / SECOND_MS)
 }
+
+/** For a client that has had its time: the least that the server knows. */
+const CUT_OFF_SECONDS = 1
 
 /** Gives back what the request had taken on its way: its place and its memory. */
 function giveBack(pending: PendingRequest): void {

@@ -70,9 +70,9 @@ export function replay(
   const giveBack = dependencies.memory.take(call.principal.organizationId, bytes)
   if (giveBack === null) return NO_MEMORY
   const leave = call.holdOpen()
-  const onEnd = () => {
+  const onEnd = (client?: 'stalled') => {
     giveBack()
-    leave()
+    leave(client)
   }
   return new Response(inPieces(dependencies, isWhole ? cut(body) : body, onEnd), { status, headers })
 }
@@ -89,20 +89,20 @@ function cut(body: Uint8Array<ArrayBuffer>): BodyInPieces {
 function inPieces(
   { clock, log, turn }: ReplayDependencies,
   body: BodyInPieces,
-  onEnd: () => void,
+  onEnd: (client?: 'stalled') => void,
 ): ReadableStream<Uint8Array> {
   let next = 0
   let hasEnded = false
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  const end = () => {
+  const end = (client?: 'stalled') => {
     if (hasEnded) return
     hasEnded = true
     watchdog.stop()
-    onEnd()
+    onEnd(client)
   }
   const watchdog = new Watchdog(clock, () => {
     if (hasEnded) return
-    end()
+    end('stalled')
     controller?.error(new Error('the client stopped reading'))
   })
   const awaitClient = () => watchdog.due(clock.monotonicMs() + STALLED_CLIENT_MS)
@@ -132,7 +132,7 @@ function inPieces(
           current.error(error)
         }
       },
-      cancel: end,
+      cancel: () => end(),
     },
     { highWaterMark: 0 },
   )

@@ -97,9 +97,9 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     if (bytes <= AT_ONCE_BYTES) return new Response(typeof body === 'string' ? body : joined(body), { headers })
     memory?.set(bytes)
     isLeaving = true
-    const onEnd = () => {
+    const onEnd = (client?: 'stalled') => {
       memory?.close()
-      leave()
+      leave(client)
     }
     const pieces = typeof body === 'string' ? [new TextEncoder().encode(body)] : body
     return new Response(inSlices(pieces, clock, onEnd), { headers })
