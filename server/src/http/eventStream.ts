@@ -117,8 +117,10 @@ export class EventSender<Part> {
     if (opening !== undefined) this.send(opening)
     this.stayOpen()
     // In this turn the head has not left yet: a part that is here goes out with it.
-    if (this.first === null) this.step?.then(this.onStep, this.onFailed)
-    else this.onStep(this.first)
+    const { first } = this
+    this.first = null
+    if (first === null) this.step?.then(this.onStep, this.onFailed)
+    else this.onStep(first)
     return this.ended.promise
   }
 

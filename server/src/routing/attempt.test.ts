@@ -1,6 +1,16 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { RoutedCall, type Step } from '../../test/routedCall.ts'
-import { ProviderFailure } from '../providers/dialect/spec.ts'
+import type { CallSignal } from '../lib/callSignal.ts'
+import {
+  type ChatAnswer,
+  type ChatCall,
+  type ChatEvent,
+  type ChatEvents,
+  type Provider,
+  ProviderFailure,
+} from '../providers/dialect/spec.ts'
+
+const GONE = new Error('gone')
 
 let routed: RoutedCall
 beforeEach(() => {
@@ -132,6 +142,68 @@ test('an answer of many events sets one timer', async () => {
   expect(await routed.text(routed.provider('a', new Array(200).fill('x')))).toHaveLength(200)
   expect(timers).toBe(1)
 })
+
+/** A provider whose events a test brings, as bytes that lie in a socket come with a later turn of the event loop. */
+class Brought implements Provider {
+  readonly name = 'a'
+  isStopped = false
+  private readonly queue: ChatEvent[] = []
+  private reading: ((next: IteratorResult<ChatEvent, unknown>) => void) | null = null
+
+  chat(_call: ChatCall, signal: CallSignal): Promise<ChatAnswer> {
+    signal.addEventListener('abort', () => {
+      this.isStopped = true
+    })
+    return Promise.resolve({ [Symbol.asyncIterator]: () => this.events })
+  }
+
+  bring(text: string): void {
+    const value = { kind: 'text' as const, text }
+    if (this.reading === null) this.queue.push(value)
+    else this.reading({ done: false, value })
+    this.reading = null
+  }
+
+  private readonly events: ChatEvents = {
+    next: () => {
+      const value = this.queue.shift()
+      if (value !== undefined) return Promise.resolve({ done: false, value })
+      return new Promise((resolve) => {
+        this.reading = resolve
+      })
+    },
+    ready: () => this.queue.shift(),
+    whenReady: () => this.queue.length === 0,
+  }
+}
+
+test.each([['a promise'], ['a callback']])(
+  'what lay in the socket when the client left is there to be charged, while %s waits for more',
+  async (what) => {
+    const provider = new Brought()
+    provider.bring('read')
+    const { events } = await routed.open(provider)
+    expect((await events.next()).value).toEqual({ kind: 'text', text: 'read' })
+    let told: unknown = null
+    const tell = (reason: unknown) => {
+      told = reason
+    }
+    if (what === 'a promise') events.next().catch(tell)
+    else expect(events.whenReady?.(() => tell(GONE))).toBe(true)
+    routed.client.abort(GONE)
+    const left = events.left?.()
+    await Promise.resolve()
+    expect([told, provider.isStopped]).toEqual([GONE, false])
+    for (const text of ['one', 'two', 'three']) {
+      provider.bring(text)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(provider.isStopped).toBe(false)
+    expect(await left).toEqual(['one', 'two', 'three'].map((text) => ({ kind: 'text', text })))
+    await Promise.resolve()
+    expect(provider.isStopped).toBe(true)
+  },
+)
 
 /** A provider whose first event is here; the next ones are waited for without promises, and never come. */
 function silentAfter(text: string) {

@@ -41,6 +41,10 @@ const LEFT_MOST_EVENTS = 100_000
 const LEFT_MOST_MS = SECOND_MS
 const LOOK_MS = 1
 const EMPTY_LOOKS = 5
+/** A client that keeps up leaves what came to the socket since it was last read: so many turns of the event loop tell that it is all. */
+const EMPTY_TURNS = 3
+
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 const CANCELLED = new DOMException('The answer is not wanted any more.', 'AbortError')
 
@@ -65,6 +69,7 @@ export class TargetAttempt implements ChatEvents {
   private waiting: (() => void) | null = null
   private pending: { resolve(result: Next): void; reject(reason: unknown): void } | null = null
   /** The events that nobody had read when the client left. */
+  private readonly unread: ChatEvent[] = []
   private leaving: Promise<readonly ChatEvent[]> | null = null
 
   constructor(target: ProviderTarget, call: Omit<ChatCall, 'model'>, options: AttemptOptions) {
@@ -158,7 +163,10 @@ export class TargetAttempt implements ChatEvents {
   }
 
   private readonly onNext = (result: Next): void => {
-    if (this.phase === 'over') return
+    if (this.phase === 'over') {
+      if (this.leaving !== null && result.done !== true) this.unread.push(result.value)
+      return
+    }
     if (result.done === true) this.over('answered', null)
     else this.watchdog.due(this.options.wholeDueMs)
     const pending = this.pending
@@ -204,44 +212,48 @@ export class TargetAttempt implements ChatEvents {
   }
 
   private readonly onAbort = (): void => {
-    const { inner } = this
-    const isUnread = this.phase === 'answering' && this.pending === null && this.waiting === null
+    const { inner, phase } = this
+    const keepsUp = this.pending !== null || this.waiting !== null
     if (!this.over('cancelled', null)) return
     const { reason } = this.options.signal
-    if (inner?.ready === undefined || !isUnread) this.stopWith(reason)
-    else {
-      this.thrown = { reason }
-      this.leaving = this.readLeft(inner).finally(() => this.ending.abort(reason))
-    }
+    const stop = () => this.ending.abort(reason)
+    if (inner?.ready === undefined || phase !== 'answering') stop()
+    else this.leaving = this.readLeft(inner, keepsUp).finally(stop)
+    this.tell(reason)
   }
 
   /** Reads what the provider has sent already, before its work is stopped. */
-  private async readLeft(inner: ChatEvents): Promise<readonly ChatEvent[]> {
+  private async readLeft(inner: ChatEvents, keepsUp: boolean): Promise<readonly ChatEvent[]> {
     const { clock } = this.options
-    const left: ChatEvent[] = []
-    if (this.first?.done === false) left.push(this.first.value)
+    const { unread } = this
+    if (this.first?.done === false) unread.push(this.first.value)
     const endsAtMs = clock.monotonicMs() + LEFT_MOST_MS
-    for (let empty = 0; empty < EMPTY_LOOKS && clock.monotonicMs() < endsAtMs; ) {
-      const before = left.length
+    const emptyLooks = keepsUp ? EMPTY_TURNS : EMPTY_LOOKS
+    let seen = 0
+    for (let empty = 0; empty < emptyLooks && clock.monotonicMs() < endsAtMs; ) {
       for (let event = inner.ready?.(); event !== undefined; event = inner.ready?.()) {
-        left.push(event)
-        if (left.length >= LEFT_MOST_EVENTS) return left
+        unread.push(event)
+        if (unread.length >= LEFT_MOST_EVENTS) return unread
       }
-      empty = left.length > before ? 0 : empty + 1
-      await sleep(clock, LOOK_MS)
+      empty = unread.length > seen ? 0 : empty + 1
+      seen = unread.length
+      // A provider that is read on while it generates would be paid for what it says meanwhile.
+      await (keepsUp ? nextTurn() : sleep(clock, LOOK_MS))
     }
-    return left
+    return unread
   }
 
   /** Ends the attempt with a failure and returns it; whoever waits is rejected with it. */
   private fail(failure: ProviderFailure): ProviderFailure {
-    if (this.over(failure.kind, failure)) this.stopWith(failure)
+    if (!this.over(failure.kind, failure)) return failure
+    this.ending.abort(failure)
+    this.tell(failure)
     return failure
   }
 
-  private stopWith(reason: unknown): void {
+  /** Tells whoever waits, or asks next. */
+  private tell(reason: unknown): void {
     this.thrown = { reason }
-    this.ending.abort(reason)
     this.pending?.reject(reason)
     this.wake()
   }

@@ -231,6 +231,18 @@ test('a client that hangs up cancels the provider, whether it was waiting for it
   expect(await generation.next()).toBeNull()
 })
 
+test('what lay in the socket when the client hung up is kept to be charged, also while the whole answer is waited for', async () => {
+  const gone = new AbortController()
+  const answer = scriptedAnswer([text('read '), () => gone.abort(new Error('gone')), new Error('gone')])
+  const events = answer[Symbol.asyncIterator]()
+  const left = () => Promise.resolve([text('left '), reasoning('behind'), usage(10, 4)])
+  const withLeft = { [Symbol.asyncIterator]: () => ({ ...events, left }) }
+  const generation = new Generation(withLeft, await stage({ credit: 1_000n, held: 500n }), gone.signal)
+  expect(await readAll(generation)).toBe('read ')
+  expect([generation.outcome, generation.text, generation.reasoning]).toEqual(['cancelled', 'read left ', 'behind'])
+  expect(generation.usage).toMatchObject({ promptTokens: 10, completionTokens: 4 })
+})
+
 test('a client that hangs up while its first piece waits for money has cancelled the answer, whatever money there is', async () => {
   for (const fault of ['none', 'before'] as const) {
     const gone = new AbortController()

@@ -232,7 +232,7 @@ export class Generation implements HoldOwner, Arriving<string> {
   }
 
   private breakOff(error: unknown): void {
-    this.ending = this.signal.aborted ? 'cancelled' : 'interrupted'
+    this.ending = 'interrupted'
     this.broken = error instanceof ProviderFailure ? error : new ProviderFailure('faulty', String(error))
   }
 
@@ -292,7 +292,8 @@ export class Generation implements HoldOwner, Arriving<string> {
       if (!step.done) return step.value
       this.ending = this.signal.aborted ? 'cancelled' : 'completed'
     } catch (error) {
-      this.breakOff(error)
+      if (!this.signal.aborted) this.breakOff(error)
+      else await this.end('cancelled')
     }
     return undefined
   }
