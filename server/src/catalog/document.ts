@@ -18,8 +18,8 @@ export interface SettingsDocument {
   problems(): readonly SettingsProblem[]
 }
 
-/** A settings file of a thousand models has about half a megabyte; anything far larger is some other file. */
-const SETTINGS_TEXT_MAX_CHARACTERS = 4 * 1024 * 1024
+/** A settings file of 10,000 models has about five megabytes; anything far larger is some other file. */
+const SETTINGS_TEXT_MAX_CHARACTERS = 16 * 1024 * 1024
 
 /** How often one anchor may be used; keeps a few lines from unfolding into gigabytes. */
 const ALIASES_MAX = 1_000

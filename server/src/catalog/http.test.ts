@@ -59,8 +59,8 @@ function refusalOf(result: Result<CatalogAnswer>): Refusal {
 }
 const retrieve = (id: string, catalog: Catalog = CATALOG) => endpoints.retrieve(catalog, id, query(), null)
 
-test('the list holds every model in its order, and is as described', () => {
-  const list = bodyOf(endpoints.list(CATALOG, query(), null))
+test('the list holds every model in its order, and is as described', async () => {
+  const list = bodyOf(await endpoints.list(CATALOG, query(), null))
   expect(ModelListSchema.safeParse(list).success).toBe(true)
   expect(list.object).toBe('list')
   expect(list.data.map((model: { id: string }) => model.id)).toEqual(['svc/sandbox', 'svc/full', 'svc/embedder'])
@@ -96,10 +96,10 @@ test('a model has every field that is known of it, and no other', () => {
   for (const absent of ['author', 'fine_tunable', 'plan_covered']) expect(embedder).not.toHaveProperty(absent)
 })
 
-test('every model says when it was made: 0 where the settings leave that out', () => {
+test('every model says when it was made: 0 where the settings leave that out', async () => {
   expect(bodyOf(retrieve('svc/full')).created).toBe(1_700_000_000)
   expect(bodyOf(retrieve('svc/embedder')).created).toBe(0)
-  for (const model of bodyOf(endpoints.list(CATALOG, query(), null)).data) expect(model.created).toBeInteger()
+  for (const model of bodyOf(await endpoints.list(CATALOG, query(), null)).data) expect(model.created).toBeInteger()
 })
 
 test('an alias is taken like the id', () => {
@@ -122,22 +122,22 @@ test('a model that is not there is 404 model_not_found, without a field to blame
   }
 })
 
-test('the list is filtered by modality', () => {
-  const ids = (text: string) =>
-    bodyOf(endpoints.list(CATALOG, query(text), null)).data.map((model: { id: string }) => model.id)
-  expect(ids('modality=embedding')).toEqual(['svc/embedder'])
-  expect(ids('modality=chat')).toEqual(['svc/sandbox', 'svc/full'])
-  expect(ids('modality=video')).toEqual([])
+test('the list is filtered by modality', async () => {
+  const ids = async (text: string) =>
+    bodyOf(await endpoints.list(CATALOG, query(text), null)).data.map((model: { id: string }) => model.id)
+  expect(await ids('modality=embedding')).toEqual(['svc/embedder'])
+  expect(await ids('modality=chat')).toEqual(['svc/sandbox', 'svc/full'])
+  expect(await ids('modality=video')).toEqual([])
 })
 
-test('a faulty query is refused: an unknown modality 400 invalid_request, an unknown parameter 400 unsupported_parameter', () => {
+test('a faulty query is refused: an unknown modality 400 invalid_request, an unknown parameter 400 unsupported_parameter', async () => {
   for (const text of ['modality=audio', 'modality=', 'modality=Chat', 'modality=chat&modality=chat']) {
-    expect(refusalOf(endpoints.list(CATALOG, query(text), null))).toMatchObject({
+    expect(refusalOf(await endpoints.list(CATALOG, query(text), null))).toMatchObject({
       code: 'invalid_request',
       param: 'modality',
     })
   }
-  expect(refusalOf(endpoints.list(CATALOG, query('limit=3'), null))).toMatchObject({
+  expect(refusalOf(await endpoints.list(CATALOG, query('limit=3'), null))).toMatchObject({
     code: 'unsupported_parameter',
     param: 'limit',
   })
@@ -145,35 +145,36 @@ test('a faulty query is refused: an unknown modality 400 invalid_request, an unk
   expect(refusalOf(retrieved)).toMatchObject({ code: 'unsupported_parameter', param: 'modality' })
 })
 
-test('an answer that the client has already is 304 without a body', () => {
-  const { headers } = answerOf(endpoints.list(CATALOG, query(), null))
+test('an answer that the client has already is 304 without a body', async () => {
+  const { headers } = answerOf(await endpoints.list(CATALOG, query(), null))
   const etag = headers['ETag'] ?? ''
   expect(etag).toMatch(/^"[\w-]{43}"$/)
   for (const ifNoneMatch of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
-    expect(answerOf(endpoints.list(CATALOG, query(), ifNoneMatch))).toMatchObject({
+    expect(answerOf(await endpoints.list(CATALOG, query(), ifNoneMatch))).toMatchObject({
       status: 304,
       bytes: null,
       headers: { ETag: etag },
     })
   }
   for (const ifNoneMatch of ['"x"', etag.slice(1, -1), '']) {
-    expect(answerOf(endpoints.list(CATALOG, query(), ifNoneMatch)).status).toBe(200)
+    expect(answerOf(await endpoints.list(CATALOG, query(), ifNoneMatch)).status).toBe(200)
   }
 })
 
-test('the tag comes from the content: the same in every process, another for every change', () => {
-  const etagOf = (catalog: Catalog) =>
-    answerOf(createCatalogEndpoints(clock).list(catalog, query(), null)).headers['ETag']
-  expect(etagOf(catalogOf(DEFAULT_SETTINGS, [], null))).toBe(etagOf(catalogOf(DEFAULT_SETTINGS, [], null)))
+test('the tag comes from the content: the same in every process, another for every change', async () => {
+  const etagOf = async (catalog: Catalog) =>
+    answerOf(await createCatalogEndpoints(clock).list(catalog, query(), null)).headers['ETag']
+  const first = await etagOf(catalogOf(DEFAULT_SETTINGS, [], null))
+  expect(await etagOf(catalogOf(DEFAULT_SETTINGS, [], null))).toBe(first)
   const renamed = createCatalog([{ ...SANDBOX, author: 'x' }, FULL, EMBEDDER], [], DEFAULT_DEADLINES)
-  expect(etagOf(renamed)).not.toBe(etagOf(CATALOG))
+  expect(await etagOf(renamed)).not.toBe(await etagOf(CATALOG))
 })
 
-test('the bytes are made once for a catalog, and anew for the next', () => {
-  const first = answerOf(endpoints.list(CATALOG, query(), null)).bytes
-  expect(answerOf(endpoints.list(CATALOG, query(), null)).bytes).toBe(first)
+test('the bytes are made once for a catalog, and anew for the next', async () => {
+  const first = answerOf(await endpoints.list(CATALOG, query(), null)).bytes
+  expect(answerOf(await endpoints.list(CATALOG, query(), null)).bytes).toBe(first)
   const next = createCatalog([FULL], [], DEFAULT_DEADLINES)
-  expect(bodyOf(endpoints.list(next, query(), null)).data).toHaveLength(1)
+  expect(bodyOf(await endpoints.list(next, query(), null)).data).toHaveLength(1)
 })
 
 const TIMED: Model = {
@@ -206,46 +207,46 @@ test('listings turn at the edges of peak windows, bytes and tag, and turn back t
   const day = new TurnedClock(Date.UTC(2030, 0, 15))
   const timed = createCatalogEndpoints(day)
   const catalog = createCatalog([SANDBOX, TIMED], [], DEFAULT_DEADLINES)
-  const seen = () => {
-    const list = answerOf(timed.list(catalog, query(), null))
+  const seen = async () => {
+    const list = answerOf(await timed.list(catalog, query(), null))
     const plain = answerOf(timed.retrieve(catalog, 'svc/sandbox', query(), null))
     const pricing = (id: string) => bodyOf(timed.retrieve(catalog, id, query(), null)).pricing
     return {
       tag: list.headers['ETag'],
       plainTag: plain.headers['ETag'],
-      listed: bodyOf(timed.list(catalog, query(), null)).data[1].pricing.period,
+      listed: bodyOf(await timed.list(catalog, query(), null)).data[1].pricing.period,
       serverless: [pricing('svc/timed').period, pricing('svc/timed').input_per_1m_tokens_cents],
       economy: [pricing('svc/timed:economy').period, pricing('svc/timed:economy').input_per_1m_tokens_cents],
     }
   }
-  const midnight = seen()
+  const midnight = await seen()
   expect(midnight).toMatchObject({ listed: 'off_peak', serverless: ['off_peak', 1], economy: ['peak', 20] })
   await day.turn(HOUR_MS)
-  expect(seen()).toMatchObject({ listed: 'off_peak', serverless: ['off_peak', 1], economy: ['off_peak', 10] })
+  expect(await seen()).toMatchObject({ listed: 'off_peak', serverless: ['off_peak', 1], economy: ['off_peak', 10] })
   await day.turn(7 * HOUR_MS - 1)
-  const before = seen()
+  const before = await seen()
   expect(before.listed).toBe('off_peak')
-  expect(answerOf(timed.list(catalog, query(), before.tag ?? '')).status).toBe(304)
+  expect(answerOf(await timed.list(catalog, query(), before.tag ?? '')).status).toBe(304)
   await day.turn(1)
-  const after = seen()
+  const after = await seen()
   expect(after).toMatchObject({ listed: 'peak', serverless: ['peak', 2], economy: ['off_peak', 10] })
   expect(after.tag).not.toBe(before.tag)
   expect(after.plainTag).toBe(before.plainTag)
-  expect(answerOf(timed.list(catalog, query(), before.tag ?? '')).status).toBe(200)
+  expect(answerOf(await timed.list(catalog, query(), before.tag ?? '')).status).toBe(200)
   await day.turn(15 * HOUR_MS)
-  expect(seen()).toMatchObject({ listed: 'peak', serverless: ['peak', 2], economy: ['peak', 20] })
+  expect(await seen()).toMatchObject({ listed: 'peak', serverless: ['peak', 2], economy: ['peak', 20] })
   await day.turn(HOUR_MS)
-  expect(seen()).toEqual(midnight)
+  expect(await seen()).toEqual(midnight)
 })
 
 test('between two edges the bytes are made once', async () => {
   const day = new TurnedClock(Date.UTC(2030, 0, 15, 8))
   const timed = createCatalogEndpoints(day)
   const catalog = createCatalog([TIMED], [], DEFAULT_DEADLINES)
-  const bytes = () => answerOf(timed.list(catalog, query(), null)).bytes
-  const first = bytes()
+  const bytes = async () => answerOf(await timed.list(catalog, query(), null)).bytes
+  const first = await bytes()
   await day.turn(15 * HOUR_MS - MINUTE_MS)
-  expect(bytes()).toBe(first)
+  expect(await bytes()).toBe(first)
   await day.turn(MINUTE_MS)
-  expect(bytes()).not.toBe(first)
+  expect(await bytes()).not.toBe(first)
 })

@@ -14,7 +14,7 @@ export interface CatalogAnswer {
 
 export interface CatalogEndpoints {
   /** `GET /models`. `ifNoneMatch` is the header's value, or null. */
-  list(catalog: Catalog, query: URLSearchParams, ifNoneMatch: string | null): Result<CatalogAnswer>
+  list(catalog: Catalog, query: URLSearchParams, ifNoneMatch: string | null): Promise<Result<CatalogAnswer>>
   /** `GET /models/{id}`. `id` is all that follows `/models/` in the path, decoded. */
   retrieve(catalog: Catalog, id: string, query: URLSearchParams, ifNoneMatch: string | null): Result<CatalogAnswer>
 }
@@ -26,13 +26,14 @@ export interface CatalogEndpoints {
 export function createCatalogEndpoints(clock: Clock): CatalogEndpoints {
   let made: { readonly catalog: Catalog; readonly listings: Listings } | null = null
   const listingsFor = (catalog: Catalog): Listings => {
-    if (made?.catalog !== catalog) made = { catalog, listings: listingsOf(catalog) }
+    if (made?.catalog !== catalog) made = { catalog, listings: listingsOf(catalog, clock) }
     return made.listings
   }
   return {
-    list: (catalog, query, ifNoneMatch) => {
+    list: async (catalog, query, ifNoneMatch) => {
       const modality = readModality(query)
-      return modality.ok ? ok(answer(listingsFor(catalog).list(modality.value, clock.now()), ifNoneMatch)) : modality
+      if (!modality.ok) return modality
+      return ok(answer(await listingsFor(catalog).list(modality.value, clock.now()), ifNoneMatch))
     },
     retrieve: (catalog, id, query, ifNoneMatch) => {
       const unknown = unknownParameter(query, [])

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
-import { type Catalog, type Modality, type ResolvedModel, tiersOf } from './model.ts'
+import { mapInTurns } from '../infra/turns.ts'
+import type { Timers } from '../lib/time.ts'
+import { type Catalog, type Modality, type Model, type ResolvedModel, tiersOf } from './model.ts'
 import { minuteOfDay } from './peak.ts'
 import { modelToWire } from './wire.ts'
 
@@ -12,7 +14,8 @@ export interface Listing {
 
 /** The listings of one catalog at an instant, each made when it is first asked for. */
 export interface Listings {
-  list(modality: Modality | null, instantMs: number): Listing
+  /** Made in short turns: there may be thousands of models. */
+  list(modality: Modality | null, instantMs: number): Promise<Listing>
   model(resolved: ResolvedModel, instantMs: number): Listing
 }
 
@@ -20,9 +23,9 @@ export interface Listings {
  * As many listings as there are tiers and modalities, at most: `resolved` always comes from the catalog, never from the
  * client. They are made anew where an edge of some model's peak windows lies between two instants that are asked for.
  */
-export function listingsOf(catalog: Catalog): Listings {
+export function listingsOf(catalog: Catalog, timers: Timers): Listings {
   const edges = edgesOf(catalog)
-  const lists = new Map<Modality | null, Listing>()
+  const lists = new Map<Modality | null, Promise<Listing>>()
   const models = new Map<ResolvedModel['tier'], Listing>()
   let made = -1
   const turnTo = (instantMs: number) => {
@@ -35,14 +38,12 @@ export function listingsOf(catalog: Catalog): Listings {
   return {
     list(modality, instantMs) {
       turnTo(instantMs)
-      return remembered(lists, modality, () => {
-        const listed = catalog.models.filter((model) => modality === null || model.modality === modality)
-        return { object: 'list', data: listed.map((model) => modelToWire(model, model.serverless, instantMs)) }
-      })
+      const listed = catalog.models.filter((model) => modality === null || model.modality === modality)
+      return remembered(lists, modality, () => makeList(listed, instantMs, timers))
     },
     model({ model, tier }, instantMs) {
       turnTo(instantMs)
-      return remembered(models, tier, () => modelToWire(model, tier, instantMs))
+      return remembered(models, tier, () => listingOf(JSON.stringify(modelToWire(model, tier, instantMs))))
     },
   }
 }
@@ -65,11 +66,22 @@ function stretchOf(edges: readonly number[], instantMs: number): number {
   return passed
 }
 
-function remembered<Key>(listings: Map<Key, Listing>, key: Key, content: () => object): Listing {
-  const known = listings.get(key)
+function remembered<Key, Made>(made: Map<Key, Made>, key: Key, make: () => Made): Made {
+  const known = made.get(key)
   if (known !== undefined) return known
-  const bytes = new TextEncoder().encode(JSON.stringify(content()))
-  const listing: Listing = { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
-  listings.set(key, listing)
-  return listing
+  const remembered = make()
+  made.set(key, remembered)
+  return remembered
+}
+
+/** Returns the `ModelList` of the interface. */
+async function makeList(models: readonly Model[], instantMs: number, timers: Timers): Promise<Listing> {
+  const write = (model: Model) => JSON.stringify(modelToWire(model, model.serverless, instantMs))
+  const written = await mapInTurns(models, write, timers)
+  return listingOf(`{"object":"list","data":[${written.join(',')}]}`)
+}
+
+function listingOf(text: string): Listing {
+  const bytes = new TextEncoder().encode(text)
+  return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` }
 }

@@ -37,7 +37,7 @@ export type LoadedSettings =
   | { readonly ok: false; readonly problems: readonly SettingsProblem[] }
 
 /** Far more than anyone offers; keeps a runaway generator from filling the memory. */
-const MODELS_MAX = 2_000
+const MODELS_MAX = 10_000
 const PROVIDERS_MAX = 500
 
 /** A charge that is tried again after a commit of unknown outcome must find itself: it waits for minutes, never for days. */
@@ -149,26 +149,50 @@ const SECTIONS: ReadonlySet<string> = new Set(
  * credential. Never throws, whatever the text.
  */
 export function loadSettings(text: string, context: SettingsContext): LoadedSettings {
-  const document = readDocument(text, SECTIONS)
-  if (document.problems().length > 0) return { ok: false, problems: document.problems() }
-  const settings = loadFile(document, context)
-  const problems = document.problems()
-  return problems.length > 0 || settings === null ? { ok: false, problems } : { ok: true, settings }
+  return loadDocument(readSettingsDocument(text), context)
 }
 
-function loadFile(document: SettingsDocument, context: SettingsContext): Settings | null {
+/** Reads the text of a settings file as YAML; what is wrong with that are problems of the document. */
+export function readSettingsDocument(text: string): SettingsDocument {
+  return readDocument(text, SECTIONS)
+}
+
+/** Reads a settings file that is YAML, as {@link loadSettings} does. */
+export function loadDocument(document: SettingsDocument, context: SettingsContext): LoadedSettings {
+  if (document.problems().length > 0) return { ok: false, problems: document.problems() }
+  const { settings, modelContext } = loadRest(document, context)
+  const models = loadModels(sectionsOf(document)['models'], modelContext, document)
+  const problems = document.problems()
+  return problems.length > 0 || settings === null
+    ? { ok: false, problems }
+    : { ok: true, settings: { ...settings, models } }
+}
+
+/** Where the rest of the file is wrong, providers and models are checked all the same: one run shows every problem. */
+function sectionsOf({ value }: SettingsDocument): Record<string, unknown> {
+  return isSection(value) ? value : {}
+}
+
+/** All of a file but its models, and what these are checked against. */
+interface LoadedRest {
+  /** Null where the file's own keys are wrong. */
+  readonly settings: Omit<Settings, 'models'> | null
+  readonly modelContext: ModelContext
+}
+
+/** Reads all but the models. */
+export function loadRest(document: SettingsDocument, context: SettingsContext): LoadedRest {
   const { report } = document
   const top = document.value ?? {}
   const read = readShape(FileShape, top, [], report)
-  // Where the rest of the file is wrong, providers and models are checked all the same: one run shows every problem.
-  const sections = isSection(top) ? top : {}
+  const sections = sectionsOf(document)
   const providers = loadProviders(sections['providers'], context, report)
   const ownedBy = read?.owned_by ?? DEFAULT_SETTINGS.ownedBy
   const hasFfmpeg = context.programExists?.('ffmpeg') ?? false
-  const models = loadModels(sections['models'], { ownedBy, providers, hasFfmpeg }, document)
+  const modelContext = { ownedBy, providers, hasFfmpeg }
   const graceMs = read?.grace_seconds === undefined ? DEFAULT_GRACE_MS : read.grace_seconds * 1_000
   const plans = loadPlans(sections['plans'], graceMs, report, document.lineOf)
-  if (read === null) return null
+  if (read === null) return { settings: null, modelContext }
   const fixed = loadFixed(read, context, report)
   if (read.payments === undefined) reportUnreadSecrets(sections['payments'], ['payments'], context, report)
   if (!read.accounts?.identity_providers.length) {
@@ -176,14 +200,8 @@ function loadFile(document: SettingsDocument, context: SettingsContext): Setting
     reportUnreadSecrets(unread, ['accounts', 'identity_providers'], context, report)
   }
   const deadlines = loadDeadlines(read.deadlines ?? {}, report)
-  return {
-    fixed,
-    ownedBy,
-    deadlines,
-    providers: [...providers.values()].filter((provider): provider is ProviderSettings => provider !== null),
-    models,
-    plans,
-  }
+  const known = [...providers.values()].filter((provider): provider is ProviderSettings => provider !== null)
+  return { settings: { fixed, ownedBy, deadlines, providers: known, plans }, modelContext }
 }
 
 function isSection(value: unknown): value is Record<string, unknown> {

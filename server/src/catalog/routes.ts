@@ -58,7 +58,8 @@ export function catalogRoutes({ clock, catalog }: CatalogRouteDependencies): Rou
 }
 
 function listModels(models: CatalogEndpoints, catalog: () => Catalog): Handle {
-  return ({ query, request }) => toResponse(models.list(catalog(), query, request.headers.get('If-None-Match')))
+  return async ({ query, request }) =>
+    toResponse(await models.list(catalog(), query, request.headers.get('If-None-Match')))
 }
 
 /** Model ids hold slashes, so that the id is the rest of the path. */
@@ -67,7 +68,7 @@ function retrieveModel(models: CatalogEndpoints, catalog: () => Catalog): Handle
     toResponse(models.retrieve(catalog(), id, query, request.headers.get('If-None-Match')))
 }
 
-function toResponse(answer: ReturnType<CatalogEndpoints['list']>): Answer {
+function toResponse(answer: ReturnType<CatalogEndpoints['retrieve']>): Answer {
   if (!answer.ok) return answer.refusal
   const { status, headers, bytes } = answer.value
   return new Response(bytes as Uint8Array<ArrayBuffer> | null, { status, headers })

@@ -11,8 +11,10 @@ export interface SettingsSource {
   readonly fileName: string
   /** Differs when the file may have changed; null where there is none. */
   stamp(): Promise<string | null>
-  /** Reads and checks the file. Rejects when it can't be read. */
+  /** Reads and checks the file, in one go. Rejects when it can't be read. */
   load(): Promise<LoadedSettings>
+  /** Does the same while calls are served, in a thread and in short turns. */
+  reload(log: Log, clock: Clock): Promise<LoadedSettings>
 }
 
 export interface LiveCatalogOptions {
@@ -144,7 +146,7 @@ class Watcher implements LiveCatalog {
     }
     // Until the file was read whole; what rejects here is tried again at the next poll.
     this.#retry = true
-    const loaded = await this.#source.load()
+    const loaded = await this.#source.reload(this.#options.log, this.#options.clock)
     this.#retry = false
     if (loaded.ok) return await this.#activate(loaded.settings)
     const problems = loaded.problems.map((problem) => describeProblem(this.#source.fileName, problem))

@@ -1,0 +1,48 @@
+import { expect, test } from 'bun:test'
+import { mapInTurns } from './turns.ts'
+
+/** A clock that goes on by a millisecond with each item. */
+function slowWork() {
+  let nowMs = 0
+  const make = (item: string, index: number) => {
+    nowMs += 1
+    return `${item}${index}`
+  }
+  return { make, timers: { monotonicMs: () => nowMs } }
+}
+
+test('things are made in order, and others are served after every 4 ms of it', async () => {
+  const { make, timers } = slowWork()
+  let made = 0
+  const seen: number[] = []
+  const other = () => {
+    seen.push(made)
+    if (made < 10) setImmediate(other)
+  }
+  setImmediate(other)
+  const mapping = mapInTurns(
+    Array<string>(10).fill('x'),
+    (item, index) => {
+      made += 1
+      return make(item, index)
+    },
+    timers,
+  )
+  expect(await mapping).toEqual(['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 'x9'])
+  expect(seen).toEqual([4, 8])
+})
+
+test('what one item throws ends the work', async () => {
+  const { timers } = slowWork()
+  let made = 0
+  const failing = mapInTurns(
+    ['a', 'b', 'c'],
+    (item) => {
+      made += 1
+      if (item === 'b') throw new Error('b is wrong')
+    },
+    timers,
+  )
+  expect(failing).rejects.toThrow('b is wrong')
+  expect(made).toBe(2)
+})
