@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { mapInTurns } from './turns.ts'
+import { createShortTurns, mapInTurns } from './turns.ts'
 
 /** A clock that goes on by a millisecond with each item. */
 function slowWork() {
@@ -45,4 +45,24 @@ test('what one item throws ends the work', async () => {
   )
   expect(failing).rejects.toThrow('b is wrong')
   expect(made).toBe(2)
+})
+
+test('works that begin at once begin in order, and others are served after every 4 ms of them', async () => {
+  const { make, timers } = slowWork()
+  const turns = createShortTurns(timers)
+  const begun: string[] = []
+  const seen: number[] = []
+  const other = () => {
+    seen.push(begun.length)
+    if (begun.length < 10) setImmediate(other)
+  }
+  const works = Array.from({ length: 10 }, async (_, index) => {
+    await turns.take()
+    begun.push(make('x', index))
+  })
+  setImmediate(other)
+  await Promise.all(works)
+  expect(begun).toEqual(['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 'x9'])
+  expect(seen).toEqual([4, 8])
+  await turns.take()
 })

@@ -24,3 +24,33 @@ export async function mapInTurns<Item, Made>(
   }
   return made
 }
+
+/** Turns for the beginnings of much work at once: of a burst, each item asks for its own. */
+export interface ShortTurns {
+  /** Resolves, first come first, in a turn of the event loop that has begun less than {@link TURN_MOST_MS} of such work. */
+  take(): Promise<void>
+}
+
+export function createShortTurns(timers: Pick<Timers, 'monotonicMs'>): ShortTurns {
+  const waiting: (() => void)[] = []
+  let isRunning = false
+  const run = async () => {
+    const startedMs = timers.monotonicMs()
+    do {
+      waiting.shift()?.()
+      // The item that was woken works now, up to where it waits for something.
+      await Promise.resolve()
+    } while (waiting.length > 0 && timers.monotonicMs() - startedMs < TURN_MOST_MS)
+    isRunning = waiting.length > 0
+    if (isRunning) setImmediate(run)
+  }
+  return {
+    take: () =>
+      new Promise((resolve) => {
+        waiting.push(resolve)
+        if (isRunning) return
+        isRunning = true
+        setImmediate(run)
+      }),
+  }
+}

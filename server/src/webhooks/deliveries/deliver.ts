@@ -1,4 +1,5 @@
 import type { Database } from '../../infra/postgres/database.ts'
+import { createShortTurns, type ShortTurns } from '../../infra/turns.ts'
 import { createRunner, type Runner, type RunnerMetrics, type Source } from '../../jobs/runner.ts'
 import { nextAttemptMs } from '../../lib/backoff.ts'
 import type { DataKeys } from '../../lib/dataKeys.ts'
@@ -64,6 +65,7 @@ interface TakenTurn {
 export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
   const { clock, database, log, metrics } = dependencies
   const settler = createDeliveryRecorder(dependencies)
+  const turns = createShortTurns(clock)
   const runner = createRunner<TakenTurn>({
     clock,
     log,
@@ -77,7 +79,7 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
       if (settler.isBehind()) return 'skip'
       return (await queueNewDeliveries(database, ROUTED_AT_ONCE)) === ROUTED_AT_ONCE ? 'more' : 'ready'
     },
-    sources: [laneSource(dependencies, settler, FAST_LANE), laneSource(dependencies, settler, SLOW_LANE)],
+    sources: [FAST_LANE, SLOW_LANE].map((lane) => laneSource(dependencies, settler, turns, lane)),
     idOf: ({ endpointId }) => endpointId,
     metrics,
   })
@@ -93,8 +95,16 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
   }
 }
 
-/** Turns of one lane. No lease is renewed: a turn is held for three times what an attempt may last. */
-function laneSource(dependencies: DeliverDependencies, settler: DeliveryRecorder, lane: Lane): Source<TakenTurn> {
+/**
+ * Turns of one lane. No lease is renewed: a turn is held for three times what an attempt may last. Attempts begin in `turns` of the event
+ * loop: thousands may be due at once.
+ */
+function laneSource(
+  dependencies: DeliverDependencies,
+  settler: DeliveryRecorder,
+  turns: ShortTurns,
+  lane: Lane,
+): Source<TakenTurn> {
   const { database, clock, random } = dependencies
   /** Attempts under way. */
   let inFlight = 0
@@ -123,6 +133,7 @@ function laneSource(dependencies: DeliverDependencies, settler: DeliveryRecorder
       inFlight += due.length
       let isSlow: boolean | null = null
       const attempts = due.map(async (delivery) => {
+        await turns.take()
         const outcome = await attempt(dependencies, delivery, signal)
         inFlight -= 1
         if (outcome === null) return
