@@ -188,8 +188,9 @@ export function deleteInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSess
       } as const
       const change = { action: 'instance.deleted', subjectId: id, before: null, after: null }
       const noted = endpoints.noter(call)(change)
-      const keep = async (accepted: Operation) => [
-        noted,
+      // Nothing changes where the instance has ended before.
+      const keep = async (accepted: Operation, hasEnded: boolean) => [
+        ...(hasEnded ? [noted] : []),
         ...((await attempt?.keep({ ...keptJson(operationToWire(accepted), ACCEPTED), operationId: accepted.id })) ??
           []),
       ]

@@ -256,9 +256,9 @@ test('organizations take turns at the driver: one with many that are due keeps n
   for (let made = 0; made < 3; made += 1) own.push((await house.create(many, { diskGb: 0 })).id)
   await clock.turn(1)
   const late = await house.create(few, { diskGb: 0 })
-  const take = (limit: number, inWork: readonly string[]) => {
+  const take = (limit: number, inWork: readonly string[], mostOfOne = 12) => {
     const nowMs = clock.now()
-    return takeDueInstances(house.database, { nowMs, untilMs: nowMs + 30_000, limit, own: inWork })
+    return takeDueInstances(house.database, { nowMs, untilMs: nowMs + 30_000, limit, own: inWork, mostOfOne })
   }
   const first = await take(2, [])
   expect(first.map(({ organizationId }) => organizationId).sort()).toEqual([many, few].sort())
@@ -269,6 +269,9 @@ test('organizations take turns at the driver: one with many that are due keeps n
     first.map(({ id }) => id).filter((id) => id !== late.id),
   )
   expect(second.map(({ id }) => id)).toEqual([later.id])
+  // Two of the first organization are due still: it gets no more than its part of a process.
+  expect(await take(2, own.slice(0, 1), 1)).toEqual([])
+  expect(await take(2, own.slice(0, 1), 2)).toHaveLength(1)
   await live(60)
 })
 
@@ -348,7 +351,13 @@ test('a process that was stopped for five minutes changes nothing when it goes o
   const instance = await house.create(await house.organization(1_000n * CENT))
   const slow = means()
   const nowMs = clock.now()
-  const taken = await takeDueInstances(house.database, { nowMs, untilMs: nowMs + 30_000, limit: 50, own: [] })
+  const taken = await takeDueInstances(house.database, {
+    nowMs,
+    untilMs: nowMs + 30_000,
+    limit: 50,
+    own: [],
+    mostOfOne: 50,
+  })
   const own = taken.find(({ id }) => id === instance.id)
   if (own === undefined) throw new Error('the instance was not due')
   let goOn = () => {}

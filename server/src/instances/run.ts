@@ -16,6 +16,8 @@ const RENEW_MS = 10 * SECOND_MS
 
 /** Instances that a process asks its driver about, and that it bills, at the same time. */
 const ASKED_AT_ONCE = 16
+/** Of these, instances of one organization: a driver that takes minutes to make some must not keep others from being deleted. */
+const ASKED_OF_ONE = 12
 const BILLED_AT_ONCE = 8
 
 /** How long what is under way may take to end by itself when the process stops, and after it was aborted. */
@@ -57,7 +59,8 @@ function driverSource(means: InstanceDependencies): Source<InstanceWork> {
     kind: 'instance_driver',
     atOnce: ASKED_AT_ONCE,
     async claim({ room, inWork, begin }) {
-      const taken = await takeDueInstances(means.database, taking(means, room, inWork, false))
+      const what = { ...taking(means, room, inWork, false), mostOfOne: ASKED_OF_ONE }
+      const taken = await takeDueInstances(means.database, what)
       for (const instance of taken) begin({ instance, isBill: false })
       return taken.length === room
     },

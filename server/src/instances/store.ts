@@ -195,13 +195,22 @@ export async function writeBilled(
   )
 }
 
+/** Instances that a process takes up: at most `limit`, and none of `own`, which it works on. */
+interface Taking {
+  readonly nowMs: number
+  readonly untilMs: number
+  readonly limit: number
+  readonly own: readonly string[]
+}
+
 /**
  * Takes up instances that the driver has to be asked about, each for one process: its attempt is a new one, until `untilMs`. Organizations
- * take turns: one with many that are due, or that this process works on, does not keep the others waiting.
+ * take turns: one with many that are due, or that this process works on, does not keep the others waiting. One organization has at most
+ * `mostOfOne` of them in this process.
  */
 export async function takeDueInstances(
   db: Queryable,
-  taking: { readonly nowMs: number; readonly untilMs: number; readonly limit: number; readonly own: readonly string[] },
+  taking: Taking & { readonly mostOfOne: number },
 ): Promise<Instance[]> {
   const rows = await db.query<InstanceRow>(
     `with busy as (
@@ -211,11 +220,12 @@ export async function takeDueInstances(
        from instances left join busy on busy_id = organization_id
        where due_at <= $1::timestamptz and id <> all($4::text::uuid[])
      ), due as (
-       select id as due_id from instances join turns on turn_id = id where due_at <= $1::timestamptz
+       select id as due_id from instances join turns on turn_id = id
+       where due_at <= $1::timestamptz and turn <= $5::integer
        order by turn, due_at limit $3::integer for update of instances skip locked
      )
      update instances set attempt = attempt + 1, due_at = $2::timestamptz from due where id = due_id returning ${INSTANCE_COLUMNS}`,
-    [toTimestamp(taking.nowMs), toTimestamp(taking.untilMs), taking.limit, arrayLiteral(taking.own)],
+    [toTimestamp(taking.nowMs), toTimestamp(taking.untilMs), taking.limit, arrayLiteral(taking.own), taking.mostOfOne],
   )
   return rows.map(toInstance)
 }
@@ -224,10 +234,7 @@ export async function takeDueInstances(
  * Leases instances that are due for billing: until `untilMs` nobody else takes them. Each is locked again by the
  * transaction that bills it.
  */
-export async function takeBillable(
-  db: Queryable,
-  taking: { readonly nowMs: number; readonly untilMs: number; readonly limit: number; readonly own: readonly string[] },
-): Promise<Instance[]> {
+export async function takeBillable(db: Queryable, taking: Taking): Promise<Instance[]> {
   const rows = await db.query<InstanceRow>(
     `with due as (
        select id as due_id from instances where bill_due_at <= $1::timestamptz and id <> all($4::text::uuid[])

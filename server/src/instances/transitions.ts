@@ -83,7 +83,7 @@ export async function deleteInstance(
   means: TransitionMeans,
   { id, organizationId }: Pick<Instance, 'id' | 'organizationId'>,
   operation: NewOperation,
-  keep: (accepted: Operation) => Promise<readonly Participant[]>,
+  keep: (accepted: Operation, hasEnded: boolean) => Promise<readonly Participant[]>,
 ): Promise<Operation | null> {
   const { database, clock } = means
   const nowMs = clock.now()
@@ -109,7 +109,7 @@ export async function deleteInstance(
     }
     const answer =
       earlier ?? (await latestOperation(tx, operation.principalId, deletion)) ?? acceptedOperation(operation)
-    await joinAll(tx, await keep(answer))
+    await joinAll(tx, await keep(answer, isLive(own)))
     await means.reached?.('terminating')
     return answer
   })

@@ -247,6 +247,8 @@ test.each(CALLERS)('made and deleted instances are in it: by a %s', async (by) =
   expect(only(made, by)).toEqual({ action: 'instance.created', subject, before: null, after } as never)
   const deleted = await change(by, 'DELETE', `/instances/${subject}`)
   expect(only(deleted, by)).toEqual({ action: 'instance.deleted', subject, before: null, after: null } as never)
+  // A second deletion changes nothing, however often it is asked for.
+  expect(await change(by, 'DELETE', `/instances/${subject}`)).toMatchObject({ status: 202, entries: [] })
   expect(await change(by, 'DELETE', `/instances/${crypto.randomUUID()}`)).toMatchObject({ status: 404, entries: [] })
 })
 

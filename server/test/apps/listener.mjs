@@ -63,6 +63,27 @@ function endFirstThread() {
   syscall(process.arch === 'x64' ? 60 : 93, 0)
 }
 
+/** The kinds of sockets by their families, as `open` or `refused`; and whether rings of system calls can be made. */
+function openSockets() {
+  const { socket, close, syscall } = dlopen('libc.so.6', {
+    socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    close: { args: [FFIType.i32], returns: FFIType.i32 },
+    syscall: { args: [FFIType.i64, FFIType.i64, FFIType.ptr], returns: FFIType.i64 },
+  }).symbols
+  const told = (handle) => {
+    if (handle < 0) return 'refused'
+    close(Number(handle))
+    return 'open'
+  }
+  const families = { unix: 1, inet: 2, inet6: 10, netlink: 16, packet: 17, crypto: 38, vsock: 40 }
+  const kinds = Object.entries(families).map(([name, family]) => {
+    // A stream; of netlink and of the kernel's ciphers, their one kind each.
+    const kind = { netlink: 3, packet: 3, crypto: 5 }[name] ?? 1
+    return [name, told(socket(family, kind, 0))]
+  })
+  return { ...Object.fromEntries(kinds), ring: told(syscall(425, 1, new Uint8Array(120))) }
+}
+
 /** How a connection goes: `open`, or why not. */
 const dial = (to) =>
   new Promise((resolve) => {
@@ -126,6 +147,8 @@ async function answer(request) {
         terminals: openTerminals(),
         outOfMemoryScore: readFileSync('/proc/self/oom_score_adj', 'utf8').trim(),
       })
+    case '/sockets':
+      return Response.json(openSockets())
     case '/dig':
       digFolders(Number(url.searchParams.get('thousands')))
       return new Response('dug')

@@ -47,7 +47,8 @@ export function forwardRequest(asked: IncomingMessage, answer: ServerResponse, o
     got.on('aborted', end)
     got.on('error', end)
     try {
-      answer.writeHead(got.statusCode ?? BAD_GATEWAY, returnedHeaders(got.rawHeaders))
+      const status = got.statusCode ?? BAD_GATEWAY
+      answer.writeHead(status, returnedHeaders(got.rawHeaders, status))
       answer.flushHeaders()
     } catch {
       // A status or a header that is none.
@@ -89,7 +90,9 @@ export function forwardUpgrade(
     socket.destroy()
   }
   sent.on('upgrade', (got, inside: Duplex, first: Buffer) => {
-    socket.write(headText(101, { ...returnedHeaders(got.rawHeaders), connection: 'Upgrade', upgrade: 'websocket' }))
+    socket.write(
+      headText(101, { ...returnedHeaders(got.rawHeaders, 101), connection: 'Upgrade', upgrade: 'websocket' }),
+    )
     if (first.length > 0) socket.write(first)
     if (head.length > 0) inside.write(head)
     socket.on('data', options.onBytes)
@@ -107,7 +110,8 @@ export function forwardUpgrade(
     inside.pipe(socket)
   })
   sent.on('response', (got) => {
-    socket.write(headText(got.statusCode ?? BAD_GATEWAY, { ...returnedHeaders(got.rawHeaders), connection: 'close' }))
+    const status = got.statusCode ?? BAD_GATEWAY
+    socket.write(headText(status, { ...returnedHeaders(got.rawHeaders, status), connection: 'close' }))
     got.on('error', end)
     got.pipe(socket)
   })

@@ -60,7 +60,16 @@ test('a cookie comes back for its own host alone', () => {
     'Connection',
     'close',
   ]
-  expect({ ...returnedHeaders(raw) }).toEqual({ 'set-cookie': ['a=1; Path=/', 'b=domain; HttpOnly'] })
+  expect({ ...returnedHeaders(raw, 200) }).toEqual({ 'set-cookie': ['a=1; Path=/', 'b=domain; HttpOnly'] })
+})
+
+test.each([
+  [200, { 'content-length': '50' }],
+  [101, {}],
+  [204, {}],
+  [304, { 'content-length': '50' }],
+])('the length of a body comes back where there may be one: %i', (status, expected) => {
+  expect({ ...returnedHeaders(['Content-Length', '50'], status) }).toEqual(expected)
 })
 
 test('no name of a header reaches into an object', () => {

@@ -55,9 +55,13 @@ export function handedOnHeaders(raw: readonly string[], { host, isSecure, isOwnC
   return headers
 }
 
-/** The headers of an answer as the caller sees them: a cookie is for its own host alone, whatever the other server says. */
-export function returnedHeaders(raw: readonly string[]): HeaderList {
+/**
+ * The headers of an answer as the caller sees them: a cookie is for its own host alone, whatever the other server says, and an answer
+ * that never has a body names no length of one (RFC 9110, section 8.6).
+ */
+export function returnedHeaders(raw: readonly string[], status: number): HeaderList {
   const headers = keptHeaders(raw, () => false)
+  if (status < 200 || status === 204) delete headers['content-length']
   const cookies = headers['set-cookie']
   if (cookies !== undefined) headers['set-cookie'] = [cookies].flat().map(forOwnHost)
   return headers

@@ -130,6 +130,20 @@ describe('wrong passwords', () => {
     expect(statusOf(await decide())).toBe('forward')
   })
 
+  test('of one instance keep nobody from another, and many of all are bounded too', async () => {
+    const other = (nth: number) => `01920e4c-7c00-7c3a-9d5e-${String(nth).padStart(12, '0')}.apps.test`
+    for (let guess = 0; guess < 190; guess += 1) {
+      expect(statusOf(await decide({ ...wrong, host: other(guess % 19) }))).toBe(401)
+    }
+    expect(statusOf(await decide({ ...wrong, host: other(0) }))).toBe(429)
+    expect(statusOf(await decide())).toBe('forward')
+    for (let guess = 0; guess < 10; guess += 1) await decide({ ...wrong, host: other(20) })
+    expect(await decide()).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
+    expect(statusOf(await decide({ address: '192.0.2.2' }))).toBe('forward')
+    await clock.turn(1_000)
+    expect(statusOf(await decide())).toBe('forward')
+  })
+
   test('of one network of IPv6 count together', async () => {
     for (let guess = 0; guess < 10; guess += 1) await decide({ ...wrong, address: `2001:db8:0:${guess}::1` })
     expect(statusOf(await decide({ address: '2001:db8:0:ff::1' }))).toBe(429)

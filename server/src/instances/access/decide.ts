@@ -38,11 +38,11 @@ async function decideOne(dependencies: AccessDecisionDependencies, request: Prox
   const shown = shownPassword(request.header('authorization'))
   if (shown === null) return PASSWORD_NEEDED
   const address = clientAddress(request.address, request.header('x-forwarded-for'))
-  const waitSeconds = wrongPasswords.waitSeconds(address)
+  const waitSeconds = wrongPasswords.waitSeconds(address, asked.id)
   if (waitSeconds > 0) return refuse(429, 'Too many wrong passwords: wait.\n', { 'retry-after': String(waitSeconds) })
   const found = await dependencies.find(asked.id)
   if (!isRightPassword(shown, found?.passwordHash ?? null) || found === null) {
-    wrongPasswords.note(address)
+    wrongPasswords.note(address, asked.id)
     return PASSWORD_NEEDED
   }
   if (isForeign(request)) return FOREIGN_PAGE

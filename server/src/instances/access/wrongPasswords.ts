@@ -2,34 +2,53 @@ import { addressGroup } from '../../lib/clientAddress.ts'
 import { createRecent } from '../../lib/recent.ts'
 import { type Clock, SECOND_MS } from '../../lib/time.ts'
 
-/** Wrong passwords that an address may show at once, and the time after which it may show one more. */
-const WRONG_AT_ONCE = 10
-const WRONG_EACH_MS = 6 * SECOND_MS
+/**
+ * Wrong passwords that an address may show at once, and the time after which it may show one more: of one instance, and of all. Passwords
+ * are random and long, so this bounds look-ups, not luck. Of one instance it is little. Of all it is much: other people may have the
+ * same address, and any page may have a browser show wrong ones.
+ */
+const OF_ONE_INSTANCE = { atOnce: 10, eachMs: 6 * SECOND_MS }
+const OF_ALL = { atOnce: 200, eachMs: 50 }
 
-/** Addresses that are remembered; who is forgotten begins anew. */
-const ADDRESSES_MOST = 10_000
+/** Addresses, and instances of an address, that are remembered; who is forgotten begins anew. */
+const REMEMBERED_MOST = 10_000
 
 export interface WrongPasswords {
-  /** Seconds until an address may show a password again; 0: now. */
-  waitSeconds(address: string): number
-  note(address: string): void
+  /** Seconds until an address may show a password of an instance again; 0: now. */
+  waitSeconds(address: string, instanceId: string): number
+  note(address: string, instanceId: string): void
 }
 
 /** Counts wrong passwords by address, an IPv6 address by its /56. */
 export function countWrongPasswords(clock: Clock): WrongPasswords {
-  /** When none of an address count any more. */
-  const clearAtMs = createRecent<number>(ADDRESSES_MOST)
+  const ofOne = createCount(clock, OF_ONE_INSTANCE)
+  const ofAll = createCount(clock, OF_ALL)
   const groupOf = (address: string) => addressGroup(address, 56)
   return {
-    waitSeconds(address) {
-      const aheadMs = (clearAtMs.get(groupOf(address)) ?? 0) - clock.monotonicMs()
-      const overMs = aheadMs - (WRONG_AT_ONCE - 1) * WRONG_EACH_MS
+    waitSeconds(address, instanceId) {
+      const group = groupOf(address)
+      return Math.max(ofAll.waitSeconds(group), ofOne.waitSeconds(`${group} ${instanceId}`))
+    },
+    note(address, instanceId) {
+      const group = groupOf(address)
+      ofAll.note(group)
+      ofOne.note(`${group} ${instanceId}`)
+    },
+  }
+}
+
+function createCount(clock: Clock, { atOnce, eachMs }: { readonly atOnce: number; readonly eachMs: number }) {
+  /** When none of a key count any more. */
+  const clearAtMs = createRecent<number>(REMEMBERED_MOST)
+  return {
+    waitSeconds(key: string): number {
+      const aheadMs = (clearAtMs.get(key) ?? 0) - clock.monotonicMs()
+      const overMs = aheadMs - (atOnce - 1) * eachMs
       return overMs <= 0 ? 0 : Math.ceil(overMs / SECOND_MS)
     },
-    note(address) {
-      const group = groupOf(address)
+    note(key: string): void {
       const nowMs = clock.monotonicMs()
-      clearAtMs.set(group, Math.max(clearAtMs.get(group) ?? 0, nowMs) + WRONG_EACH_MS)
+      clearAtMs.set(key, Math.max(clearAtMs.get(key) ?? 0, nowMs) + eachMs)
     },
   }
 }

@@ -6,6 +6,7 @@ import type { ProcessDriverSettings } from '../../../catalog/offering.ts'
 import { readOrWriteOnce } from '../../../infra/folder.ts'
 import { findProgram } from '../../../infra/program.ts'
 import { runProgram } from '../../../infra/runProgram.ts'
+import { canRefuseSystemCalls } from '../../../infra/systemCalls.ts'
 import type { Log } from '../../../lib/log.ts'
 import { type Clock, SECOND_MS } from '../../../lib/time.ts'
 import { APP_PATH, PROGRAMS, type Programs } from './commandLines.ts'
@@ -45,6 +46,9 @@ export async function openHost(
     throw refused(
       'starts each app under a user of its own, which takes root: start Tollgate as root, or choose the driver "command"',
     )
+  }
+  if (!canRefuseSystemCalls()) {
+    throw refused('needs x64 or arm64, and a kernel with filters of system calls (CONFIG_SECCOMP_FILTER)')
   }
   const programs = findPrograms()
   await checkUsers(settings)

@@ -1,6 +1,6 @@
 /**
  * The program that keeps one machine: it runs as root, in the machine's namespaces of network and mounts and outside of that of its
- * processes. It hides what the app must not find, starts the app, and carries bytes between a socket that only root may reach and
+ * processes. It hides what the app must not find, refuses system calls to it, starts it, and carries bytes between a socket that only root may reach and
  * the app's port. It ends with the app, and the app with it. Its arguments are the folder of all machines and the name of its own.
  */
 
@@ -11,6 +11,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { systemClock } from '../../../infra/clock.ts'
 import { absentAs, writeSecretFile } from '../../../infra/folder.ts'
 import { raiseLoopback } from '../../../infra/loopback.ts'
+import { refuseSystemCalls } from '../../../infra/systemCalls.ts'
 import { sleep } from '../../../lib/time.ts'
 import { appLine, type Programs } from './commandLines.ts'
 import { enterGroup } from './controlGroups.ts'
@@ -52,6 +53,7 @@ async function main(): Promise<void> {
   await hide(programs, spec.hidden)
   await makeRoot(programs)
   await openSocket(files, spec.port)
+  refuseSystemCalls()
   await runApp(programs, spec, files)
 }
 

@@ -189,6 +189,14 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
       }
     })
 
+    test('opens no socket that namespaces don’t hold apart, and no ring that opens one', async () => {
+      expect(self['status']).toMatch(/^Seccomp:\t2$/m)
+      expect(await json(machine, '/sockets')).toEqual({
+        ...{ unix: 'open', inet: 'open', inet6: 'open', netlink: 'open' },
+        ...{ packet: 'refused', crypto: 'refused', vsock: 'refused', ring: 'refused' },
+      })
+    })
+
     test('answers at its port, which another machine has too', async () => {
       const other = await started()
       expect(await (await askMachine(machine, '/')).text()).toBe('')

@@ -175,12 +175,12 @@ export async function agreeOnHead(
   return head
 }
 
-/** Two nodes that give the same text have told of the same transfers. Screening decides by the sender, so it is in it. */
+/** Two nodes that give the same text have told of the same transfers. Screening decides by the senders, so all of them are in it. */
 function nameTransfers(transfers: readonly ChainTransfer[]): string {
   return JSON.stringify(
     transfers
-      .map(({ transactionHash, ordinal, block: { number, hash }, token, sender, address, units }) =>
-        [transactionHash, ordinal, number, hash, token, sender, address, units].join(' '),
+      .map(({ transactionHash, ordinal, block: { number, hash }, token, sender, otherSenders, address, units }) =>
+        [transactionHash, ordinal, number, hash, token, sender, address, units, ...otherSenders].join(' '),
       )
       .sort(),
   )

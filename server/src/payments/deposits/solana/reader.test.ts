@@ -97,10 +97,19 @@ const disguised: Falsify = ({ method }, result) => {
   return { ...rest, meta: { ...meta, preTokenBalances } }
 }
 
+/** Tells of one account more that a transaction took a little from. */
+const joined: Falsify = ({ method }, result) => {
+  if (method !== 'getTransaction') return result
+  const { meta, ...rest } = result as { readonly meta: { readonly preTokenBalances: readonly object[] } }
+  const more = { ...meta.preTokenBalances[0], accountIndex: 0, owner: usdc.address, uiTokenAmount: { amount: '1' } }
+  return { ...rest, meta: { ...meta, preTokenBalances: [...meta.preTokenBalances, more] } }
+}
+
 test.each<[string, Falsify, string]>([
   ['no payment at all', ({ method }, result) => (method === 'getSignaturesForAddress' ? [] : result), 'disagree'],
   ['another amount', inflated, 'disagree'],
   ['another sender', disguised, 'disagree'],
+  ['one sender more', joined, 'disagree'],
   [
     'a success that was a failure',
     ({ method }, result) =>
