@@ -57,7 +57,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
   const unobeyed = new Set<string>()
   const hearReclaim = (organizationId: string) => {
     const share = shares.get(organizationId)
-    if (share === undefined) return
+    if (share === undefined || !share.hearReclaim(clock.monotonicMs())) return
     // Without its slot it may not write.
     if (ownsSlot()) giveBack(share, 'reclaim').catch(() => obeyLater(share))
     else obeyLater(share)

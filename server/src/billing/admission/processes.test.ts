@@ -11,7 +11,7 @@ import {
   raceGates,
   spentByDay,
 } from '../../../test/moneyGates.ts'
-import { FastClock, type House, openHouse, withFaults } from '../../../test/moneyHouse.ts'
+import { FastClock, type Fault, type House, openHouse, openTill, withFaults } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
 import { turnedDatabase } from '../../../test/turnedDatabase.ts'
 import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
@@ -84,6 +84,41 @@ test('money that other processes hold idle is reclaimed for a call that needs it
   expect(await callOnce(three, organization, 975n)).toBe('charged')
   expect(await house.spent(organization)).toEqual({ microcents: 995n, charges: 3 })
   await checkBooks(house.database)
+})
+
+test('a reclaim is answered while something may be granted here, also by an answer that was lost, and then no more', async () => {
+  const organization = await house.organization(1_000n)
+  let fault: Fault = 'none'
+  let questions = 0
+  const asked = withFaults(house.database, () => {
+    questions += 1
+    return fault
+  })
+  const till = openTill(asked, 0, fast)
+  const reclaim = async () => {
+    const before = questions
+    till.hearReclaim(organization)
+    while (till.share(organization).openAsks > 0) await new Promise((resolve) => setImmediate(resolve))
+    return questions - before
+  }
+  const granted = async () => {
+    const [row] = await house.database.query<{ granted: bigint }>(
+      'select coalesce(sum(granted_microcents), 0)::bigint as granted from account_shares where organization_id = $1',
+      [organization],
+    )
+    return row?.granted
+  }
+  expect(await reclaim()).toBe(0)
+  expect(await callOnce(till, organization, 10n)).toBe('charged')
+  expect([await reclaim(), await granted(), await reclaim()]).toEqual([1, 0n, 0])
+
+  fault = 'after'
+  await expect(till.writer.renew(till.share(organization), 100n)).rejects.toThrow('nobody knows')
+  fault = 'none'
+  expect(await granted()).toBeGreaterThan(0n)
+  // The first tells the process what it was granted; it gives that back by the next.
+  expect(await reclaim()).toBe(1)
+  expect([await reclaim(), await granted(), await reclaim()]).toEqual([1, 0n, 0])
 })
 
 test('a refusal that can not change is given at once, and names the first gate that is short', async () => {

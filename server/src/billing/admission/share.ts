@@ -56,6 +56,8 @@ export class Share {
   hasAsked = false
   /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
   openAsks = 0
+  /** True when the account's last answer has come, and it was asked for nothing since: nothing of it was lost on the way. */
+  isCertain = false
   /** When other processes were last asked to give something back, on the monotonic clock. */
   reclaimedAtMs = Number.NEGATIVE_INFINITY
   /** When the account last refused a call, by the monotonic clock. */
@@ -97,6 +99,16 @@ export class Share {
     return this.spendableMicrocents - this.runningExcess
   }
 
+  /**
+   * Notes that all processes were asked to give something back, so that this one need not say so for now. Returns whether it is to
+   * answer: false when it certainly has nothing of the account, and nothing to fold.
+   */
+  hearReclaim(nowMs: number): boolean {
+    this.reclaimedAtMs = nowMs
+    const { isCertain, grantedMicrocents, postedMicrocents, openAsks } = this
+    return !isCertain || !this.isIdle || grantedMicrocents !== 0n || postedMicrocents !== 0n || openAsks > 0
+  }
+
   get waitingCalls(): number {
     return this.waiting.length
   }
@@ -108,6 +120,7 @@ export class Share {
 
   /** Takes up what a renewal has brought. No batch of this process may have been posted since it was decided. */
   take(renewed: Renewed): void {
+    this.isCertain = true
     this.grantedMicrocents = renewed.grantedMicrocents
     this.postedMicrocents = 0n
     this.account = renewed
@@ -181,6 +194,7 @@ export class Share {
   forgetGrant(): void {
     this.grantedMicrocents = 0n
     this.postedMicrocents = 0n
+    this.isCertain = false
   }
 }
 

@@ -183,7 +183,10 @@ export class Writer implements ShareRenewer {
   private async renewAll(): Promise<void> {
     const asked = this.renewals.next()
     const wants = new Map<string, Want>()
-    for (const [organizationId, renewal] of asked) wants.set(organizationId, renewal.want())
+    for (const [organizationId, renewal] of asked) {
+      wants.set(organizationId, renewal.want())
+      renewal.share.isCertain = false
+    }
     const { epoch } = this
     try {
       const { database, slot, takenAtMs, clock, lowBalanceMicrocents, onNoticed, onDayMended } = this.dependencies

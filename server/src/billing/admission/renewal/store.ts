@@ -208,19 +208,22 @@ const GRANTING = `granting as (
     from measured
   )`
 
+/** The part of the headroom that a renewal may take, one in so many: the slots that were ever taken, within bounds. */
+const PARTS = `select greatest(4, least(16, count(*))) from processes`
+
 /**
- * The decision, `fresh`: the amount that is granted now. A quarter of the headroom while that covers the need, so that renewals are
- * rare and others find some too; near the end, or when others reclaim, what is needed. Less than helps anyone is left to others,
- * where there are others. No more than is needed is granted beyond where somebody must be told, so that it is seen here when it is
- * spent.
+ * The decision, `fresh`: the amount that is granted now. A part of the headroom while that covers the need, so that renewals are rare
+ * and others find some too: were it always a quarter, 16 processes would leave a hundredth for the next call of each. Near the end, or
+ * when others reclaim, what is needed. Less than helps anyone is left to others, where there are others. No more than is needed is
+ * granted beyond where somebody must be told, so that it is seen here when it is spent.
  */
 const GRANTED = `granted as (
     select *, greatest(
-      case when give_back is null and headroom / 4 >= admission + extension
-          then least(headroom / 4, case when headroom_to_notice is not null then greatest(headroom_to_notice, admission + extension) end)
+      case when give_back is null and portion >= admission + extension
+          then least(portion, case when headroom_to_notice is not null then greatest(headroom_to_notice, admission + extension) end)
         when headroom >= least or elsewhere = 0 then least(admission + extension, headroom) else 0 end,
       least(extension, headroom_running), 0) as fresh
-    from granting
+    from (select *, headroom / (${PARTS}) as portion from granting) as portioned
   )`
 
 /**
