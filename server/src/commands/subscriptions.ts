@@ -76,7 +76,8 @@ export const setSubscriptionCommand: Command = {
         )
       }
       const cancelAtPeriodEnd = invocation.flag('cancel-at-period-end')
-      const subscription = { planKey, status, periodStartMs, periodEndMs, cancelAtPeriodEnd }
+      const period = { planKey, status, periodStartMs, periodEndMs, cancelAtPeriodEnd }
+      const subscription = isUnderWay && fromMs === null ? keepMeter(before, period) : period
       await setSubscription(database, organization.id, subscription, nowMs)
       return {
         json: toJson(organization.name, subscription),
@@ -84,6 +85,13 @@ export const setSubscriptionCommand: Command = {
       }
     })
   },
+}
+
+/** Returns a subscription of the same period as `before`, with the meter that is carried on there, to the new end at most. */
+function keepMeter({ carriedMeter }: Subscription, period: Subscription): Subscription {
+  if (carriedMeter === undefined) return period
+  const untilMs = Math.min(carriedMeter.untilMs, period.periodEndMs)
+  return { ...period, carriedMeter: { ...carriedMeter, untilMs } }
 }
 
 /** A subscription at a payment provider follows that alone: what is set here would be gone within the hour. */

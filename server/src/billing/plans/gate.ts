@@ -6,7 +6,7 @@
 import type { Modality } from '../../catalog/model.ts'
 import type { Plan } from '../../catalog/plan.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, WEEK_MS } from '../../lib/time.ts'
-import { hasEnded, isEntitled, planOfSubscription, type Subscription } from './subscription.ts'
+import { hasEnded, isEntitled, meterOf, planOfSubscription, type Subscription } from './subscription.ts'
 
 /** Retry-After in the grace period: the renewal may have come by then (P7). */
 const RENEWAL_WAIT_MS = MINUTE_MS
@@ -20,7 +20,7 @@ export interface Coverable {
 
 /** The amounts that a plan was used for. Tokens are weighted. */
 export interface PlanUsage {
-  /** Of the subscription's period. */
+  /** Of the time of the meter: the subscription's period, or an earlier one that is carried on. */
   readonly inputTokens: bigint
   readonly outputTokens: bigint
   /** Input and output of the last 7 days, to the hour, never too low. */
@@ -68,7 +68,7 @@ export interface PlanState {
 
 /** The cover of a call by a plan: the charge costs nothing and counts on this period's meter. */
 export interface Cover {
-  /** Names the period, and so the meter; in the grace the one that ended. */
+  /** Names the meter: the start of the period that it began with; in the grace of the one that ended. */
   readonly periodStartMs: number
   /** The model's usage factor at admission. */
   readonly factorThousandths: number
@@ -124,7 +124,7 @@ export function askPlan(
   if (count >= COVERED_AT_ONCE && usedUp(plan, sumOfUsage(state.usage, atMost)).isAny) {
     return { kind: 'used_up', freeAtMs: nowMs + CALLS_WAIT_MS }
   }
-  const { periodStartMs } = subscription
+  const periodStartMs = meterOf(subscription).startMs
   return { kind: 'covered', cover: { periodStartMs, factorThousandths: model.usageFactorThousandths } }
 }
 
@@ -137,10 +137,10 @@ function freeAgainAt(plan: Plan, state: PlanState, subscription: Subscription, n
   const { isPeriodUsedUp, isWeekUsedUp, isAny } = usedUp(plan, state.usage)
   if (!isAny) return null
   if (hasEnded(subscription, nowMs)) return nowMs + RENEWAL_WAIT_MS
-  const { periodEndMs } = subscription
+  const { untilMs } = meterOf(subscription)
   const weekFreesAtMs = (oldestHourMs ?? Math.floor(nowMs / HOUR_MS) * HOUR_MS) + WEEK_MS + HOUR_MS
-  if (!isWeekUsedUp) return periodEndMs
-  return isPeriodUsedUp ? Math.max(periodEndMs, weekFreesAtMs) : weekFreesAtMs
+  if (!isWeekUsedUp) return untilMs
+  return isPeriodUsedUp ? Math.max(untilMs, weekFreesAtMs) : weekFreesAtMs
 }
 
 /** Says which of a plan's quotas, or its backstop, so much use has used up. */

@@ -12,7 +12,7 @@ export interface ShownSubscription {
   /** Null: never subscribed. */
   readonly subscription: Subscription | null
   readonly plan: Plan
-  /** Of its period, in the grace of the one that ended. Null where it does not entitle, or its meter could not be read: never that nothing was used. */
+  /** Of the meter's time, in the grace of the one that ended. Null where it does not entitle, or its meter could not be read: never that nothing was used. */
   readonly usage: PlanUsage | null
   /** Of the plan. Null where it can't be read: never that it is free. */
   readonly price: PlanPrice | null
@@ -52,11 +52,11 @@ async function readShown(
   organizationId: string,
 ): Promise<Omit<ShownSubscription, 'price'>> {
   const offered = plans()
-  const subscription = await readSubscription(database, organizationId)
+  const nowMs = clock.now()
+  const subscription = await readSubscription(database, organizationId, nowMs)
   if (subscription === null) {
     return { isEntitled: false, subscription, plan: offered[0] ?? NO_PLAN, usage: null }
   }
-  const nowMs = clock.now()
   const entitled = entitledPlan(offered, subscription, nowMs)
   const plan = planOfSubscription(offered, subscription) ?? goneFrom(subscription)
   if (entitled === null) return { isEntitled: false, subscription, plan, usage: null }

@@ -5,6 +5,7 @@ import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import { getSubscription, type ShownSubscription, type SubscriptionDependencies } from './getSubscription.ts'
+import { meterOf } from './subscription.ts'
 
 const subscriptionQuota = z
   .object({
@@ -18,8 +19,11 @@ const subscriptionQuota = z
 
 const subscriptionUsage = z
   .object({
-    period_start: z.iso.datetime(),
-    period_end: z.iso.datetime(),
+    period_start: z.iso.datetime().meta({
+      description:
+        'When this use began: the current period, or an earlier one that had not ended when the plan was changed.',
+    }),
+    period_end: z.iso.datetime().meta({ description: 'When the use begins anew.' }),
     weighted_input_tokens: z.int(),
     weighted_output_tokens: z.int(),
     weekly_weighted_tokens: z.int().meta({ description: 'Weighted tokens used in the last 7 days, across periods.' }),
@@ -71,12 +75,13 @@ function toWire(shown: ShownSubscription): z.infer<typeof subscription> {
   const period = { current_period_start: start, current_period_end: end }
   if (shown.usage === null) return { ...head, ...period }
   const { inputTokens, outputTokens, weeklyTokens, listMicrocents } = shown.usage
+  const meter = meterOf(shown.subscription)
   return {
     ...head,
     ...period,
     usage: {
-      period_start: start,
-      period_end: end,
+      period_start: toTimestamp(meter.startMs),
+      period_end: toTimestamp(meter.untilMs),
       weighted_input_tokens: Number(inputTokens),
       weighted_output_tokens: Number(outputTokens),
       weekly_weighted_tokens: Number(weeklyTokens),

@@ -1,4 +1,5 @@
 import { type Cover, type CoveredCalls, NOTHING_USED, type PlanState, type PlanUsage, sumOfUsage } from './gate.ts'
+import { meterOf } from './subscription.ts'
 
 /** The amounts that one covered charge adds to the plan's meter. Tokens are weighted. */
 export interface Metered {
@@ -46,7 +47,7 @@ export class PlanMeter {
 
   /** The covered calls that this process has under way. */
   get underWay(): CoveredCalls {
-    return { count: this.calls, atMost: this.atMost.countingIn(this.state?.subscription?.periodStartMs ?? null) }
+    return { count: this.calls, atMost: this.atMost.countingIn(meterStartOf(this.state)) }
   }
 
   /** A covered call begins, which can come to so much. Call what this returns once when it is over. */
@@ -65,8 +66,8 @@ export class PlanMeter {
   get current(): PlanState | null {
     const { state } = this
     if (state === null) return null
-    const periodStartMs = state.subscription?.periodStartMs ?? null
-    const own = sumOfUsage(this.posted.countingIn(periodStartMs), this.unposted.countingIn(periodStartMs))
+    const startMs = meterStartOf(state)
+    const own = sumOfUsage(this.posted.countingIn(startMs), this.unposted.countingIn(startMs))
     return { ...state, usage: sumOfUsage(state.usage, own) }
   }
 
@@ -120,6 +121,10 @@ class Tally {
     }
     return counting
   }
+}
+
+function meterStartOf(state: PlanState | null): number | null {
+  return state === null || state.subscription === null ? null : meterOf(state.subscription).startMs
 }
 
 function usageOf({ inputTokens, outputTokens, listMicrocents }: Metered): PlanUsage {

@@ -3,9 +3,13 @@ import { NOTHING_USED, type PlanState } from './gate.ts'
 import { readPlanStates, selectSubscription } from './store.ts'
 import type { Subscription } from './subscription.ts'
 
-/** Returns the subscription of an organization, ended ones too; null where it never had one. */
-export function readSubscription(database: Queryable, organizationId: string): Promise<Subscription | null> {
-  return selectSubscription(database, organizationId)
+/** Returns the subscription of an organization, ended ones too, with its meter of now; null where it never had one. */
+export function readSubscription(
+  database: Queryable,
+  organizationId: string,
+  nowMs: number,
+): Promise<Subscription | null> {
+  return selectSubscription(database, organizationId, nowMs)
 }
 
 /** Of organizations that never subscribed. */

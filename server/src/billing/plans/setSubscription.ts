@@ -1,6 +1,6 @@
 import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
-import { endSubscription, notifySubscription, upsertSubscription } from './store.ts'
-import type { Subscription } from './subscription.ts'
+import { endSubscription, notifySubscription, selectSubscription, upsertSubscription } from './store.ts'
+import { type Subscription, withMeterOf } from './subscription.ts'
 
 /** The channel on which processes hear that a subscription has changed; the payload is an organization's id. */
 export const SUBSCRIPTION_CHANNEL = 'tollgate_subscription'
@@ -19,14 +19,18 @@ export async function setSubscription(
   await tellSubscription(database, organizationId)
 }
 
-/** Sets what an organization is subscribed to in the caller's transaction. Tell the processes after the commit. */
-export function putSubscription(
+/**
+ * Sets what an organization is subscribed to at a payment provider, in the caller's transaction, which has locked the organization's
+ * customer. The meter is carried on while the period before has not ended (B10). Tell the processes after the commit.
+ */
+export async function putSubscription(
   tx: Transaction,
   organizationId: string,
   subscription: Subscription,
   atMs: number,
 ): Promise<void> {
-  return upsertSubscription(tx, organizationId, subscription, atMs)
+  const before = await selectSubscription(tx, organizationId, subscription.periodStartMs)
+  await upsertSubscription(tx, organizationId, withMeterOf(before, subscription), atMs)
 }
 
 /** Ends what an organization is subscribed to, in the transaction that deletes it, whoever has set it. */

@@ -14,15 +14,27 @@ interface SubscriptionRow {
   readonly period_end: Date
   readonly cancel_at_period_end: boolean
   readonly price: string | null
+  readonly carried_start: Date | null
+  readonly carried_until: Date | null
 }
 
 const COLUMNS = 'organization_id, plan, status, period_start, period_end, cancel_at_period_end, price'
 
-/** The subscription of an organization; null where it never had one. */
-export async function selectSubscription(db: Queryable, organizationId: string): Promise<Subscription | null> {
+/** The columns with the meter that is carried on at an instant, a parameter. A meter until the period's end has its grace too. */
+const columnsAt = (instant: string) => {
+  const carried = `case when meter_until > ${instant}::timestamptz or meter_until = period_end then`
+  return `${COLUMNS}, ${carried} meter_start end as carried_start, ${carried} meter_until end as carried_until`
+}
+
+/** The subscription of an organization with its meter at an instant; null where it never had one. */
+export async function selectSubscription(
+  db: Queryable,
+  organizationId: string,
+  atMs: number,
+): Promise<Subscription | null> {
   const rows = await db.query<SubscriptionRow>(
-    `select ${COLUMNS} from subscriptions where organization_id = $1::uuid`,
-    [organizationId],
+    `select ${columnsAt('$2')} from subscriptions where organization_id = $1::uuid`,
+    [organizationId, toTimestamp(atMs)],
   )
   return rows[0] === undefined ? null : fromRow(rows[0])
 }
@@ -34,12 +46,14 @@ export async function upsertSubscription(
   subscription: Subscription,
   atMs: number,
 ): Promise<void> {
+  const { carriedMeter } = subscription
   await db.query(
-    `insert into subscriptions (${COLUMNS}, changed_at)
-     values ($1::uuid, $2, $3, $4::timestamptz, $5::timestamptz, $6::boolean, $7, $8::timestamptz)
+    `insert into subscriptions (${COLUMNS}, changed_at, meter_start, meter_until)
+     values ($1::uuid, $2, $3, $4::timestamptz, $5::timestamptz, $6::boolean, $7, $8::timestamptz, $9::timestamptz, $10::timestamptz)
      on conflict (organization_id) do update set plan = excluded.plan, status = excluded.status,
        period_start = excluded.period_start, period_end = excluded.period_end,
-       cancel_at_period_end = excluded.cancel_at_period_end, price = excluded.price, changed_at = excluded.changed_at`,
+       cancel_at_period_end = excluded.cancel_at_period_end, price = excluded.price, changed_at = excluded.changed_at,
+       meter_start = excluded.meter_start, meter_until = excluded.meter_until`,
     [
       organizationId,
       subscription.planKey,
@@ -49,6 +63,8 @@ export async function upsertSubscription(
       subscription.cancelAtPeriodEnd,
       subscription.paymentPrice ?? null,
       toTimestamp(atMs),
+      carriedMeter === undefined ? null : toTimestamp(carriedMeter.startMs),
+      carriedMeter === undefined ? null : toTimestamp(carriedMeter.untilMs),
     ],
   )
 }
@@ -74,16 +90,16 @@ export async function readPlanStates(
     SubscriptionRow & { input: bigint; output: bigint; list: bigint; weekly: bigint; oldest: Date | null }
   >(
     `select s.*, p.input, p.output, p.list, w.weekly, w.oldest
-     from (select ${COLUMNS} from subscriptions where organization_id = any($1::text::uuid[])) s
+     from (select ${columnsAt('$3')} from subscriptions where organization_id = any($1::text::uuid[])) s
      cross join lateral (
        select coalesce(sum(input_tokens), 0)::bigint as input, coalesce(sum(output_tokens), 0)::bigint as output,
          coalesce(sum(list_microcents), 0)::bigint as list
-       from plan_periods where organization_id = s.organization_id and period_start = s.period_start) p
+       from plan_periods where organization_id = s.organization_id and period_start = coalesce(s.carried_start, s.period_start)) p
      cross join lateral (
        select coalesce(sum(input_tokens + output_tokens), 0)::bigint as weekly,
          min(hour) filter (where input_tokens + output_tokens > 0) as oldest
        from plan_hours where organization_id = s.organization_id and hour >= $2::timestamptz) w`,
-    [arrayLiteral(organizationIds), toTimestamp(Math.floor(nowMs / HOUR_MS) * HOUR_MS - WEEK_MS)],
+    [arrayLiteral(organizationIds), toTimestamp(Math.floor(nowMs / HOUR_MS) * HOUR_MS - WEEK_MS), toTimestamp(nowMs)],
   )
   return new Map(
     rows.map((row) => [
@@ -219,5 +235,8 @@ function fromRow(row: SubscriptionRow): Subscription {
     periodEndMs: row.period_end.getTime(),
     cancelAtPeriodEnd: row.cancel_at_period_end,
     ...(row.price === null ? {} : { paymentPrice: row.price }),
+    ...(row.carried_start === null || row.carried_until === null
+      ? {}
+      : { carriedMeter: { startMs: row.carried_start.getTime(), untilMs: row.carried_until.getTime() } }),
   }
 }

@@ -19,6 +19,15 @@ export interface Subscription {
   /** Exclusive. */
   readonly periodEndMs: number
   readonly cancelAtPeriodEnd: boolean
+  /** The meter of an earlier period that is carried on. Left out: the meter is the period's own. */
+  readonly carriedMeter?: MeterSpan
+}
+
+/** The time for which one meter of a plan counts. Its start names it. */
+export interface MeterSpan {
+  readonly startMs: number
+  /** Exclusive. */
+  readonly untilMs: number
 }
 
 const ENTITLING: ReadonlySet<string> = new Set(['active', 'trialing'])
@@ -31,6 +40,27 @@ export function planOfSubscription(
   return paymentPrice === undefined
     ? plans.find(({ key }) => key === planKey)
     : plans.find((plan) => plan.paymentPrice === paymentPrice)
+}
+
+/** Returns the meter on which a subscription counts now, as it was read. */
+export function meterOf({ carriedMeter, periodStartMs, periodEndMs }: Subscription): MeterSpan {
+  return carriedMeter ?? { startMs: periodStartMs, untilMs: periodEndMs }
+}
+
+/**
+ * Returns a subscription that comes after `before` at a payment provider, with the meter that it counts on (B10). `before` is null where
+ * there was none, and else as it was when the period of `next` began. A period that begins when the earlier one is over has a meter of its
+ * own. One that begins earlier carries the meter on until the earlier one would have ended. Where that is the longer part of the new
+ * period, the meter stays to its end: two changes at once would else bring the quota of a whole period for the few days that remain.
+ * A plan that the operator has set was not paid for, so its meter is not carried on.
+ */
+export function withMeterOf(before: Subscription | null, next: Subscription): Subscription {
+  if (before?.paymentPrice === undefined) return next
+  const meter = meterOf(before)
+  const { periodStartMs, periodEndMs } = next
+  if (meter.startMs === periodStartMs || meter.untilMs <= periodStartMs) return next
+  const isLongerPart = meter.untilMs - periodStartMs > periodEndMs - meter.untilMs
+  return { ...next, carriedMeter: { startMs: meter.startMs, untilMs: isLongerPart ? periodEndMs : meter.untilMs } }
 }
 
 /** Returns the key that names the plan of a price which no plan of the settings has. No plan can have it. */

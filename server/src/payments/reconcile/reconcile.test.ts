@@ -90,7 +90,10 @@ test('after a restored backup all that was paid, refunded and disputed since is 
     ['subscription', true],
   ])
   expect([await cents(first), await cents(second)]).toEqual(before)
-  expect(await readSubscription(room.database, third)).toMatchObject({ planKey: 'small', status: 'active' })
+  expect(await readSubscription(room.database, third, room.clock.now())).toMatchObject({
+    planKey: 'small',
+    status: 'active',
+  })
   const frozen = await room.database.query('select organization_id as id, reason from organization_freezes')
   expect(frozen).toEqual([{ id: second, reason: 'dispute' }])
   expect(await differences(parts([plan]))).toEqual([])
@@ -230,7 +233,10 @@ test('a checkout that was opened after the backup, and is paid hours after it wa
   room.stripe.pay(opened.checkout.id)
   await compare()
   expect(await cents(first)).toBe(700)
-  expect(await readSubscription(room.database, second)).toMatchObject({ planKey: 'small', status: 'active' })
+  expect(await readSubscription(room.database, second, room.clock.now())).toMatchObject({
+    planKey: 'small',
+    status: 'active',
+  })
   await room.clock.turn(10 * MINUTE_MS)
   await due(0)
   expect(await reconciledUntil()).toBe(room.clock.now())

@@ -30,7 +30,7 @@ async function reversalState(reversal: string): Promise<string | undefined> {
 }
 
 async function subscriptionOf(organizationId: string) {
-  const found = await readSubscription(room.database, organizationId)
+  const found = await readSubscription(room.database, organizationId, room.clock.now())
   return found && { status: found.status, plan: found.planKey, cancels: found.cancelAtPeriodEnd }
 }
 

@@ -120,8 +120,9 @@ async function refuseSubscribed(
   { database, clock, plans }: SubscriptionRefreshDependencies,
   organizationId: string,
 ): Promise<void> {
-  const subscription = await readSubscription(database, organizationId)
-  if (entitledPlan(plans(), subscription, clock.now()) === null) return
+  const nowMs = clock.now()
+  const subscription = await readSubscription(database, organizationId, nowMs)
+  if (entitledPlan(plans(), subscription, nowMs) === null) return
   refuse(
     'subscription-exists',
     'This organization is subscribed already. Change the subscription in the billing portal.',
