@@ -62,7 +62,7 @@ export function paymentRoutes({ bounds, links, reads, ...dependencies }: Payment
         operationId: 'createTopUp',
         summary: 'Begin a payment of credit',
         description:
-          'A person pays at `checkout_url`. The credit is in the balance once the payment provider says that it is paid. An older top-up that is still open expires. An organization may begin 30 within an hour.',
+          'A person pays at `checkout_url`. The credit is in the balance once the payment provider says that it is paid. An older top-up that is still open expires. A key or a member may begin 30 within an hour, all admins together 60, and all others together 60.',
         requestBody: topUpRequestOf(bounds),
         responses: { 201: { description: 'The payment, open.', content: { 'application/json': payment } } },
       },

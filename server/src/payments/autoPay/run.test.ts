@@ -230,3 +230,18 @@ test('a new top-up expires the one before, and not the link that was mailed to m
   await openTopUp(house.dependencies(), wanted)
   expect([mailed, older ?? ''].map((each) => house.stripe.find(each)['status'])).toEqual(['open', 'expired'])
 })
+
+test('the link that mends auto-pay is there also where the top-ups of the hour are used up', async () => {
+  const id = await house.customer({ cents: 100, later: 'authenticates' })
+  const urls = { successUrl: 'https://t.test/done', cancelUrl: 'https://t.test/no' }
+  const wanted = { organizationId: id, amountCents: 500, savesMethod: false, ...urls, keep: async () => [] }
+  // The first one of the hour has saved the payment method.
+  for (let count = 1; count < 30; count += 1) await openTopUp(house.dependencies(), wanted)
+  const oneMore = await openTopUp(house.dependencies(), wanted).catch(String)
+  expect(oneMore).toContain('30 top-ups within an hour')
+  await house.look()
+  const links = await house
+    .database()
+    .query(`select 1 from notices where organization_id = $1::uuid and link is not null`, [id])
+  expect(links).toHaveLength(1)
+})

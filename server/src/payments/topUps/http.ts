@@ -88,6 +88,7 @@ export function postTopUp(
         organizationId: call.principal.organizationId,
         amountCents,
         savesMethod,
+        caller: { id: call.principal.id, isAdmin: refuseNonAdmin(call.principal) === null },
         successUrl: successUrl ?? links.page('/done'),
         cancelUrl: cancelUrl ?? links.page('/cancelled'),
         keep: async (made) => [

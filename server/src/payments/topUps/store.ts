@@ -105,15 +105,31 @@ export type NewPayment = Pick<
 > & {
   /** True when its link is sent to mend auto-pay. */
   readonly isMending: boolean
+  /** Null: nobody has asked for it. */
+  readonly caller: TopUpCaller | null
 }
 
-/** Counts the top-ups of an organization whose ids are above one: those made after an instant. */
-export async function countTopUpsAfter(db: Queryable, organizationId: string, id: string): Promise<number> {
-  const rows = await db.query<{ count: bigint }>(
-    `select count(*) as count from payments where organization_id = $1::uuid and id > $2::uuid and kind = 'top_up'`,
-    [organizationId, id],
+/** The key or the member that begins a top-up. */
+export interface TopUpCaller {
+  readonly id: string
+  readonly isAdmin: boolean
+}
+
+/**
+ * Counts the top-ups of an organization that are of the same sort as a new one and that have ids above one, so were made after an instant:
+ * those of the same caller, and all. Those of admins, those of other callers, and the links that mend auto-pay are the sorts.
+ */
+export async function countTopUpsAfter(
+  db: Queryable,
+  { organizationId, isMending, caller }: NewPayment,
+  id: string,
+): Promise<{ readonly ofCaller: number; readonly ofAll: number }> {
+  const rows = await db.query<{ own: bigint; every: bigint }>(
+    `select count(*) filter (where caller is not distinct from $3::uuid) as own, count(*) as every from payments
+     where organization_id = $1::uuid and id > $2::uuid and kind = 'top_up' and is_mending = $4::boolean and is_by_admin = $5::boolean`,
+    [organizationId, id, caller?.id ?? null, isMending, caller?.isAdmin === true],
   )
-  return Number(rows[0]?.count ?? 0n)
+  return { ofCaller: Number(rows[0]?.own ?? 0n), ofAll: Number(rows[0]?.every ?? 0n) }
 }
 
 /**
@@ -122,8 +138,8 @@ export async function countTopUpsAfter(db: Queryable, organizationId: string, id
  */
 export async function insertPayment(tx: Transaction, payment: NewPayment, dueAtMs: number): Promise<boolean> {
   const rows = await tx.query(
-    `insert into payments (id, organization_id, provider, kind, amount_cents, state, created_at, due_at, is_mending)
-     select $1::uuid, o.id, $3, $4, $5::bigint, 'opening', $6::timestamptz, $7::timestamptz, $8::boolean
+    `insert into payments (id, organization_id, provider, kind, amount_cents, state, created_at, due_at, is_mending, caller, is_by_admin)
+     select $1::uuid, o.id, $3, $4, $5::bigint, 'opening', $6::timestamptz, $7::timestamptz, $8::boolean, $9::uuid, $10::boolean
      from organizations o where o.id = $2::uuid and o.deleted_at is null for share returning id`,
     [
       payment.id,
@@ -134,6 +150,8 @@ export async function insertPayment(tx: Transaction, payment: NewPayment, dueAtM
       toTimestamp(payment.createdAtMs),
       toTimestamp(dueAtMs),
       payment.isMending,
+      payment.caller?.id ?? null,
+      payment.caller?.isAdmin === true,
     ],
   )
   return rows.length === 1

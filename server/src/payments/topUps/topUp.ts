@@ -7,9 +7,17 @@ import type { Log } from '../../lib/log.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
 import { nextLookMs, OPENING_MS, type Payment } from '../provider/payment.ts'
 import { customerOf } from './customer.ts'
-import { anHourAgo, refuseTooMany } from './hourly.ts'
+import { anHourAgo, refuseTooManyTopUps } from './hourly.ts'
 import { NOT_OPENED, type RefreshDependencies, refreshPayment } from './refresh.ts'
-import { countTopUpsAfter, insertPayment, lockCustomer, markNotOpened, markReplaced, updateOpened } from './store.ts'
+import {
+  countTopUpsAfter,
+  insertPayment,
+  lockCustomer,
+  markNotOpened,
+  markReplaced,
+  type TopUpCaller,
+  updateOpened,
+} from './store.ts'
 
 export interface TopUpDependencies extends RefreshDependencies {
   readonly log: Log
@@ -23,6 +31,8 @@ export interface NewTopUp {
   readonly savesMethod: boolean
   /** True when its link is sent to mend auto-pay: an ordinary top-up does not replace it then, nor it one. Default: false. */
   readonly isMending?: boolean
+  /** The key or the member that asks for it. Left out: nobody does, as for a link that mends auto-pay. */
+  readonly caller?: TopUpCaller
   readonly successUrl: string
   readonly cancelUrl: string
   /** Keeps the answer, in the transaction that gives the payment its checkout. */
@@ -33,18 +43,17 @@ export interface NewTopUp {
  * Opens a checkout where a person may pay for credit. An older open one of the organization is expired (B9), except that a link which
  * mends auto-pay is expired by another such link alone. Throws `Refused`:
  * `payment-source-unavailable` where the payment provider can't be asked, and nothing can be paid then; `org-frozen` (B11);
- * `rate_limited` after 30 within an hour; `not_found` for an organization that is deleted.
+ * `rate_limited` after 30 of a caller within an hour, or 60 of all callers of its sort (admins or not); `not_found` for an organization that is deleted.
  */
 export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopUp): Promise<Payment> {
   const { database, clock, random, provider, log } = dependencies
-  const { organizationId, amountCents, savesMethod, isMending = false, successUrl, cancelUrl } = wanted
+  const { organizationId, amountCents, savesMethod, isMending = false, caller = null, successUrl, cancelUrl } = wanted
   await refuseFrozen(database, organizationId)
   const createdAtMs = clock.now()
   const customer = await customerOf(dependencies, organizationId)
   const id = uuidV7(createdAtMs, random)
   await database.transaction(async (tx) => {
     await lockCustomer(tx, organizationId, provider.name)
-    refuseTooMany(await countTopUpsAfter(tx, organizationId, anHourAgo(createdAtMs)))
     const row = {
       id,
       organizationId,
@@ -53,7 +62,9 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
       amountCents,
       createdAtMs,
       isMending,
+      caller,
     } as const
+    refuseTooManyTopUps(await countTopUpsAfter(tx, row, anHourAgo(createdAtMs)))
     if (!(await insertPayment(tx, row, createdAtMs + OPENING_MS))) throw new Refused(NO_ORGANIZATION)
   }, organizationId)
   const description = `Credit of $${(amountCents / 100).toFixed(2)}`
