@@ -188,6 +188,9 @@ test('a dispute takes the credit and freezes; won, both come back; told in any o
   expect(refused).toMatchObject({ status: 403, json: { code: 'org-frozen' } })
   const checkout = await gateway.ask({ method: 'POST', path: '/billing/subscription/checkout', key, body: {} })
   expect(checkout).toMatchObject({ status: 403, json: { code: 'org-frozen' } })
+  // A subscription can be cancelled all the same (B11).
+  const portal = await gateway.ask({ method: 'POST', path: '/billing/subscription/portal', key, body: {} })
+  expect(portal.status).toBe(200)
   stripe.decide(dispute, 'won')
   await tell('charge.dispute.closed', dispute)
   // The first callback comes again, days later.

@@ -79,7 +79,7 @@ export function postSubscriptionCheckout(dependencies: SubscriptionHttpDependenc
   }
 }
 
-/** POST /billing/subscription/portal. */
+/** POST /billing/subscription/portal. A frozen organization gets it too, so that it can cancel a subscription (B11). */
 export function postSubscriptionPortal(dependencies: SubscriptionHttpDependencies): Prepare<KeyOrSession> {
   const { database, provider, links } = dependencies
   return (call) => {
