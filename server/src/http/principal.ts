@@ -54,7 +54,7 @@ export type KeyOrSession = ApiKeyPrincipal | SessionPrincipal
 /** Anybody. */
 export interface PublicPrincipal {
   readonly kind: 'public'
-  /** The IPv4 address, or the /64 of the IPv6 address. */
+  /** The IPv4 address, or the /56 of the IPv6 address. */
   readonly address: string
 }
 

@@ -56,17 +56,17 @@ export function createClientAddress(trustedProxies: readonly string[]): ClientAd
 }
 
 /**
- * Returns the group of addresses that a limit by address counts as one: an IPv4 address, or the leading bits of an
- * IPv6 address. 64 is the least that one customer of a network is given, 56 what most are. A text that is no address
- * counts as itself.
+ * Returns the group of addresses that a limit by address counts as one: an IPv4 address, or the /56 of an IPv6 address. Most networks
+ * give a customer as much, and a customer that counted as its 256 /64s would pass each limit 256 times. A text that is no address counts
+ * as itself.
  */
-export function addressGroup(text: string, prefixBits: 56 | 64 = 64): string {
+export function addressGroup(text: string): string {
   const address = parseAddress(text)
   if (address === undefined) return text
   if (address instanceof ipaddr.IPv4) return address.toString()
   const [first = 0, second = 0, third = 0, fourth = 0] = address.parts
-  const groups = [first, second, third, prefixBits === 64 ? fourth : fourth & 0xff00]
-  return `${groups.map((part) => part.toString(16)).join(':')}::/${prefixBits}`
+  const groups = [first, second, third, fourth & 0xff00]
+  return `${groups.map((part) => part.toString(16)).join(':')}::/56`
 }
 
 /** Reads an address; one that is IPv4 inside IPv6 (`::ffff:192.0.2.1`), as dual-stack sockets have it, is IPv4. */

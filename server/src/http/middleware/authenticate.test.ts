@@ -102,7 +102,7 @@ describe('a route for either', () => {
 
 test.each([
   ['192.0.2.7', '192.0.2.7'],
-  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:db8:1:2fe:3:4:5:6', '2001:db8:1:200::/56'],
 ])('a route for everybody knows its callers by their address: %s is %s', async (address, group) => {
   const exchange = exchangeOf('/v1/things', { headers: { 'X-Forwarded-For': address } })
   expect(await withAddress(both)(exchange)).toBeNull()

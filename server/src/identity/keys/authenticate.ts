@@ -6,7 +6,6 @@ import { ok, type Result, refused } from '../../lib/result.ts'
 import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import { type ApiKey, hashKey, isWellFormedKey, type KeyToAuthenticate, keyStateAt } from './key.ts'
 import { createKnownKeys } from './known.ts'
-import { LINE_PREFIX_BITS } from './lookUps.ts'
 import { parseScopes } from './scopes.ts'
 import type { KeyUses } from './uses.ts'
 
@@ -77,7 +76,7 @@ export function createAuthenticator(dependencies: AuthenticatorDependencies): Au
     if (remembered === 'unknown') return INVALID
     if (remembered !== undefined && known.isCurrent()) return answerFor(remembered)
     // A key that is known waits in a line of its own, which nobody else can fill.
-    const line = remembered === undefined ? addressGroup(address(), LINE_PREFIX_BITS) : keyHash
+    const line = remembered === undefined ? addressGroup(address()) : keyHash
     return known.lookUp(line, keyHash).then((found) => {
       if (found === 'unavailable') return UNAVAILABLE
       return found === 'unknown' ? INVALID : answerFor(found)

@@ -5,8 +5,6 @@ import { type Clock, SECOND_MS, within } from '../../lib/time.ts'
  * turns by line, so that a line full of unknown keys delays no other line by more than one key a turn (K5).
  */
 
-/** Callers at IPv6 addresses that share so many leading bits wait in one line: providers give a customer as much (K5). */
-export const LINE_PREFIX_BITS = 56
 /** A request is not kept longer than this by a database that doesn't answer. */
 export const LOOK_UP_TIMEOUT_MS = 5 * SECOND_MS
 /** Keys that one query asks for. A batch of so many takes some milliseconds. */

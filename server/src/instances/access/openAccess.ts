@@ -38,7 +38,7 @@ export async function openAccess(dependencies: AccessDependencies) {
     wrongPasswords: countWrongPasswords(clock),
   })
   const isTrusted = createIsTrustedProxy(trustedProxies)
-  const callerOf = (address: string) => (isTrusted(address) ? null : addressGroup(address, 56))
+  const callerOf = (address: string) => (isTrusted(address) ? null : addressGroup(address))
   const server = await openProxyServer({ host, port: access.port, clock, decide, callerOf }).catch(() => {
     throw new Error(`instances.port: port ${access.port} of ${host} can't be opened: name another, or stop who has it`)
   })

@@ -23,7 +23,7 @@ export interface WrongPasswords {
 export function countWrongPasswords(clock: Clock): WrongPasswords {
   const ofOne = createCount(clock, OF_ONE_INSTANCE)
   const ofAll = createCount(clock, OF_ALL)
-  const groupOf = (address: string) => addressGroup(address, 56)
+  const groupOf = (address: string) => addressGroup(address)
   return {
     waitSeconds(address, instanceId) {
       const group = groupOf(address)

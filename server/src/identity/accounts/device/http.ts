@@ -81,7 +81,7 @@ export function postDeviceCode(dependencies: DeviceHttpDependencies): Handle<Pub
     if (!scopes.ok) return scopes.refusal
     const { address } = call.principal
     const retryAfterSeconds =
-      (await attempts.byAddress('deviceLogin', address)) ?? (await attempts.inTotal('deviceLogin'))
+      (await attempts.byAddress('deviceLogin', address)) ?? (await attempts.inTotal('deviceLogin', address))
     if (retryAfterSeconds !== null) return refusal('rate_limit_exceeded', TOO_OFTEN, { retryAfterSeconds })
     const begun = await beginDeviceLogin(dependencies, { name: name.value, address, scopes: scopes.value })
     if (!begun.ok) return begun.refusal

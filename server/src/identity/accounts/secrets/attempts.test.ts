@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createAttemptCounter } from './attempts.ts'
 
 /** Buckets that are never refilled. */
@@ -13,9 +13,9 @@ function open() {
   })
 }
 
-async function useUp(attempt: () => Promise<number | null>): Promise<number> {
-  for (let count = 0; count < 100; count += 1) if ((await attempt()) !== null) return count
-  return 100
+async function useUp(attempt: () => Promise<number | null>, most = 200): Promise<number> {
+  for (let count = 0; count < most; count += 1) if ((await attempt()) !== null) return count
+  return most
 }
 
 test('a person who registers an address, or wants it as a new one, leaves the resets of its owner alone', async () => {
@@ -32,4 +32,32 @@ test('one organization mails one address five invitations, however they are writ
   expect(await useUp(toOne)).toBe(5)
   expect(await attempts.invitation('b', 'guest@example.com')).toBeNull()
   expect(await useUp(() => attempts.invitation('a', `${turn++}@example.com`))).toBe(45)
+})
+
+describe('the total of attempts', () => {
+  test('is used up by a customer with a /48 for further ones alone: 256 groups of addresses that try all the time', async () => {
+    const attempts = open()
+    const customer = async (group: number) =>
+      attempts.inTotal('deviceLogin', `2001:db8:0:${(group << 8).toString(16)}::/56`)
+    for (let group = 0; group < 256; group += 1) {
+      expect(await customer(group)).toBeNull()
+      const further = await useUp(() => customer(group))
+      expect(further).toBe(group === 0 ? 100 : 0)
+    }
+    expect(await attempts.inTotal('deviceLogin', '192.0.2.1')).toBeNull()
+    expect(await attempts.inTotal('deviceLogin', '192.0.2.1')).toBe(7)
+  })
+
+  test('has a bound for first ones too', async () => {
+    const attempts = open()
+    let address = 0
+    const first = () => attempts.inTotal('deviceLogin', `192.0.2.${address++}`)
+    expect(await useUp(first, 400)).toBe(300)
+  })
+
+  test('of codes leaves a first one to each person, whatever another types', async () => {
+    const attempts = open()
+    expect(await useUp(() => attempts.inTotal('userCode', 'one'))).toBe(51)
+    expect(await attempts.inTotal('userCode', 'another')).toBeNull()
+  })
 })

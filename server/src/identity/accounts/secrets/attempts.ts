@@ -38,16 +38,33 @@ const LIMITS = {
   newAddress: LINKS,
 } as const satisfies Record<string, Record<'address' | 'email', AttemptLimit>>
 
-/** Of logins of programs. By the address, so that one place can't use up what all may do in total. */
+/** One attempt of each address or person in so long a time is a first one; all others are further ones. */
+const FIRST: AttemptLimit = { burst: 1, everyMs: 10 * MINUTE_MS }
+
+/**
+ * Of logins of programs. By the address, and in total. The total is in two parts: first attempts of an address or a person, and further
+ * ones. A few addresses that try all the time use up the further ones alone, so that every other address still gets through.
+ */
 const DEVICE_LIMITS = {
-  /** Each is a row for ten minutes, and a code that could be guessed. */
-  deviceLogin: { address: { burst: 10, everyMs: 30 * SECOND_MS }, total: { burst: 200, everyMs: SECOND_MS } },
+  /**
+   * Each is a row for ten minutes, and a code that could be guessed. In ten minutes at most 600 first ones and 400 further ones begin:
+   * as many as may be open. A customer with an IPv6 /48 has 256 addresses (/56) and never uses up the first ones.
+   */
+  deviceLogin: {
+    address: { burst: 10, everyMs: 30 * SECOND_MS },
+    first: { burst: 300, everyMs: 2 * SECOND_MS },
+    further: { burst: 100, everyMs: 2 * SECOND_MS },
+  },
   /**
    * With all of 1,000 codes open, people who guess all the time find one in more than a year. It gains them nothing: they can give
    * away a key of their own organization then.
    */
-  userCode: { address: { burst: 10, everyMs: 30 * SECOND_MS }, total: { burst: 100, everyMs: 3 * SECOND_MS } },
-} as const satisfies Record<string, Record<'address' | 'total', AttemptLimit>>
+  userCode: {
+    address: { burst: 10, everyMs: 30 * SECOND_MS },
+    first: { burst: 50, everyMs: 6 * SECOND_MS },
+    further: { burst: 50, everyMs: 6 * SECOND_MS },
+  },
+} as const satisfies Record<string, Record<'address' | 'first' | 'further', AttemptLimit>>
 
 /** Of a browser that has signed in with the account before. */
 const KNOWN_BROWSER: AttemptLimit = { burst: 10, everyMs: 20 * SECOND_MS }
@@ -77,8 +94,8 @@ export interface AttemptCounter {
   invitation(organizationId: string, email: string): Promise<number | null>
   /** A person who is signed in. */
   byPerson(kind: keyof typeof PERSON_LIMITS, userId: string): Promise<number | null>
-  /** Of the whole installation. */
-  inTotal(kind: DeviceAttemptKind): Promise<number | null>
+  /** Of the whole installation. `from`: the address, or the id of the person where there is one. */
+  inTotal(kind: DeviceAttemptKind, from: string): Promise<number | null>
 }
 
 /** Counts where requests of keys are counted: in memory, or for all processes in Redis. */
@@ -97,6 +114,9 @@ export function createAttemptCounter(limiter: BucketLimiter): AttemptCounter {
       (await take('invitation', 'recipient', `${id} ${email.trim().toLowerCase()}`, INVITATIONS.recipient)) ??
       (await take('invitation', 'organization', id, INVITATIONS.organization)),
     byPerson: (kind, id) => take(kind, 'person', id, PERSON_LIMITS[kind]),
-    inTotal: (kind) => take(kind, 'total', '', DEVICE_LIMITS[kind].total),
+    async inTotal(kind, from) {
+      const part = (await take(kind, 'from', from, FIRST)) === null ? 'first' : 'further'
+      return take(kind, part, '', DEVICE_LIMITS[kind][part])
+    },
   }
 }

@@ -6,7 +6,7 @@ import type { Log } from '../../../lib/log.ts'
 import { createRecent } from '../../../lib/recent.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
 import { type Clock, within } from '../../../lib/time.ts'
-import { LINE_PREFIX_BITS, LOOK_UP_TIMEOUT_MS, LookUps } from '../../keys/lookUps.ts'
+import { LOOK_UP_TIMEOUT_MS, LookUps } from '../../keys/lookUps.ts'
 import { hashToken } from '../secrets/token.ts'
 import { type FoundSession, SESSION_ENDED } from './session.ts'
 import { selectSessionsByToken } from './store.ts'
@@ -59,7 +59,7 @@ export function authenticateSessions(
 
   const lookUp = (tokenHash: string, address: () => string) => {
     if (seen.get(tokenHash) !== undefined) return sessionOf(dependencies, tokenHash)
-    const asked = strangers.ask(addressGroup(address(), LINE_PREFIX_BITS), tokenHash)
+    const asked = strangers.ask(addressGroup(address()), tokenHash)
     return within(clock, LOOK_UP_TIMEOUT_MS, asked, 'unavailable' as const)
   }
 

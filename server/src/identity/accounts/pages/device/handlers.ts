@@ -70,7 +70,7 @@ export function postEnteredCode(dependencies: PageDependencies): PageHandle {
       const seconds =
         (await attempts.byPerson('userCode', session.person.id)) ??
         (await attempts.byAddress('userCode', visit.address)) ??
-        (await attempts.inTotal('userCode'))
+        (await attempts.inTotal('userCode', session.person.id))
       if (seconds !== null) return tooOftenPage(seconds)
       const id = await claimDeviceLogin(dependencies, visit.field('code'), claimant)
       if (id === null) return enterCodePage(acting, { form: visit.form, problem: WRONG_CODE })
