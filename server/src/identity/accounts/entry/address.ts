@@ -36,7 +36,7 @@ const TAKEN = refusal('validation_failed', "This address can't be yours: somebod
  */
 export async function requestAddress(
   { database, clock, passwords }: AddressDependencies,
-  person: Person,
+  { person, address }: { readonly person: Person; readonly address: string },
   text: string,
   password: string,
   /** Counts a mail to the address; not null: too many were sent to it, so that none is sent now. */
@@ -46,7 +46,7 @@ export async function requestAddress(
   if (!email.ok) return email
   if (email.value === person.email) return refused(SAME)
   const hash = await findPasswordHash(database, person.id)
-  if (hash === null || !(await passwords.verify(hash, password))) return refused(WRONG)
+  if (hash === null || !(await passwords.verify(hash, password, address))) return refused(WRONG)
   if ((await waitToSend(email.value)) !== null) return ok(email.value)
   await database.transaction(async (tx) => {
     const setAtMs = await passwordSetAtMs(tx, person.id)

@@ -40,8 +40,8 @@ export async function changePassword(
   const checked = parsePassword(newPassword, person)
   if (!checked.ok) return checked
   const before = await findPasswordHash(database, person.id)
-  if (before === null || !(await passwords.verify(before, password))) return refused(WRONG)
-  const hash = await passwords.hash(newPassword)
+  if (before === null || !(await passwords.verify(before, password, address))) return refused(WRONG)
+  const hash = await passwords.hash(newPassword, address)
   const nowMs = clock.now()
   return inTransaction(database, async (tx) => {
     // A link has set another one meanwhile: it counts, and the person of the old password is signed out.
@@ -68,7 +68,7 @@ export async function resetPassword(
   if (person === null) return refused(NO_LINK)
   const checked = parsePassword(newPassword, person)
   if (!checked.ok) return checked
-  const hash = await passwords.hash(newPassword)
+  const hash = await passwords.hash(newPassword, address)
   const nowMs = clock.now()
   return inTransaction(database, async (tx) => {
     // The password first, then the link: a change that runs at the same time locks them in this order.

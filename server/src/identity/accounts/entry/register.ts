@@ -68,7 +68,7 @@ export async function register(
   if (!checked.ok) return checked
   const organization = parseOrganizationName(wanted.organization)
   if (!organization.ok) return organization
-  const hash = await passwords.hash(wanted.password)
+  const hash = await passwords.hash(wanted.password, address)
   const nowMs = clock.now()
   const [userId, organizationId, memberId] = [1, 2, 3].map(() => uuidV7(nowMs, random)) as [string, string, string]
   const person: Person = { ...checked.value, id: userId, isOperator: false }

@@ -63,7 +63,7 @@ export async function setUpFirstPerson(
   if ((await readLink(database, clock, secret, 'set_up')) === null) return refused(NO_LINK)
   const checked = checkPerson(wanted)
   if (!checked.ok) return checked
-  const passwordHash = await passwords.hash(wanted.password)
+  const passwordHash = await passwords.hash(wanted.password, address)
   const nowMs = clock.now()
   const person = { ...checked.value, id: uuidV7(nowMs, random), isOperator: true }
   const memberId = uuidV7(nowMs, random)

@@ -80,7 +80,7 @@ export async function acceptAsNewPerson(
   if (offered === null) return refused(NO_LINK)
   const checked = checkPerson({ ...wanted, email: offered.email })
   if (!checked.ok) return checked
-  const hash = await passwords.hash(wanted.password)
+  const hash = await passwords.hash(wanted.password, address)
   const nowMs = clock.now()
   const person = { ...checked.value, id: uuidV7(nowMs, random), isOperator: false }
   return inTransaction(dependencies.database, async (tx) => {

@@ -40,5 +40,5 @@ export async function proveOneself(
   const retryAfterSeconds =
     (await attempts.byPerson('password', person.id)) ?? (await waitToSignIn(dependencies, typed, person.email))
   if (retryAfterSeconds !== null) return refused(refusal('rate_limit_exceeded', TOO_OFTEN, { retryAfterSeconds }))
-  return (await passwords.verify(hash, typed.password)) ? ok(hash) : refused(WRONG)
+  return (await passwords.verify(hash, typed.password, typed.address)) ? ok(hash) : refused(WRONG)
 }

@@ -15,8 +15,12 @@ export function postNewAddress(dependencies: PageDependencies): PageHandle {
     const seconds =
       (await attempts.byPerson('password', person.id)) ?? (await attempts.byAddress('newAddress', visit.address))
     if (seconds !== null) return tooOftenPage(seconds)
-    const asked = await requestAddress(dependencies, person, email, visit.field('password'), async (known) =>
-      attempts.byEmail('newAddress', known),
+    const asked = await requestAddress(
+      dependencies,
+      { person, address: visit.address },
+      email,
+      visit.field('password'),
+      async (known) => attempts.byEmail('newAddress', known),
     )
     if (!asked.ok)
       return accountOf(dependencies, session, visit.form, { problem: asked.refusal.message, typed: visit.field })

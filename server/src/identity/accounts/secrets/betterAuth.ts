@@ -45,12 +45,12 @@ export interface BegunSession {
   readonly token: string
 }
 
-/** The part of the package that accounts use. */
+/** The part of the package that accounts use. Each hash waits for its turn in the line of `address` ({@link Turns}). */
 export interface Passwords {
   /** Begins a session. Null when the address is unknown or the password is wrong, which take the same time. */
   signIn(attempted: Attempted): Promise<BegunSession | null>
-  hash(password: string): Promise<string>
-  verify(hash: string, password: string): Promise<boolean>
+  hash(password: string, address: string): Promise<string>
+  verify(hash: string, password: string, address: string): Promise<boolean>
 }
 
 /** Opens the package. It is loaded here, so that whoever has no accounts does not wait for it. */
@@ -62,12 +62,12 @@ export async function openBetterAuth({ pool, dataKeys, ...given }: BetterAuthOpt
   const { password } = await auth.$context
   const turns = new Turns()
   return {
-    hash: (plain) => turns.take(() => password.hash(plain)),
-    verify: (hash, plain) => turns.take(() => password.verify({ hash, password: plain })),
+    hash: (plain, address) => turns.take(address, () => password.hash(plain)),
+    verify: (hash, plain, address) => turns.take(address, () => password.verify({ hash, password: plain })),
     async signIn({ email, password: plain, address, userAgent }) {
       const headers = new Headers({ [ADDRESS_HEADER]: address, 'user-agent': userAgent })
       try {
-        const { token, user } = await turns.take(() =>
+        const { token, user } = await turns.take(address, () =>
           auth.api.signInEmail({ body: { email, password: plain }, headers }),
         )
         return { userId: user.id, token }
