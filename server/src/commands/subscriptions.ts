@@ -4,6 +4,7 @@ import { setSubscription } from '../billing/plans/setSubscription.ts'
 import {
   endsAt,
   hasEnded,
+  keepMeter,
   planOfSubscription,
   SUBSCRIPTION_STATUSES,
   type Subscription,
@@ -85,13 +86,6 @@ export const setSubscriptionCommand: Command = {
       }
     })
   },
-}
-
-/** Returns a subscription of the same period as `before`, with the meter that is carried on there, to the new end at most. */
-function keepMeter({ carriedMeter }: Subscription, period: Subscription): Subscription {
-  if (carriedMeter === undefined) return period
-  const untilMs = Math.min(carriedMeter.untilMs, period.periodEndMs)
-  return { ...period, carriedMeter: { ...carriedMeter, untilMs } }
 }
 
 /** A subscription at a payment provider follows that alone: what is set here would be gone within the hour. */

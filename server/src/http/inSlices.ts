@@ -2,6 +2,7 @@
 
 import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
+import type { EndAnswer } from './stalledClient.ts'
 
 /** Answers of up to so many bytes leave at once: the kernel takes them whole. */
 export const AT_ONCE_BYTES = 64 << 10
@@ -23,16 +24,12 @@ export type Pieces = readonly Uint8Array<ArrayBuffer>[]
  * is less, are not taken within a minute. `onEnd` is called once: when all of it has left, its client has, or it breaks off, since the
  * client has `stalled`.
  */
-export function inSlices(
-  pieces: Pieces,
-  clock: Clock,
-  onEnd: (client?: 'stalled') => void,
-): ReadableStream<Uint8Array> {
+export function inSlices(pieces: Pieces, clock: Clock, onEnd: EndAnswer): ReadableStream<Uint8Array> {
   const left = [...pieces]
   let hasEnded = false
   let windowBytes = 0
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  const end = (client?: 'stalled') => {
+  const end: EndAnswer = (client) => {
     if (hasEnded) return
     hasEnded = true
     left.length = 0

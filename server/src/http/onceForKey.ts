@@ -11,6 +11,7 @@ import type { Answer, Handle, Requirements, RouteRequest } from './pipeline.ts'
 import type { ApiKeyPrincipal, KeyOrSession } from './principal.ts'
 import { type ReplayDependencies, replay } from './replay.ts'
 import { splitUrl } from './routeTable.ts'
+import type { EndAnswer } from './stalledClient.ts'
 
 /**
  * Does the work that was asked for. `attempt` is null for a request without a key. Work that changes the database
@@ -115,14 +116,12 @@ export function callerOf({ request, principal }: RouteRequest, attempt: Attempt 
   return { organizationId, keyId, traceparent, key: { isClientGone, discard, awaitOutcome } }
 }
 
-type Leave = ReturnType<RouteRequest['holdOpen']>
-
 /** Notes that the handler goes on after it has returned; the attempt ends with it. */
 class Holding {
   attempt: Attempt | null = null
   isHeld = false
 
-  hold(close: Leave): Leave {
+  hold(close: EndAnswer): EndAnswer {
     this.isHeld = true
     return (client) => {
       this.isHeld = false

@@ -22,7 +22,7 @@ import { tellRate } from './limits/wire.ts'
 import type { OpenCalls } from './openCalls.ts'
 import type { ApiKeyPrincipal, Authenticate, AuthenticateSession, Principal, PublicPrincipal } from './principal.ts'
 import { requestIdOf } from './requestId.ts'
-import { STALLED_CLIENT_MS } from './stalledClient.ts'
+import { type EndAnswer, STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** The target of a request's URL. */
 export interface RequestTarget {
@@ -53,7 +53,7 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
    * Keeps the request counted as open after its handler has returned, for streams; the result ends that. A client that takes nothing
    * more is cut off then.
    */
-  holdOpen(): (client?: 'stalled') => void
+  holdOpen(): EndAnswer
   /** The calls under way in this process. */
   readonly openCalls: OpenCalls
   /**
@@ -201,7 +201,7 @@ export function pipeline(
     if (!lifecycle.isAdmitting()) return stopping(envelope, requestId, steps)
     const leave = lifecycle.enter()
     let held = false
-    const close = (client?: 'stalled') => {
+    const close: EndAnswer = (client) => {
       if (client === 'stalled') connection.setIdleTimeout(CUT_OFF_SECONDS)
       else limitPauses(pending)
       giveBack(pending)

@@ -2,6 +2,7 @@
 
 import { type Refusal, refusal } from '../lib/errors.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
+import { nextTurn } from '../lib/time.ts'
 import type { BodyDeadlines } from './bodyDeadline.ts'
 import type { BodyWork } from './bodyWork.ts'
 import { type Compression, DECODERS, inflate } from './inflate.ts'
@@ -52,8 +53,9 @@ export interface ReadOptions {
 }
 
 /**
- * Reads a whole body whose announced length was not refused. Refused while it is read: beyond its limit with 413, without memory with 429 or 503, after its deadline or
- * where it can't be read (cut off, corrupt compression) as `invalid_request`. After any of these some of it may still be coming.
+ * Reads a whole body whose announced length was not refused. Refused while it is read: beyond its limit with 413, without memory with
+ * 429 or 503, after its deadline or where it can't be read (cut off, corrupt compression) as `invalid_request`. After any of these some
+ * of it may still be coming.
  */
 export function readBody(request: Request, options: ReadOptions): Promise<ReadBytes> {
   const encoding = request.headers.get('Content-Encoding')?.toLowerCase() ?? 'identity'
@@ -172,7 +174,7 @@ async function collect(
     const turn = work.takeTurn(memory.owner, read.value.byteLength / COPIED_PER_PARSED)
     if (turn !== null) await turn
     pieces += 1
-    if (pieces % PIECES_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve))
+    if (pieces % PIECES_A_TURN === 0) await nextTurn()
   }
   memory.hold(length)
   return ok(new Uint8Array(buffer, 0, length))

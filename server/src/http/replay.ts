@@ -11,7 +11,7 @@ import { AT_ONCE_BYTES } from './inSlices.ts'
 import type { Requirements, RouteRequest } from './pipeline.ts'
 import type { KeyOrSession } from './principal.ts'
 import type { ReplayMemory } from './replayMemory.ts'
-import { STALLED_CLIENT_MS } from './stalledClient.ts'
+import { type EndAnswer, STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** A piece is encrypted while it is read, and plain while it leaves. */
 const PIECE_MEMORY_BYTES = 2 * PIECE_BYTES
@@ -70,7 +70,7 @@ export function replay(
   const giveBack = dependencies.memory.take(call.principal.organizationId, bytes)
   if (giveBack === null) return NO_MEMORY
   const leave = call.holdOpen()
-  const onEnd = (client?: 'stalled') => {
+  const onEnd: EndAnswer = (client) => {
     giveBack()
     leave(client)
   }
@@ -89,12 +89,12 @@ function cut(body: Uint8Array<ArrayBuffer>): BodyInPieces {
 function inPieces(
   { clock, log, turn }: ReplayDependencies,
   body: BodyInPieces,
-  onEnd: (client?: 'stalled') => void,
+  onEnd: EndAnswer,
 ): ReadableStream<Uint8Array> {
   let next = 0
   let hasEnded = false
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  const end = (client?: 'stalled') => {
+  const end: EndAnswer = (client) => {
     if (hasEnded) return
     hasEnded = true
     watchdog.stop()

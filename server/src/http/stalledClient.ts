@@ -5,3 +5,6 @@ import { SECOND_MS } from '../lib/time.ts'
  * place, money and a provider for ever.
  */
 export const STALLED_CLIENT_MS = 60 * SECOND_MS
+
+/** Ends an answer whose handler has returned before it has left. Say so when it is cut short since the client has `stalled`. */
+export type EndAnswer = (client?: 'stalled') => void

@@ -14,6 +14,7 @@ import { AT_ONCE_BYTES, inSlices, type Pieces } from './inSlices.ts'
 import { JSON_TYPE } from './jsonAnswer.ts'
 import { callerOf } from './onceForKey.ts'
 import type { Answer, RouteRequest } from './pipeline.ts'
+import type { EndAnswer } from './stalledClient.ts'
 
 /** Beside the call itself. */
 interface WholeOptions {
@@ -97,7 +98,7 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     if (bytes <= AT_ONCE_BYTES) return new Response(typeof body === 'string' ? body : joined(body), { headers })
     memory?.set(bytes)
     isLeaving = true
-    const onEnd = (client?: 'stalled') => {
+    const onEnd: EndAnswer = (client) => {
       memory?.close()
       leave(client)
     }

@@ -1,6 +1,6 @@
 /** Long work in short pieces, between which others are served. */
 
-import type { Timers } from '../lib/time.ts'
+import { nextTurn, type Timers } from '../lib/time.ts'
 
 /** Of a turn's own work, milliseconds. One item that takes longer is not interrupted. */
 const TURN_MOST_MS = 4
@@ -19,7 +19,7 @@ export async function mapInTurns<Item, Made>(
   for (const [index, item] of items.entries()) {
     made.push(make(item, index))
     if (timers.monotonicMs() - startedMs < TURN_MOST_MS) continue
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
     startedMs = timers.monotonicMs()
   }
   return made

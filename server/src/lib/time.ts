@@ -28,6 +28,11 @@ export function sleep(clock: Timers, delayMs: number): Promise<void> {
   return new Promise((resolve) => clock.after(delayMs, resolve))
 }
 
+/** Resolves in the next turn of the event loop: what has come meanwhile is served before. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
 /** Settles as `work` does; resolves to `late` once `longestMs` have passed, whatever becomes of the work afterwards. */
 export function within<T, Late>(clock: Timers, longestMs: number, work: Promise<T>, late: Late): Promise<T | Late> {
   return new Promise((resolve, reject) => {

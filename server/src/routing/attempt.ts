@@ -1,6 +1,6 @@
 import type { Deadlines } from '../catalog/provider.ts'
 import { type CallSignal, OwnSignal } from '../lib/callSignal.ts'
-import { type Clock, SECOND_MS, sleep } from '../lib/time.ts'
+import { type Clock, nextTurn, SECOND_MS, sleep } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
 import {
   type ChatCall,
@@ -33,18 +33,24 @@ export interface AttemptOptions {
 type Next = IteratorResult<ChatEvent, unknown>
 const END: Next = { done: true, value: undefined }
 
-/**
- * A client that is behind leaves answers unread in the buffers of this machine and the provider's, up to some megabytes. Of what is
- * there when it leaves, so much is read, for so long at most; it is all when so many looks in a row find nothing.
- */
+/** Of what is unread when the client leaves, so much is read, for so long at most. */
 const LEFT_MOST_EVENTS = 100_000
 const LEFT_MOST_MS = SECOND_MS
-const LOOK_MS = 1
-const EMPTY_LOOKS = 5
-/** A client that keeps up leaves what came to the socket since it was last read: so many turns of the event loop tell that it is all. */
-const EMPTY_TURNS = 3
 
-const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
+/** How what is unread is looked for: it is all when `emptyLooks` in a row find nothing. */
+interface Looks {
+  readonly emptyLooks: number
+  wait(clock: Clock): Promise<void>
+}
+
+/** A client that is behind leaves answers unread in the buffers of this machine and the provider's, up to some megabytes. */
+const BEHIND: Looks = { emptyLooks: 5, wait: (clock) => sleep(clock, 1) }
+
+/**
+ * A client that keeps up leaves what came to the socket since it was last read. A provider that is read on while it generates would
+ * be paid for what it says meanwhile.
+ */
+const KEEPING_UP: Looks = { emptyLooks: 3, wait: nextTurn }
 
 const CANCELLED = new DOMException('The answer is not wanted any more.', 'AbortError')
 
@@ -218,27 +224,25 @@ export class TargetAttempt implements ChatEvents {
     const { reason } = this.options.signal
     const stop = () => this.ending.abort(reason)
     if (inner?.ready === undefined || phase !== 'answering') stop()
-    else this.leaving = this.readLeft(inner, keepsUp).finally(stop)
+    else this.leaving = this.readLeft(inner, keepsUp ? KEEPING_UP : BEHIND).finally(stop)
     this.tell(reason)
   }
 
   /** Reads what the provider has sent already, before its work is stopped. */
-  private async readLeft(inner: ChatEvents, keepsUp: boolean): Promise<readonly ChatEvent[]> {
+  private async readLeft(inner: ChatEvents, looks: Looks): Promise<readonly ChatEvent[]> {
     const { clock } = this.options
     const { unread } = this
     if (this.first?.done === false) unread.push(this.first.value)
     const endsAtMs = clock.monotonicMs() + LEFT_MOST_MS
-    const emptyLooks = keepsUp ? EMPTY_TURNS : EMPTY_LOOKS
     let seen = 0
-    for (let empty = 0; empty < emptyLooks && clock.monotonicMs() < endsAtMs; ) {
+    for (let empty = 0; empty < looks.emptyLooks && clock.monotonicMs() < endsAtMs; ) {
       for (let event = inner.ready?.(); event !== undefined; event = inner.ready?.()) {
         unread.push(event)
         if (unread.length >= LEFT_MOST_EVENTS) return unread
       }
       empty = unread.length > seen ? 0 : empty + 1
       seen = unread.length
-      // A provider that is read on while it generates would be paid for what it says meanwhile.
-      await (keepsUp ? nextTurn() : sleep(clock, LOOK_MS))
+      await looks.wait(clock)
     }
     return unread
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { type MeterSpan, type Subscription, withMeterOf } from './subscription.ts'
+import { keepMeter, type MeterSpan, type Subscription, withMeterOf } from './subscription.ts'
 
 /** A paid subscription of some days, perhaps with the meter of other days. */
 function paid(days: readonly [from: number, to: number], meter?: readonly [from: number, to: number]): Subscription {
@@ -33,6 +33,17 @@ const cases: [string, Subscription | null, Subscription, [number, number] | null
 ]
 test.each(cases)('%s', (_name, before, next, meter) => {
   const { carriedMeter, ...rest } = withMeterOf(before, next)
+  expect(rest).toEqual(next)
+  expect(carriedMeter ?? null).toEqual(meter && { startMs: meter[0], untilMs: meter[1] })
+})
+
+const kept: [string, Subscription, Subscription, [number, number] | null][] = [
+  ['a meter of its own', MONTH, paid([0, 45]), null],
+  ['a meter that is carried on, and a later end', paid([10, 40], [0, 30]), paid([10, 70]), [0, 30]],
+  ['a meter that is carried on, and an end before the meter is over', paid([10, 40], [0, 30]), paid([10, 20]), [0, 20]],
+]
+test.each(kept)('the operator changes a period that has %s', (_name, before, next, meter) => {
+  const { carriedMeter, ...rest } = keepMeter(before, next)
   expect(rest).toEqual(next)
   expect(carriedMeter ?? null).toEqual(meter && { startMs: meter[0], untilMs: meter[1] })
 })

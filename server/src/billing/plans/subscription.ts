@@ -63,6 +63,13 @@ export function withMeterOf(before: Subscription | null, next: Subscription): Su
   return { ...next, carriedMeter: { startMs: meter.startMs, untilMs: isLongerPart ? periodEndMs : meter.untilMs } }
 }
 
+/** Returns `next`, another state of the period of `before`, with the meter that is carried on there, to the new end at most. */
+export function keepMeter({ carriedMeter }: Subscription, next: Subscription): Subscription {
+  if (carriedMeter === undefined) return next
+  const untilMs = Math.min(carriedMeter.untilMs, next.periodEndMs)
+  return { ...next, carriedMeter: { ...carriedMeter, untilMs } }
+}
+
 /** Returns the key that names the plan of a price which no plan of the settings has. No plan can have it. */
 export function keyOfUnknownPrice(paymentPrice: string): string {
   return `price:${paymentPrice}`

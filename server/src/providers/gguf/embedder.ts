@@ -1,4 +1,5 @@
 import type { LlamaEmbeddingContext, LlamaModel } from 'node-llama-cpp'
+import { nextTurn } from '../../lib/time.ts'
 import { Pool } from './pool.ts'
 import { TOKEN_CHARACTERS } from './tokenCharacters.ts'
 
@@ -65,7 +66,7 @@ export function createEmbedder(model: LlamaModel, options: EmbedderOptions): Emb
       characters += input.length
       if (characters < SLICE_CHARACTERS) continue
       characters = 0
-      await new Promise((resolve) => setImmediate(resolve))
+      await nextTurn()
       signal.throwIfAborted()
     }
     let values: Float32Array<ArrayBuffer> | null = null

@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/time.ts'
+import { type Clock, nextTurn } from '../../lib/time.ts'
 import { type EmbedCall, type Embedded, ProviderFailure } from '../dialect/spec.ts'
 import type { SandboxSettings } from './settings.ts'
 import { simulate } from './simulate.ts'
@@ -47,7 +47,7 @@ export async function sandboxEmbed(
       characters += slice.length + dimensions
       if (characters < SLICE_CHARACTERS) continue
       characters = 0
-      await new Promise((resolve) => setImmediate(resolve))
+      await nextTurn()
       signal.throwIfAborted()
     }
     writeNormalized(vector, values, index * dimensions)
