@@ -9,7 +9,7 @@ import type { Plans } from '../plans/plans.ts'
 import type { Admission } from './admission.ts'
 import { insufficientFor, unreadableFor } from './gateRefusals.ts'
 import { type Decision, decide, firstInsufficient, GATES, type Gate, type WorstCase } from './gates.ts'
-import { LOOKS_AFTER_REFUSAL_MS, type Looks } from './looks.ts'
+import type { Looks, Seen } from './looks.ts'
 import { MONEY_WAIT_MS, MoneyWait } from './moneyWait.ts'
 import { Hold, type Share } from './share.ts'
 import type { ShareRenewer } from './shareRenewer.ts'
@@ -36,7 +36,7 @@ export interface AdmissionContext {
   knowsTime(): boolean
   /** Asks other processes to give back what they hold idle for this organization, now and then at most. */
   reclaim(share: Share): void
-  /** Looks at accounts that refused a call a moment ago; left out: they are asked each time. */
+  /** Looks at accounts that left too little for a call a moment ago; left out: they are asked each time. */
   readonly looks?: Looks
   /** The gates of a call could not be read (P3). */
   onUnreadable?: () => void
@@ -197,11 +197,15 @@ async function takeHold(
   const attempt = () => tryAdmit(share, worst, admittedAtMs)
   share.openUses += 1
   try {
-    const gate = await gateAfterRefusal(money, share, worst, admittedAtMs)
-    if (gate !== null) return refuse(money, share, gate, refusals)
     for (;;) {
       // Somebody may have given back enough meanwhile. A day that is yet to come is asked about: it may have been a false one.
       const isThere = mayHaveEnough(share, worst) && !isPast(share, admittedAtMs)
+      const seen = isThere ? 'ask' : await lookFirst(money, share, worst, admittedAtMs)
+      if (seen === 'wait' && !wait.mayNotWait) {
+        await wait.forShare(share, true)
+        continue
+      }
+      if (seen !== 'ask' && seen !== 'wait') return refuse(money, share, seen, refusals)
       const taken = isThere ? attempt() : await askInTime(money, share, worst.wholeMicrocents, 'admission', attempt)
       if (taken === null) {
         money.onUnreadable?.()
@@ -215,10 +219,8 @@ async function takeHold(
         if (share.admittableMicrocents > 0n) share.wakeAll()
         return taken
       }
-      if (taken.kind === 'refuse') {
-        share.refusedAtMs = money.clock.monotonicMs()
-        return refuse(money, share, taken.gate, refusals)
-      }
+      share.shortAtMs = money.clock.monotonicMs()
+      if (taken.kind === 'refuse') return refuse(money, share, taken.gate, refusals)
       if (wait.mayNotWait) return refusals[insufficientGate(share, worst.wholeMicrocents, GATES)]
       await wait.forShare(share)
     }
@@ -227,16 +229,15 @@ async function takeHold(
   }
 }
 
-/** Where the account refused a call a moment ago, returns the gate that refuses this one too, by a look at it; else null. */
-async function gateAfterRefusal(
-  { clock, looks }: AdmissionContext,
+/** Looks at the account where it left too little a moment ago: to ask it is dearer. */
+async function lookFirst(
+  { looks }: AdmissionContext,
   share: Share,
-  { firstStepMicrocents }: WorstCase,
+  worst: WorstCase,
   admittedAtMs: number,
-): Promise<Gate | null> {
-  const isLately = clock.monotonicMs() - share.refusedAtMs < LOOKS_AFTER_REFUSAL_MS
-  if (looks === undefined || !isLately || isPast(share, admittedAtMs)) return null
-  return looks.gateBelow(share.organizationId, firstStepMicrocents)
+): Promise<Seen> {
+  if (looks === undefined || !looks.isDue(share) || isPast(share, admittedAtMs)) return 'ask'
+  return looks.see(share, worst)
 }
 
 /** Notes that a gate has nothing for a call, whatever comes back, and returns the refusal. */

@@ -7,14 +7,16 @@ import { SECOND_MS } from '../../lib/time.ts'
 import { setLimit } from './accounts/limit.ts'
 import { readBalance } from './balance/balance.ts'
 import type { Figures } from './gates.ts'
-import { Looks } from './looks.ts'
+import { Looks, type Seen } from './looks.ts'
+import { Share } from './share.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 
-function figuresOf(balanceMicrocents: bigint): Figures {
+/** Of an account with `granted` of its balance in processes. */
+function figuresOf(balanceMicrocents: bigint, granted = 90n): Figures {
   return {
     balanceMicrocents,
-    sharesMicrocents: 90n,
+    sharesMicrocents: granted,
     heldMicrocents: 0n,
     instancesHeldMicrocents: 0n,
     burnMicrocents: 0n,
@@ -42,50 +44,67 @@ describe('looks', () => {
       reads.push({ of, answer: resolve, fail: () => reject(new Error('away')) })
       return promise
     })
-    return { clock, reads, looks }
+    const see = (organizationId: string, needed: bigint, share = new Share(organizationId)) =>
+      looks.see(share, { wholeMicrocents: needed, firstStepMicrocents: needed })
+    return { clock, reads, see }
   }
 
-  test('money of calls under way counts as there: it may come back', async () => {
-    const { reads, looks } = openLooks()
-    const asked = [looks.gateBelow('one', 100n), looks.gateBelow('two', 101n)]
-    reads[0]?.answer(figuresOf(100n))
-    reads[1]?.answer(figuresOf(100n))
-    expect(await Promise.all(asked)).toEqual([null, 'balance'])
-  })
+  const cases: [string, Figures, { readonly whole: bigint; readonly first?: bigint; readonly here?: bigint }, Seen][] =
+    [
+      ['there is enough', figuresOf(100n, 0n), { whole: 100n }, 'ask'],
+      ['there is enough beside what is here', figuresOf(100n, 40n), { whole: 100n, here: 40n }, 'ask'],
+      ['others may give back enough', figuresOf(100n), { whole: 100n }, 'wait'],
+      ['others may give back enough beside what is here', figuresOf(100n), { whole: 100n, here: 89n }, 'wait'],
+      ['others may give back enough to begin', figuresOf(100n), { whole: 101n, first: 100n }, 'wait'],
+      ['only calls here have something', figuresOf(100n), { whole: 101n, first: 100n, here: 90n }, 'ask'],
+      ['it is too little, whatever comes back', figuresOf(100n), { whole: 101n }, 'balance'],
+      ['a limit leaves too little', { ...figuresOf(100n), dailyLimitMicrocents: 20n }, { whole: 30n }, 'daily'],
+    ]
+  test.each(cases)(
+    'say what is to be done where %s',
+    async (_name, figures, { whole, first = whole, here = 0n }, seen) => {
+      const looks = new Looks(new TurnedClock(NOON_MS), async () => figures)
+      const share = new Share('one')
+      share.grantedMicrocents = here
+      // Of calls under way: it can't be had.
+      share.heldMicrocents = here
+      expect(await looks.see(share, { wholeMicrocents: whole, firstStepMicrocents: first })).toBe(seen)
+    },
+  )
 
   test('a look that began before a call came says nothing to it: it joins the next, with all that came meanwhile', async () => {
-    const { reads, looks } = openLooks()
-    const first = looks.gateBelow('one', 10n)
-    const later = [looks.gateBelow('one', 10n), looks.gateBelow('one', 20n)]
+    const { reads, see } = openLooks()
+    const first = see('one', 10n)
+    const later = [see('one', 10n), see('one', 20n)]
     expect(reads.length).toBe(1)
     reads[0]?.answer(figuresOf(0n))
     expect(await first).toBe('balance')
     expect(reads.length).toBe(2)
-    reads[1]?.answer(figuresOf(15n))
-    expect(await Promise.all(later)).toEqual([null, 'balance'])
-    void looks.gateBelow('one', 10n)
+    reads[1]?.answer(figuresOf(15n, 0n))
+    expect(await Promise.all(later)).toEqual(['ask', 'balance'])
+    void see('one', 10n)
     expect(reads.length).toBe(3)
   })
 
   test('four accounts are looked at at once; another is asked by a renewal', async () => {
-    const { reads, looks } = openLooks()
-    const asked = ['a', 'b', 'c', 'd'].map((each) => looks.gateBelow(each, 10n))
-    expect(await looks.gateBelow('e', 10n)).toBeNull()
+    const { reads, see } = openLooks()
+    const asked = ['a', 'b', 'c', 'd'].map((each) => see(each, 10n))
+    expect(await see('e', 10n)).toBe('ask')
     expect(reads.map(({ of }) => of)).toEqual(['a', 'b', 'c', 'd'])
     for (const { answer } of reads) answer(figuresOf(0n))
     expect(await Promise.all(asked)).toEqual(['balance', 'balance', 'balance', 'balance'])
-    void looks.gateBelow('e', 10n)
+    void see('e', 10n)
     expect(reads.length).toBe(5)
   })
 
   test('a look that fails, finds no account, or takes too long says nothing', async () => {
-    const { clock, reads, looks } = openLooks()
-    const [failed, none, late] = ['a', 'b', 'c'].map((each) => looks.gateBelow(each, 10n))
+    const { clock, reads, see } = openLooks()
+    const [failed, none, late] = ['a', 'b', 'c'].map((each) => see(each, 10n))
     reads[0]?.fail()
     reads[1]?.answer(null)
-    expect(await Promise.all([failed, none])).toEqual([null, null])
+    expect(await Promise.all([failed, none])).toEqual(['ask', 'ask'])
     await clock.turn(SECOND_MS / 2)
-    expect(await late).toBeNull()
+    expect(await late).toBe('ask')
   })
 })
 

@@ -1,13 +1,15 @@
 /**
- * Looks at accounts that refused a call a moment ago. A renewal locks the account's row and writes it; where many processes refuse
- * call after call of an empty account, they would stand in line for that row. A look only reads.
+ * Looks at accounts that left too little for a call a moment ago. A renewal locks the account's row and writes it; where many processes
+ * refuse call after call of an empty account, or wait for the last of it, they would stand in line for that row. A look only reads.
  */
 
+import { largest } from '../../lib/money.ts'
 import { type Clock, SECOND_MS, within } from '../../lib/time.ts'
-import { type Figures, firstInsufficient, GATES, type Gate, headroomOf } from './gates.ts'
+import { type Figures, firstInsufficient, GATES, type Gate, headroomOf, type WorstCase } from './gates.ts'
+import type { Share } from './share.ts'
 
-/** So long after a refusal an account is looked at before it is asked: its next calls are mostly refused too. */
-export const LOOKS_AFTER_REFUSAL_MS = SECOND_MS
+/** So long after it left too little an account is looked at before it is asked: its next calls mostly find too little too. */
+const LOOKS_FIRST_MS = SECOND_MS
 /** Accounts that are looked at at once. Beyond it they are asked, many by one statement. */
 const LOOKS_AT_ONCE = 4
 /** A look that takes longer says nothing. */
@@ -15,6 +17,9 @@ const LOOK_MOST_MS = SECOND_MS / 2
 
 /** Reads the figures of an account at an instant; null: there is none. */
 export type ReadFigures = (organizationId: string, nowMs: number) => Promise<Figures | null>
+
+/** A gate that leaves too little whatever comes back; or that it is worth asking the account; or worth waiting for others to give back. */
+export type Seen = Gate | 'ask' | 'wait'
 
 interface Looking {
   readonly figures: Promise<Figures | null>
@@ -32,15 +37,26 @@ export class Looks {
     this.readFigures = readFigures
   }
 
+  /** Returns whether the account left too little so lately that it is to be looked at before it is asked. */
+  isDue({ shortAtMs }: Share): boolean {
+    return this.clock.monotonicMs() - shortAtMs < LOOKS_FIRST_MS
+  }
+
   /**
-   * Returns the gate that leaves less than is needed, in micro-cents, whatever comes back from calls under way; it was so after the
-   * look was asked for. Null: no gate does, or that could not be told soon. Never rejects.
+   * Returns what the account has for a call that finds too little in the share; it was so after the look was asked for. `ask` too where
+   * that could not be told soon. Never rejects.
    */
-  async gateBelow(organizationId: string, neededMicrocents: bigint): Promise<Gate | null> {
-    if (!this.underWay.has(organizationId) && this.underWay.size >= LOOKS_AT_ONCE) return null
+  async see(share: Share, { wholeMicrocents, firstStepMicrocents }: WorstCase): Promise<Seen> {
+    const { organizationId } = share
+    if (!this.underWay.has(organizationId) && this.underWay.size >= LOOKS_AT_ONCE) return 'ask'
     const figures = await within(this.clock, LOOK_MOST_MS, this.look(organizationId), null)
-    if (figures === null) return null
-    return firstInsufficient(headroomOf({ ...figures, sharesMicrocents: 0n }), 0n, neededMicrocents, GATES)
+    if (figures === null) return 'ask'
+    const gate = firstInsufficient(headroomOf({ ...figures, sharesMicrocents: 0n }), 0n, firstStepMicrocents, GATES)
+    if (gate !== null) return gate
+    const neededMicrocents = wholeMicrocents - share.spendableMicrocents
+    const isThere = firstInsufficient(headroomOf(figures), 0n, neededMicrocents, GATES) === null
+    const isElsewhere = figures.sharesMicrocents > largest(share.grantedMicrocents - share.postedMicrocents, 0n)
+    return isThere || !isElsewhere ? 'ask' : 'wait'
   }
 
   /** Begins a look, or joins the next one. */

@@ -41,10 +41,9 @@ export class MoneyWait {
     return this.elapsedMs >= MONEY_WAIT_MS || this.money.waitingCalls >= WAITING_LIMIT
   }
 
-  /** Waits until something has come back to the share, or may have come back to the account from elsewhere. */
-  forShare(share: Share): Promise<void> {
+  /** Waits until something has come back to the share, or may have come back to the account from elsewhere, where others have some of it. */
+  forShare(share: Share, isElsewhere = share.account.grantedToOthersMicrocents > 0n): Promise<void> {
     const { money } = this
-    const isElsewhere = share.account.grantedToOthersMicrocents > 0n
     const leftMs = MONEY_WAIT_MS - this.elapsedMs
     const polls = isElsewhere && leftMs > MONEY_POLL_MS
     if (isElsewhere) money.reclaim(share)

@@ -84,7 +84,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     share(organizationId) {
       let share = shares.get(organizationId)
       if (share === undefined) {
-        share = new Share(organizationId)
+        share = new Share(organizationId, () => hearReclaim(organizationId))
         shares.set(organizationId, share)
       }
       return share

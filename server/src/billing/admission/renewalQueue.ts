@@ -43,7 +43,7 @@ class Renewal {
       this.admission += microcents
       this.least = this.least === null ? microcents : smallest(this.least, microcents)
     }
-    this.share.openAsks += 1
+    this.share.beginAsk()
     return new Promise((resolve, reject) => this.asked.push({ ask, resolve, reject }))
   }
 
@@ -70,12 +70,12 @@ class Renewal {
   finish(): void {
     const [running, others] = [this.asked.filter(isRunning), this.asked.filter((asked) => !isRunning(asked))]
     for (const { ask } of [...running, ...others]) ask.take?.()
-    this.share.openAsks -= this.asked.length
+    this.share.endAsks(this.asked.length)
     for (const { resolve } of this.asked) resolve()
   }
 
   fail(error: unknown): void {
-    this.share.openAsks -= this.asked.length
+    this.share.endAsks(this.asked.length)
     for (const { reject } of this.asked) reject(error)
   }
 }

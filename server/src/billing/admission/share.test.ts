@@ -266,3 +266,52 @@ test('calls are woken in the order they came, and one that is woken may wait aga
   share.wakeAll()
   expect(order).toEqual(['first', 'second', 'first again'])
 })
+
+test('a reclaim is answered while there is something here, or may be by an answer that was lost; not because calls wait', () => {
+  const share = new Share('organization')
+  expect(share.hearReclaim(1)).toBe(true)
+  share.take(renewed(0n, false, 0n))
+  share.openUses = 2
+  share.wait(() => {})
+  expect([share.hearReclaim(2), share.reclaimedAtMs]).toEqual([false, 2])
+  share.take(renewed(100n, false, 0n))
+  expect(share.hearReclaim(3)).toBe(true)
+  share.grantedMicrocents -= 60n
+  const hold = new Hold(share, 40n)
+  expect(share.hearReclaim(4)).toBe(true)
+  hold.spend(40n)
+  expect(share.hearReclaim(5)).toBe(true)
+  share.take(renewed(0n, false, 0n))
+  share.unpostedMicrocents = 0n
+  expect(share.hearReclaim(6)).toBe(false)
+})
+
+test('a reclaim that comes while the account is asked is answered when that has brought something, or failed', () => {
+  const told: string[] = []
+  const share = new Share('organization', () => told.push(share.organizationId))
+  const ask = (answer: () => void) => {
+    share.take(renewed(0n, false, 0n))
+    share.beginAsk()
+    // As the writer says while the question is under way.
+    share.isCertain = false
+    expect(share.hearReclaim(1)).toBe(false)
+    answer()
+    share.endAsks(1)
+    return told.splice(0).length
+  }
+  expect(ask(() => share.take(renewed(0n, false, 0n)))).toBe(0)
+  expect(ask(() => share.take(renewed(100n, false, 0n)))).toBe(1)
+  expect(ask(() => {})).toBe(1)
+  // It is told once, and by the last answer.
+  share.take(renewed(0n, false, 0n))
+  share.beginAsk()
+  share.beginAsk()
+  share.hearReclaim(2)
+  share.take(renewed(100n, false, 0n))
+  share.endAsks(1)
+  expect(told).toEqual([])
+  share.endAsks(1)
+  share.beginAsk()
+  share.endAsks(1)
+  expect(told).toEqual(['organization'])
+})

@@ -55,13 +55,15 @@ export class Share {
   /** True when the account was ever asked for anything: what came of it may have been lost on the way. */
   hasAsked = false
   /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
-  openAsks = 0
+  private asks = 0
+  /** It had nothing when all were asked to give something back, and the account was being asked: what comes may be the answer to it. */
+  private hasToAnswer = false
   /** True when the account's last answer has come, and it was asked for nothing since: nothing of it was lost on the way. */
   isCertain = false
   /** When other processes were last asked to give something back, on the monotonic clock. */
   reclaimedAtMs = Number.NEGATIVE_INFINITY
-  /** When the account last refused a call, by the monotonic clock. */
-  refusedAtMs = Number.NEGATIVE_INFINITY
+  /** When the account last left too little for a call, by the monotonic clock. */
+  shortAtMs = Number.NEGATIVE_INFINITY
   account: AccountView = NOTHING_LEFT
   exhaustedLimit: Gate | null = null
   dayStartMs = 0
@@ -80,8 +82,12 @@ export class Share {
   /** Calls that wait for another to give something back, first come first. */
   private readonly waiting: (() => void)[] = []
 
-  constructor(organizationId: string) {
+  /** To be told when what {@link hearReclaim} left to the account's answer is to be answered after all. */
+  private readonly onAnswerDue: () => void
+
+  constructor(organizationId: string, onAnswerDue: () => void = () => {}) {
     this.organizationId = organizationId
+    this.onAnswerDue = onAnswerDue
   }
 
   /** The rest of the grant, without asking the database. Negative after an overspend. */
@@ -101,12 +107,36 @@ export class Share {
 
   /**
    * Notes that all processes were asked to give something back, so that this one need not say so for now. Returns whether it is to
-   * answer: false when it certainly has nothing of the account, and nothing to fold.
+   * answer: false when it certainly has nothing of the account, and nothing to fold, though calls may wait. While the account is being
+   * asked, whether it has anything is known when that has answered: `onAnswerDue` is called then if it has.
    */
   hearReclaim(nowMs: number): boolean {
     this.reclaimedAtMs = nowMs
-    const { isCertain, grantedMicrocents, postedMicrocents, openAsks } = this
-    return !isCertain || !this.isIdle || grantedMicrocents !== 0n || postedMicrocents !== 0n || openAsks > 0
+    if (!this.hasNothing) return true
+    this.hasToAnswer = this.asks > 0
+    return this.asks === 0 && !this.isCertain
+  }
+
+  private get hasNothing(): boolean {
+    const { grantedMicrocents, postedMicrocents, unpostedMicrocents, heldMicrocents } = this
+    return grantedMicrocents === 0n && postedMicrocents === 0n && unpostedMicrocents === 0n && heldMicrocents === 0n
+  }
+
+  /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
+  get openAsks(): number {
+    return this.asks
+  }
+
+  beginAsk(): void {
+    this.asks += 1
+  }
+
+  /** The account has answered so many of them, and {@link take} has taken that up; or it could not be asked. */
+  endAsks(count: number): void {
+    this.asks -= count
+    if (this.asks > 0 || !this.hasToAnswer) return
+    this.hasToAnswer = false
+    if (!this.isCertain || !this.hasNothing) this.onAnswerDue()
   }
 
   get waitingCalls(): number {

@@ -208,14 +208,15 @@ const GRANTING = `granting as (
     from measured
   )`
 
-/** The part of the headroom that a renewal may take, one in so many: the slots that were ever taken, within bounds. */
-const PARTS = `select greatest(4, least(16, count(*))) from processes`
+/** The parts into which headroom is divided: the slots that were ever taken, or the least or most that is divided into. */
+const SLOTS = `select greatest(4, count(*)) as slots, greatest(4, least(16, count(*))) as parts from processes`
 
 /**
- * The decision, `fresh`: the amount that is granted now. A part of the headroom while that covers the need, so that renewals are rare
- * and others find some too: were it always a quarter, 16 processes would leave a hundredth for the next call of each. Near the end, or
- * when others reclaim, what is needed. Less than helps anyone is left to others, where there are others. No more than is needed is
- * granted beyond where somebody must be told, so that it is seen here when it is spent.
+ * The decision, `fresh`: the amount that is granted now. A portion while that covers the need, so that renewals are rare and others
+ * find some too: an equal part of all that processes may spend, but no more than a quarter of what is left. Were it always a quarter,
+ * 16 processes would leave a hundredth for the next call of each. Near the end, or when others reclaim, what is needed. Less than helps
+ * anyone is left to others, where there are others. No more than is needed is granted beyond where somebody must be told, so that it is
+ * seen here when it is spent.
  */
 const GRANTED = `granted as (
     select *, greatest(
@@ -223,7 +224,8 @@ const GRANTED = `granted as (
           then least(portion, case when headroom_to_notice is not null then greatest(headroom_to_notice, admission + extension) end)
         when headroom >= least or elsewhere = 0 then least(admission + extension, headroom) else 0 end,
       least(extension, headroom_running), 0) as fresh
-    from (select *, headroom / (${PARTS}) as portion from granting) as portioned
+    from (select *, greatest(headroom / parts, least(headroom / 4, (headroom + elsewhere) / slots)) as portion
+      from granting, (${SLOTS}) as counted) as portioned
   )`
 
 /**
