@@ -1,6 +1,9 @@
-import { adjustBalance } from '../billing/ledger/adjust.ts'
+import { postAdjustment } from '../billing/ledger/adjust.ts'
+import { tellDebit } from '../billing/ledger/takeBack.ts'
+import { changeByShell } from '../identity/audit/shell.ts'
 import { findAnyOrganization } from '../identity/organizations/find.ts'
 import { uuidV7 } from '../lib/ids.ts'
+import { toCentsOfLog } from '../lib/money.ts'
 import { parseSignedUsd, printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
@@ -33,17 +36,18 @@ export const createAdjustmentCommand: Command = {
     }
     const note = noteOf(invocation) ?? ''
     return await withDatabase(invocation, context, async (database, clock) => {
-      const { randomBytes } = context
+      const { randomBytes: random } = context
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
+      const { id: organizationId } = organization
       const atMs = clock.now()
-      const source = `adjustment:${uuidV7(atMs, randomBytes)}`
-      await adjustBalance(database, randomBytes, {
-        organizationId: organization.id,
-        amountMicrocents,
-        source,
-        note,
-        atMs,
+      const source = `adjustment:${uuidV7(atMs, random)}`
+      const adjusted = await changeByShell({ database, clock, random }, async (tx, audit) => {
+        await postAdjustment(tx, random, { organizationId, amountMicrocents, source, note, atMs })
+        const after = { amount_cents: toCentsOfLog(amountMicrocents), source }
+        await audit({ organizationId, action: 'balance.adjusted', subjectId: organizationId, before: null, after })
       })
+      orThrow(adjusted)
+      if (amountMicrocents < 0n) await tellDebit(database, organizationId)
       const amountUsd = printUsd(amountMicrocents)
       return {
         json: { org: organization.name, amount_usd: amountUsd, source, note },

@@ -1,8 +1,10 @@
-import { grantCredit } from '../billing/ledger/grantCredit.ts'
+import { postCredit } from '../billing/ledger/grantCredit.ts'
 import { listEntries } from '../billing/statements/list.ts'
 import type { ListedEntry } from '../billing/statements/statement.ts'
+import { changeByShell } from '../identity/audit/shell.ts'
 import { findAnyOrganization, findOrganizationByName } from '../identity/organizations/find.ts'
 import { uuidV7 } from '../lib/ids.ts'
+import { toCentsOfLog } from '../lib/money.ts'
 import { shortInstant, table } from '../lib/table.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { parseUsd, printUsd } from '../lib/usd.ts'
@@ -33,18 +35,18 @@ export const grantCreditsCommand: Command = {
     }
     const note = noteOf(invocation)
     return await withDatabase(invocation, context, async (database, clock) => {
-      const { randomBytes } = context
+      const { randomBytes: random } = context
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
+      const { id: organizationId } = organization
+      const promotional = invocation.flag('promotional')
       const atMs = clock.now()
-      const source = `grant:${uuidV7(atMs, randomBytes)}`
-      await grantCredit(database, randomBytes, {
-        organizationId: organization.id,
-        amountMicrocents,
-        source,
-        note,
-        isPayment: !invocation.flag('promotional'),
-        atMs,
+      const source = `grant:${uuidV7(atMs, random)}`
+      const granted = await changeByShell({ database, clock, random }, async (tx, audit) => {
+        await postCredit(tx, random, { organizationId, amountMicrocents, source, note, isPayment: !promotional, atMs })
+        const after = { amount_cents: toCentsOfLog(amountMicrocents), promotional, source }
+        await audit({ organizationId, action: 'credit.granted', subjectId: organizationId, before: null, after })
       })
+      orThrow(granted)
       const amountUsd = printUsd(amountMicrocents)
       return {
         json: { org: organization.name, amount_usd: amountUsd, source, note },

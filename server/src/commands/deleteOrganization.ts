@@ -1,4 +1,5 @@
 import { type DeletedOrganization, deleteOrganization } from '../app/deletion/deleteOrganization.ts'
+import { SHELL } from '../identity/audit/shell.ts'
 import { findOrganizationByName } from '../identity/organizations/find.ts'
 import { CONFIG_OPTION, type Command, DATA_DIR_OPTION } from './command.ts'
 import { configOf, orThrow, withDatabase } from './environment.ts'
@@ -29,7 +30,7 @@ export const deleteOrganizationCommand: Command = {
         {
           organizationId: id,
           typedName: invocation.required('confirm'),
-          actor: { kind: 'operator', id: null, address: null },
+          actor: SHELL,
           ownerId: null,
         },
       )

@@ -1,6 +1,7 @@
 import { enqueueLastMail } from '../identity/accounts/mail/lastMail.ts'
 import { erasePerson } from '../identity/accounts/ownData/erase.ts'
 import { findPersonByEmail } from '../identity/accounts/people/find.ts'
+import { SHELL } from '../identity/audit/shell.ts'
 import { readMailAddress } from '../lib/mailAddress.ts'
 import { CONFIG_OPTION, type Command, CommandFailure, DATA_DIR_OPTION } from './command.ts'
 import { configOf, orThrow, withDatabase } from './environment.ts'
@@ -31,8 +32,7 @@ export const erasePersonCommand: Command = {
         throw new CommandFailure(`nobody has an account with the address "${typed}": check the address`)
       const tellErased: Parameters<typeof erasePerson>[0]['tellErased'] =
         settings.fixed.smtp === null ? async () => {} : (tx, to, atMs) => enqueueLastMail(tx, random, to, atMs)
-      const actor = { kind: 'operator', id: null, address: null } as const
-      const erasure = { userId: person.id, provenHash: null, actor }
+      const erasure = { userId: person.id, provenHash: null, actor: SHELL }
       const { id, ...ended } = orThrow(await erasePerson({ database, clock, random, tellErased }, erasure))
       return {
         json: { id, ...ended },

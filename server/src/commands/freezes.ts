@@ -1,4 +1,6 @@
+import { changeByShell } from '../identity/audit/shell.ts'
 import { findOrganizationByName } from '../identity/organizations/find.ts'
+import type { Transaction } from '../infra/postgres/database.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { FREEZE_REASONS, type Freeze, type FreezeReason } from '../payments/freezes/freeze.ts'
 import { freezeOrganization, listFreezes, unfreezeOrganization } from '../payments/freezes/freezes.ts'
@@ -36,8 +38,12 @@ export const freezeOrganizationCommand: Command = {
     const note = noteOf(invocation)
     return withDatabase(invocation, context, async (database, clock) => {
       const { id, name } = orThrow(await findOrganizationByName(database, invocation.argument))
-      await freezeOrganization(database, id, { reason, cause: '', note, frozenAtMs: clock.now() })
-      const freezes = await listFreezes(database, id)
+      const freezes = await changeFreezes(
+        { database, clock, random: context.randomBytes },
+        id,
+        'organization.frozen',
+        (tx) => freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() }),
+      )
       return { json: toJson(name, freezes), text: `"${name}" is frozen: ${reasonsOf(freezes)}.\n` }
     })
   },
@@ -52,10 +58,17 @@ export const unfreezeOrganizationCommand: Command = {
   examples: ['tollgate orgs unfreeze acme --reason dispute'],
   run: (invocation, context) => {
     const reason = reasonOf(invocation)
-    return withDatabase(invocation, context, async (database) => {
+    return withDatabase(invocation, context, async (database, clock) => {
       const { id, name } = orThrow(await findOrganizationByName(database, invocation.argument))
-      const taken = await unfreezeOrganization(database, id, reason)
-      const freezes = await listFreezes(database, id)
+      let taken = 0
+      const freezes = await changeFreezes(
+        { database, clock, random: context.randomBytes },
+        id,
+        'organization.unfrozen',
+        async (tx) => {
+          taken = await unfreezeOrganization(tx, id, reason)
+        },
+      )
       if (taken === 0) {
         throw new CommandFailure(
           `"${name}" is not frozen for the reason ${reason}: it is frozen for ${reasonsOf(freezes)}`,
@@ -65,6 +78,26 @@ export const unfreezeOrganizationCommand: Command = {
       return { json: toJson(name, freezes), text: `"${name}" ${now}.\n` }
     })
   },
+}
+
+/** Changes the freezes of an organization, and says so in its audit log. The reason and the note are not in it: customers read it. */
+async function changeFreezes(
+  dependencies: Parameters<typeof changeByShell>[0],
+  organizationId: string,
+  action: string,
+  change: (tx: Transaction) => Promise<void>,
+): Promise<Freeze[]> {
+  const changed = await changeByShell(dependencies, async (tx, note) => {
+    const before = await listFreezes(tx, organizationId)
+    await change(tx)
+    const after = await listFreezes(tx, organizationId)
+    if (before.length !== after.length) {
+      const fields = { before: { frozen: before.length > 0 }, after: { frozen: after.length > 0 } }
+      await note({ organizationId, action, subjectId: organizationId, ...fields })
+    }
+    return after
+  })
+  return orThrow(changed)
 }
 
 function reasonOf(invocation: Invocation): FreezeReason {

@@ -1,9 +1,10 @@
-import { createKey } from '../identity/keys/create.ts'
+import { inTransaction } from '../identity/audit/inTransaction.ts'
+import { SHELL } from '../identity/audit/shell.ts'
 import { parseExpiry } from '../identity/keys/expiry.ts'
 import { keyStateAt, type ListedKey } from '../identity/keys/key.ts'
 import { listKeyPage } from '../identity/keys/list.ts'
+import { createKeyWithin, revokeKeyByShell } from '../identity/keys/manage.ts'
 import { parseKeyName } from '../identity/keys/name.ts'
-import { revokeKey } from '../identity/keys/revoke.ts'
 import { parseScopes } from '../identity/keys/scopes.ts'
 import { findOrganizationByName, namesOfOrganizations } from '../identity/organizations/find.ts'
 import { shortInstant } from '../lib/table.ts'
@@ -34,7 +35,7 @@ export const createKeyCommand: Command = {
     'tollgate keys create --org acme --name "web shop" --scope full_access --admin --json',
   ],
   run: async (invocation, context) => {
-    const { randomBytes } = context
+    const { randomBytes: random } = context
     const scopes = parseScopes(invocation.required('scope'))
     if (!scopes.ok) throw new UsageFailure(scopes.refusal.message)
     const typedName = invocation.text('name')
@@ -45,16 +46,16 @@ export const createKeyCommand: Command = {
       const expiry = expires === undefined ? undefined : parseExpiry(expires, clock.now())
       if (expiry?.ok === false) throw new UsageFailure(expiry.refusal.message)
       const organization = orThrow(await findOrganizationByName(database, invocation.required('org')))
-      const { record, plaintext } = await createKey(
-        { database, clock, randomBytes },
-        {
-          organizationId: organization.id,
-          name: name?.value,
-          scopes: scopes.value,
-          admin: invocation.flag('admin'),
-          expiresAtMs: expiry?.value ?? null,
-        },
-      )
+      const maker = { organizationId: organization.id, actor: SHELL, memberId: null, isAdmin: true }
+      const wanted = {
+        name: name?.value,
+        memberId: null,
+        scopes: scopes.value,
+        admin: invocation.flag('admin'),
+        expiresAtMs: expiry?.value ?? null,
+      }
+      const made = await inTransaction(database, (tx) => createKeyWithin(tx, { clock, random }, maker, wanted))
+      const { record, plaintext } = orThrow(made)
       const { id, scopes: printed, admin, createdAtMs, expiresAtMs } = record
       const expires_at = timestampOf(expiresAtMs)
       return {
@@ -75,7 +76,7 @@ export const createKeyCommand: Command = {
         undo: {
           run: () =>
             withDatabase(invocation, context, async (again, clockThen) => {
-              orThrow(await revokeKey({ database: again, clock: clockThen }, id))
+              orThrow(await revokeKeyByShell({ database: again, clock: clockThen, random }, id))
             }),
           done: `the key ${id} was revoked`,
           advice: `nobody has seen the key ${id}: revoke it with "tollgate keys revoke ${id}"`,
@@ -132,7 +133,9 @@ export const revokeKeyCommand: Command = {
   examples: ['tollgate keys revoke 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
   run: (invocation, context) =>
     withDatabase(invocation, context, async (database, clock) => {
-      const { id, revokedAtMs } = orThrow(await revokeKey({ database, clock }, invocation.argument))
+      const { id, revokedAtMs } = orThrow(
+        await revokeKeyByShell({ database, clock, random: context.randomBytes }, invocation.argument),
+      )
       return { json: { id, revoked_at: timestampOf(revokedAtMs) }, text: `Revoked the key ${id}.\n` }
     }),
 }

@@ -1,6 +1,7 @@
 import { openAccount, readBalances } from '../billing/admission/balance/balance.ts'
 import { NEW_ACCOUNT_CAP } from '../billing/admission/gates.ts'
-import { createOrganization } from '../identity/organizations/create.ts'
+import { changeByShell, SHELL } from '../identity/audit/shell.ts'
+import { addOrganization } from '../identity/organizations/create.ts'
 import { listOrganizationPage } from '../identity/organizations/find.ts'
 import type { Organization } from '../identity/organizations/organization.ts'
 import { setNotifyAddresses } from '../identity/organizations/setNotifyAddresses.ts'
@@ -28,12 +29,15 @@ export const createOrganizationCommand: Command = {
   run: (invocation, context) =>
     withDatabase(invocation, context, async (database, clock) => {
       const { randomBytes } = context
-      const organization = orThrow(
-        await createOrganization(
-          { database, clock, randomBytes, openAccount },
-          { name: invocation.argument, standing: invocation.flag('new') ? 'new' : 'established' },
-        ),
-      )
+      const wanted = { name: invocation.argument, standing: invocation.flag('new') ? 'new' : 'established' } as const
+      const made = await changeByShell({ database, clock, random: randomBytes }, async (tx, note) => {
+        const organization = await addOrganization(tx, { clock, randomBytes, openAccount }, wanted)
+        const { id, name, standing } = organization
+        const entry = { action: 'organization.created', subjectId: id, before: null, after: { name, standing } }
+        await note({ organizationId: id, ...entry })
+        return organization
+      })
+      const organization = orThrow(made)
       return {
         json: toJson(organization),
         text: `Made the organization "${organization.name}" (${organization.id}).\n`,
@@ -65,8 +69,9 @@ export const updateOrganizationCommand: Command = {
     if (addresses.length > 0 === invocation.flag('no-notify')) {
       throw new UsageFailure('give --notify ADDRESS, once or several times, or --no-notify')
     }
-    return await withDatabase(invocation, context, async (database) => {
-      const organization = orThrow(await setNotifyAddresses(database, invocation.argument, addresses))
+    return await withDatabase(invocation, context, async (database, clock) => {
+      const dependencies = { database, clock, random: context.randomBytes }
+      const organization = orThrow(await setNotifyAddresses(dependencies, invocation.argument, addresses, SHELL))
       const { name, notifyAddresses } = organization
       const told = notifyAddresses.length === 0 ? 'are not mailed' : `go to ${notifyAddresses.join(', ')}`
       return { json: toJson(organization), text: `Notices of "${name}" ${told}.\n` }

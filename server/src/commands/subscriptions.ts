@@ -10,6 +10,8 @@ import {
   type Subscription,
 } from '../billing/plans/subscription.ts'
 import type { Plan } from '../catalog/plan.ts'
+import { fieldsThatDiffer } from '../identity/audit/note.ts'
+import { changeByShell } from '../identity/audit/shell.ts'
 import { findAnyOrganization, findOrganizationByName } from '../identity/organizations/find.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { parseInstant } from '../lib/instant.ts'
@@ -79,13 +81,29 @@ export const setSubscriptionCommand: Command = {
       const cancelAtPeriodEnd = invocation.flag('cancel-at-period-end')
       const period = { planKey, status, periodStartMs, periodEndMs, cancelAtPeriodEnd }
       const subscription = isUnderWay && fromMs === null ? keepMeter(before, period) : period
-      await setSubscription(database, organization.id, subscription, nowMs)
+      await changeSubscription({ database, clock, random: context.randomBytes }, organization.id, before, subscription)
       return {
         json: toJson(organization.name, subscription),
         text: `"${organization.name}" has the plan ${planKey}, ${status}, ${periodOf(subscription)}.\n`,
       }
     })
   },
+}
+
+/** Sets a subscription, and says so in the organization's audit log. */
+async function changeSubscription(
+  dependencies: Parameters<typeof changeByShell>[0],
+  organizationId: string,
+  before: Subscription | null,
+  after: Subscription,
+): Promise<void> {
+  const changed = await changeByShell(dependencies, async (tx, note) => {
+    await setSubscription(tx, organizationId, after, dependencies.clock.now())
+    const fields = fieldsThatDiffer(before === null ? null : fieldsOf(before), fieldsOf(after))
+    if (fields === null) return
+    await note({ organizationId, action: 'subscription.changed', subjectId: organizationId, ...fields })
+  })
+  orThrow(changed)
 }
 
 /** A subscription at a payment provider follows that alone: what is set here would be gone within the hour. */
@@ -183,8 +201,11 @@ function periodOf({ periodStartMs, periodEndMs, cancelAtPeriodEnd }: Subscriptio
 }
 
 function toJson(org: string, subscription: Subscription) {
+  return { org, ...fieldsOf(subscription) }
+}
+
+function fieldsOf(subscription: Subscription) {
   return {
-    org,
     plan: subscription.planKey,
     status: subscription.status,
     period_start: toTimestamp(subscription.periodStartMs),

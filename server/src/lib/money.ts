@@ -24,6 +24,11 @@ export function toCentsRoundingDown(microcents: bigint): number {
   return Number(divideRoundingDown(microcents, MICROCENTS_PER_CENT))
 }
 
+/** Cents with their fraction, for logs: not exact beyond 15 digits. */
+export function toCentsOfLog(microcents: bigint): number {
+  return Number(microcents) / Number(MICROCENTS_PER_CENT)
+}
+
 export function largest(a: bigint, b: bigint): bigint {
   return a > b ? a : b
 }

@@ -100,10 +100,13 @@ export function postFreeze(dependencies: OperatorDependencies): Prepare<SessionP
         database,
         async (tx) => {
           const { id } = await findOperatedOrganization(tx, asked)
-          const wasFrozen = (await listFreezes(tx, id)).length > 0
+          const before = (await listFreezes(tx, id)).length
           await freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() })
-          await record(tx, dependencies, call, id, 'organization.frozen', { frozen: wasFrozen }, { frozen: true })
-          return frozenBody(tx, id)
+          const body = await frozenBody(tx, id)
+          const wasFrozen = { frozen: before > 0 }
+          if (body.freezes.length > before)
+            await record(tx, dependencies, call, id, 'organization.frozen', wasFrozen, { frozen: true })
+          return body
         },
         async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
       )

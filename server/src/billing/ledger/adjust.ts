@@ -1,4 +1,4 @@
-import type { Database } from '../../infra/postgres/database.ts'
+import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
 import { openAccount, postLedgerEntry } from '../admission/balance/balance.ts'
 import { tellDebit } from './takeBack.ts'
@@ -19,20 +19,17 @@ export interface Adjustment {
  * with it; one that can't be told sees the debit when it next asks the account. False when this source was posted before.
  */
 export async function adjustBalance(database: Database, random: RandomBytes, adjustment: Adjustment): Promise<boolean> {
+  const isPosted = await database.transaction((tx) => postAdjustment(tx, random, adjustment))
+  if (adjustment.amountMicrocents < 0n) await tellDebit(database, adjustment.organizationId)
+  return isPosted
+}
+
+/** The same in the caller's transaction. After the commit of a debit the caller tells of it ({@link tellDebit}). */
+export async function postAdjustment(tx: Transaction, random: RandomBytes, adjustment: Adjustment): Promise<boolean> {
   const { organizationId, amountMicrocents, source, note, atMs } = adjustment
   if (amountMicrocents === 0n) throw new RangeError('an adjustment of nothing changes nothing')
-  const isPosted = await database.transaction(async (tx) => {
-    await openAccount(tx, organizationId)
-    return postLedgerEntry(tx, {
-      id: uuidV7(atMs, random),
-      organizationId,
-      amountMicrocents,
-      kind: 'adjustment',
-      source,
-      note,
-      postedAtMs: atMs,
-    })
-  })
-  if (amountMicrocents < 0n) await tellDebit(database, organizationId)
-  return isPosted
+  await openAccount(tx, organizationId)
+  const id = uuidV7(atMs, random)
+  const entry = { id, organizationId, amountMicrocents, kind: 'adjustment', source, note, postedAtMs: atMs } as const
+  return postLedgerEntry(tx, entry)
 }

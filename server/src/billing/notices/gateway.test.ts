@@ -4,9 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from '../../../test/acceptance/ask.ts'
 import { directed, SETTINGS } from '../../../test/acceptance/catalog.ts'
 import type { TestKey } from '../../../test/customer.ts'
+import { mailNotices } from '../../../test/mailNotices.ts'
 import { type MailServer, openMailServer } from '../../../test/mailServer.ts'
-import { findOrganizationById } from '../../identity/organizations/find.ts'
-import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 import { systemClock } from '../../infra/clock.ts'
 import { DAY_MS } from '../../lib/time.ts'
 
@@ -46,8 +45,7 @@ const spend = (at: AskedGateway, key: TestKey, cents: number) =>
 
 async function customer(address: string, cents: number): Promise<TestKey> {
   const key = await gateway.customer({ admin: true, cents })
-  const organization = await findOrganizationById(gateway.database, key.organizationId)
-  await setNotifyAddresses(gateway.database, organization?.name ?? '', [address])
+  await mailNotices(gateway.database, key.organizationId, [address])
   return key
 }
 

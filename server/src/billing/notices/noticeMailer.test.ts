@@ -3,11 +3,11 @@ import { createServer, type Server } from 'node:net'
 import { certificateFor } from '../../../test/certificate.ts'
 import { TurnedClock } from '../../../test/clock.ts'
 import { makeCustomer } from '../../../test/customer.ts'
+import { mailNotices } from '../../../test/mailNotices.ts'
 import { type MailServer, type MailServerOptions, openMailServer } from '../../../test/mailServer.ts'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
 import { until } from '../../../test/until.ts'
 import { findOrganizationById } from '../../identity/organizations/find.ts'
-import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 import { createLog } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { systemRandom } from '../../infra/random.ts'
@@ -101,8 +101,8 @@ function noticeMailer(port: number, more: Partial<SmtpServer> = {}): Pick<Notice
 /** An organization that something was noted for, with these addresses. */
 async function noted(addresses: readonly string[], days = 1): Promise<string> {
   const { organizationId } = await makeCustomer(fresh.database, { cents: 0 })
+  await mailNotices(fresh.database, organizationId, addresses)
   const name = (await findOrganizationById(fresh.database, organizationId))?.name ?? ''
-  await setNotifyAddresses(fresh.database, name, addresses)
   await fresh.database.query(
     `insert into notices (organization_id, kind, period, amount_microcents, limit_microcents, enforcement, noticed_at)
      select $1::uuid, 'daily', '2030-01-01'::timestamptz + day * interval '1 day', 12, 10, 'notify_only', $3::timestamptz

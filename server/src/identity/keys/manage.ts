@@ -10,8 +10,10 @@ import type { Actor, AuditedFields } from '../audit/entry.ts'
 import { inTransaction, type Keep } from '../audit/inTransaction.ts'
 import { fieldsThatDiffer } from '../audit/note.ts'
 import { recordAuditEntry } from '../audit/record.ts'
+import { changeByShell } from '../audit/shell.ts'
 import { type CreatedKey, createKey, type NewKey } from './create.ts'
 import { type ApiKey, type KeyOwnerFilter, keyStateAt, type ListedKey, type LockedKey } from './key.ts'
+import { revokeKey } from './revoke.ts'
 import { parseScopes } from './scopes.ts'
 import {
   countUsableKeys,
@@ -204,6 +206,20 @@ export function revokeKeyFor(
     },
     keep,
   )
+}
+
+/** Revokes any key for good, for an operator with a shell. Refused (`not_found`) where there is none of this id. */
+export function revokeKeyByShell({ database, clock, random }: KeyDependencies, id: string): Promise<Result<ApiKey>> {
+  return changeByShell({ database, clock, random }, async (tx, note) => {
+    const nowMs = clock.now()
+    const revoked = await revokeKey({ database: tx, clock: { now: () => nowMs } }, id)
+    if (!revoked.ok) throw new Refused(revoked.refusal)
+    const { organizationId, revokedAtMs } = revoked.value
+    const entry = { organizationId, action: 'key.revoked', subjectId: id, before: fieldsOf(revoked.value), after: null }
+    // A key that was revoked before keeps the instant.
+    if (revokedAtMs === nowMs) await note(entry)
+    return revoked.value
+  })
 }
 
 /** The member that acts, by itself or by its own key; null: a key of the organization. */

@@ -11,7 +11,7 @@ import { revokeKeyById, revokeKeysByMember, revokeKeysByOrganization } from './s
  * instant. Refused (`not_found`) when there is no such key.
  */
 export async function revokeKey(
-  dependencies: { readonly database: Queryable; readonly clock: Clock },
+  dependencies: { readonly database: Queryable; readonly clock: Pick<Clock, 'now'> },
   id: string,
 ): Promise<Result<ApiKey>> {
   const revoked = isUuid(id) ? await revokeKeyById(dependencies.database, id, dependencies.clock.now()) : undefined

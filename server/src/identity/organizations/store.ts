@@ -90,19 +90,6 @@ export async function selectOrganizationPage(
   return rows.map(fromRow)
 }
 
-/** Sets who is told; the organization as it is then. */
-export async function updateNotifyAddresses(
-  database: Queryable,
-  name: string,
-  addresses: readonly string[],
-): Promise<Organization | undefined> {
-  const rows = await database.query<OrganizationRow>(
-    `update organizations set notify_addresses = $3::text::text[] where ${CALLED} returning ${COLUMNS}`,
-    [...calledBy(name), arrayLiteral(addresses)],
-  )
-  return rows[0] && fromRow(rows[0])
-}
-
 /** The organization of this id, unless it is deleted; with `isLocked` locked until the end of the transaction. */
 export async function selectOrganizationById(
   database: Queryable,
@@ -143,8 +130,8 @@ export async function updateDeleted(tx: Transaction, id: string, atMs: number): 
   )
 }
 
-/** The same as {@link updateNotifyAddresses} by the organization's id. */
-export async function updateNotifyAddressesById(
+/** Sets who is told of an organization's limits. */
+export async function updateNotifyAddresses(
   database: Queryable,
   id: string,
   addresses: readonly string[],

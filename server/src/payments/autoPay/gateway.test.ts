@@ -4,11 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from '../../../test/acceptance/ask.ts'
 import { directed, SETTINGS } from '../../../test/acceptance/catalog.ts'
 import { makeKey, type TestKey } from '../../../test/customer.ts'
+import { mailNotices } from '../../../test/mailNotices.ts'
 import { type MailServer, openMailServer } from '../../../test/mailServer.ts'
 import { openPage, payAt } from '../../../test/paymentPages.ts'
 import { until } from '../../../test/until.ts'
-import { findOrganizationById } from '../../identity/organizations/find.ts'
-import { setNotifyAddresses } from '../../identity/organizations/setNotifyAddresses.ts'
 
 const AUTO_PAY = '/manage/v1/auto-pay'
 
@@ -143,8 +142,7 @@ test("it needs an admin's key, and shows nothing of another organization", async
 
 test('a bank that asks for the person is mailed at once, with a link; paid there, the new card is used', async () => {
   const key = await customer('authenticates')
-  const name = (await findOrganizationById(gateway.database, key.organizationId))?.name ?? ''
-  await setNotifyAddresses(gateway.database, name, ['owner@example.com'])
+  await mailNotices(gateway.database, key.organizationId, ['owner@example.com'])
   const seen = mails.mails.length
   await put(key, { enabled: true, threshold_cents: 3_000, amount_cents: 700 })
   await mails.arrived(seen + 1)
