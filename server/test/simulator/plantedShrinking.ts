@@ -55,7 +55,7 @@ export const SHRINKING_BUGS: readonly PlantedBug[] = [
   {
     name: 'processes are not told of a debit',
     file: 'billing/ledger/adjust.ts',
-    search: '  if (amountMicrocents < 0n) await tellDebit(database, organizationId)\n',
+    search: '  if (adjustment.amountMicrocents < 0n) await tellDebit(database, adjustment.organizationId)\n',
     replace: '',
     shownBy: 'model',
   },
