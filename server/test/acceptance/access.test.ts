@@ -181,7 +181,7 @@ describe.each([
     for (const isAdmin of [false, true]) {
       const answer = await ask(at(), endpoint, keys.get(isAdmin ? `${scopes} admin` : scopes))
       if (!mayUse(scopes, isAdmin, endpoint)) {
-        const says = mayUse(scopes, true, endpoint) ? /needs the key of an organization admin/ : /needs the scope/
+        const says = mayUse(scopes, true, endpoint) ? /needs an organization admin's key/ : /needs the scope/
         expectRefusal(answer, envelopeOf(path), { status: 403, code: 'insufficient_scope', says })
       } else if (STATUSES[outcome] !== undefined) {
         expect(answer.status).toBe(STATUSES[outcome])

@@ -22,7 +22,7 @@ test.each([
   ],
   ['write includes read', apiKey('billing:read'), TEST_KEY, null],
   ["an admin's key", apiKey('billing:write', 'admin'), adminKey, null],
-  ["not an admin's", apiKey('billing:write', 'admin'), TEST_KEY, 'This action needs the key of an organization admin.'],
+  ["not an admin's", apiKey('billing:write', 'admin'), TEST_KEY, "This action needs an organization admin's key."],
   [
     'the scope first',
     apiKey('billing:write', 'admin'),

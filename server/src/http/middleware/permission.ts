@@ -22,11 +22,10 @@ const PERMISSIONS: Readonly<Record<Permission, readonly [Resource, Level]>> = {
   'instances:write': ['instances', 'write'],
 }
 
-const NO_ADMIN_KEY = refusal('insufficient_scope', 'This action needs the key of an organization admin.')
-const NO_FULL_KEY = refusal(
-  'insufficient_scope',
-  "This action needs an organization admin's key with the scope 'full_access'.",
-)
+/** The interface's words (K1). Clients may look for them. */
+const NEEDS_ADMIN_KEY = "This action needs an organization admin's key"
+const NO_ADMIN_KEY = refusal('insufficient_scope', `${NEEDS_ADMIN_KEY}.`)
+const NO_FULL_KEY = refusal('insufficient_scope', `${NEEDS_ADMIN_KEY} with the scope 'full_access'.`)
 const NO_OWNER = refusal('insufficient_scope', 'This action needs an owner of the organization.')
 
 /** Each role may do what those of a lower rank may. */
