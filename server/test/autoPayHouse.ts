@@ -56,7 +56,8 @@ export interface AutoPayHouse {
   }): Promise<string>
   /** Pays a top-up of $5 at whose checkout the payment method is saved. */
   saveMethod(organizationId: string, later: SavedMethodBehaviour): Promise<void>
-  set(organizationId: string, request: AutoPayRequest): Promise<void>
+  /** `provider`: stands in for Stripe. */
+  set(organizationId: string, request: AutoPayRequest, provider?: PaymentProvider): Promise<void>
   /** Takes so many cents by an adjustment. */
   take(organizationId: string, cents: number): Promise<void>
   /** A process looks until nothing is due. */
@@ -158,8 +159,8 @@ function customersOf(
     stripe.pay(checkout ?? '', { later })
     await refreshPayment({ ...parts(), onMethodSaved: mendAutoPay(parts().clock) }, { id })
   }
-  const set: AutoPayHouse['set'] = (organizationId, request) =>
-    setAutoPay({ ...parts(), wake: () => {} }, organizationId, request)
+  const set: AutoPayHouse['set'] = (organizationId, request, provider = parts().provider) =>
+    setAutoPay({ ...parts(), provider, wake: () => {} }, organizationId, request)
   const take: AutoPayHouse['take'] = async (organizationId, cents) => {
     const { database, random, clock } = parts()
     const source = `adjustment:${crypto.randomUUID()}`

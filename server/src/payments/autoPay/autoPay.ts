@@ -13,7 +13,7 @@ export interface AutoPay {
   readonly attemptsADay: number
   /** Payments that were declined one after the other. */
   readonly declines: number
-  /** The last failure since the last success or change. */
+  /** The last failure since the last success, or since it began anew. */
   readonly failure: { readonly atMs: number; readonly reason: string } | null
   /** True when the organization was told that its bank asks for a person. */
   readonly isTold: boolean
@@ -35,6 +35,11 @@ export function nextTryMs(declines: number, nowMs: number): number | null {
   return waitMs === undefined ? null : nowMs + waitMs
 }
 
+/** Returns when the wait after the last decline ends, whatever has changed since; null: there was none, or no more is tried. */
+export function waitEndMs({ declines, failure }: Pick<AutoPay, 'declines' | 'failure'>): number | null {
+  return failure === null ? null : nextTryMs(declines, failure.atMs)
+}
+
 /** The first instant of the UTC day of an instant. */
 export function dayStartMs(nowMs: number): number {
   return nowMs - (nowMs % DAY_MS)
@@ -48,12 +53,14 @@ export type AutoPayStep =
 /** Decides what is to be done about an account of which no payment is under way. `triedToday`: payments begun in the UTC day. */
 export function decideAutoPay(
   account: { readonly balanceMicrocents: bigint; readonly thresholdMicrocents: bigint | null },
-  { attemptsADay }: Pick<AutoPay, 'attemptsADay'>,
+  agreement: Pick<AutoPay, 'attemptsADay' | 'declines' | 'failure'>,
   triedToday: number,
   nowMs: number,
 ): AutoPayStep {
   const { balanceMicrocents, thresholdMicrocents } = account
   if (thresholdMicrocents === null || balanceMicrocents >= thresholdMicrocents) return { kind: 'rest' }
-  if (triedToday >= attemptsADay) return { kind: 'wait', untilMs: dayStartMs(nowMs) + DAY_MS }
+  const waitUntilMs = waitEndMs(agreement) ?? nowMs
+  if (nowMs < waitUntilMs) return { kind: 'wait', untilMs: waitUntilMs }
+  if (triedToday >= agreement.attemptsADay) return { kind: 'wait', untilMs: dayStartMs(nowMs) + DAY_MS }
   return { kind: 'pay' }
 }

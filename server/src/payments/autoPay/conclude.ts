@@ -69,18 +69,20 @@ export async function concludeAttempt(
     readonly facts: AutoPaymentFacts
     readonly link: string | null
     readonly isFinal?: boolean
+    /** True where nobody was asked for the payment: no payment method has declined it. */
+    readonly isGivenUp?: boolean
   },
   nowMs: number,
 ): Promise<void> {
-  const { createdAtMs, facts, link, isFinal = false } = ended
+  const { createdAtMs, facts, link, isFinal = false, isGivenUp = false } = ended
   // Read again: the credit is in it now.
   const account = await lockAccountAutoPay(tx, organizationId)
   if (account === null) return
   const { balanceMicrocents, thresholdMicrocents } = account
   const next = (dueAtMs: number | null) => setAccountAutoPay(tx, organizationId, { thresholdMicrocents, dueAtMs })
   if (facts.state === 'processing') return next(nextLookMs(createdAtMs, nowMs))
-  if (facts.state === 'paid') {
-    await updateSucceeded(tx, organizationId)
+  if (facts.state === 'paid' || isGivenUp) {
+    if (facts.state === 'paid') await updateSucceeded(tx, organizationId)
     const isLow = thresholdMicrocents !== null && balanceMicrocents < thresholdMicrocents
     return next(isLow ? nowMs : null)
   }

@@ -64,7 +64,7 @@ export const autoPay = z
     last_failure: z
       .object({ at: z.iso.datetime(), reason: z.string() })
       .nullable()
-      .meta({ description: 'The last failure since the last success or change.' }),
+      .meta({ description: 'The last failure; null after a success, and once auto-pay begins anew.' }),
     next_attempt_at: z.iso
       .datetime()
       .nullable()

@@ -2,18 +2,18 @@ import { lockAccountAutoPay, setAccountAutoPay } from '../../billing/admission/b
 import { openAccount } from '../../billing/admission/balance/balance.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
 import { MICROCENTS_PER_CENT } from '../../lib/money.ts'
-import type { AutoPay } from './autoPay.ts'
+import { type AutoPay, waitEndMs } from './autoPay.ts'
 import { selectOpenAttempt } from './store.ts'
 
 /**
- * Puts a changed agreement in force, in the transaction that changes it: the account gets its threshold, and a job that is due now
- * where its balance is below that. `change` writes the agreement and returns it; null: there is none. The account is locked first.
+ * Puts a changed agreement in force, in the transaction that changes it: the account gets its threshold, and where its balance is below
+ * that a job, which is due now or when the wait after a decline ends. `change` writes the agreement and returns it; null: there is none. The account is locked first.
  */
 export async function putInForce(
   tx: Transaction,
   organizationId: string,
   nowMs: number,
-  change: () => Promise<Pick<AutoPay, 'isEnabled' | 'thresholdCents'> | null>,
+  change: () => Promise<AutoPay | null>,
 ): Promise<void> {
   await openAccount(tx, organizationId)
   const account = await lockAccountAutoPay(tx, organizationId)
@@ -24,6 +24,7 @@ export async function putInForce(
   const isLow = thresholdMicrocents !== null && account.balanceMicrocents < thresholdMicrocents
   // The outcome of a payment under way is found out when its process has given it up, also where auto-pay is off by then.
   const isUnderWay = (await selectOpenAttempt(tx, organizationId)) !== null
-  const dueAtMs = isUnderWay ? (account.dueAtMs ?? nowMs) : isLow ? nowMs : null
+  const lowDueAtMs = Math.max(nowMs, waitEndMs(agreed) ?? nowMs)
+  const dueAtMs = isUnderWay ? (account.dueAtMs ?? nowMs) : isLow ? lowDueAtMs : null
   await setAccountAutoPay(tx, organizationId, { thresholdMicrocents, dueAtMs })
 }

@@ -200,7 +200,7 @@ async function conclude(run: AutoPayRun, attempt: AutoPayAttempt | null, facts: 
       tx,
       agreement,
       organizationId,
-      { createdAtMs, facts, link: told?.link ?? null, isFinal },
+      { createdAtMs, facts, link: told?.link ?? null, isFinal, isGivenUp: facts === SWITCHED_OFF },
       nowMs,
     )
   })

@@ -1,6 +1,6 @@
 import { reclaimShares } from '../../billing/admission/accounts/reclaim.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
-import type { Database, Participant } from '../../infra/postgres/database.ts'
+import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
 import { Refused, refuse } from '../../lib/errors.ts'
 import type { Log } from '../../lib/log.ts'
@@ -9,7 +9,7 @@ import type { PaymentProvider } from '../provider/provider.ts'
 import { findCustomer } from '../topUps/customer.ts'
 import { ATTEMPTS_A_DAY, type AutoPay } from './autoPay.ts'
 import { putInForce } from './putInForce.ts'
-import { selectAgreement, selectIsDeleted, upsertAgreement } from './store.ts'
+import { selectAgreement, selectFailedMethod, selectIsDeleted, upsertAgreement } from './store.ts'
 
 export interface SetAutoPayDependencies {
   readonly database: Database
@@ -35,7 +35,8 @@ export type AutoPayTerms = Pick<AutoPay, 'isEnabled' | 'thresholdCents' | 'amoun
 export type JoinAutoPay = (before: AutoPayTerms | null, after: AutoPayTerms) => readonly Participant[]
 
 /**
- * Switches auto-pay on or off, or changes it. Earlier declines count no more. Throws `Refused`: `payment_method_missing` where it is
+ * Switches auto-pay on or off, or changes it. Declines of the same saved payment method still count, and the wait after them stays (B5).
+ * Throws `Refused`: `payment_method_missing` where it is
  * to be on and no payment method is saved, `validation_failed` where it never had a threshold and an amount,
  * `payment-source-unavailable` where the payment provider can't be asked, `not_found` for an organization that is deleted.
  */
@@ -46,7 +47,7 @@ export async function setAutoPay(
   join: JoinAutoPay = () => [],
 ): Promise<void> {
   const { isEnabled } = wanted
-  if (isEnabled) await refuseWithoutMethod({ database, provider }, organizationId)
+  const method = isEnabled ? await methodOf({ database, provider }, organizationId) : null
   await database.transaction((tx) =>
     putInForce(tx, organizationId, clock.now(), async () => {
       if (await selectIsDeleted(tx, organizationId)) throw new Refused(NO_ORGANIZATION)
@@ -56,9 +57,10 @@ export async function setAutoPay(
       const attemptsADay = wanted.attemptsADay ?? before?.attemptsADay ?? ATTEMPTS_A_DAY
       if (isEnabled && (thresholdCents === null || amountCents === null)) return refuseUnsaid()
       const agreed = { isEnabled, thresholdCents, amountCents, attemptsADay }
-      await upsertAgreement(tx, organizationId, agreed)
+      const keepsFailures = await countsFailures(tx, organizationId, before, method)
+      const after = await upsertAgreement(tx, organizationId, agreed, keepsFailures)
       await joinAll(tx, join(before, agreed))
-      return agreed
+      return after
     }),
   )
   wake()
@@ -68,13 +70,31 @@ export async function setAutoPay(
   )
 }
 
-async function refuseWithoutMethod(
+/**
+ * Returns whether earlier failures still count. They do while auto-pay is off. Where it is switched on with another payment method than the
+ * one that failed, or after failures had switched it off, it begins anew. `method`: the saved one; null: auto-pay is to be off.
+ */
+async function countsFailures(
+  tx: Transaction,
+  organizationId: string,
+  before: AutoPay | null,
+  method: string | null,
+): Promise<boolean> {
+  if (before === null || before.isSuspended) return false
+  if (method === null || before.declines === 0) return true
+  const failed = await selectFailedMethod(tx, organizationId)
+  return failed === null || failed === method
+}
+
+/** Returns the saved payment method. Refuses where there is none. */
+async function methodOf(
   { database, provider }: Pick<SetAutoPayDependencies, 'database' | 'provider'>,
   organizationId: string,
-): Promise<void> {
+): Promise<string> {
   const customer = await findCustomer(database, organizationId, provider.name)
-  if (customer !== null && (await provider.savedMethod(customer)) !== null) return
-  refuse(
+  const method = customer === null ? null : await provider.savedMethod(customer)
+  if (method !== null) return method
+  return refuse(
     'payment_method_missing',
     'No payment method is saved. Begin a top-up with "save_payment_method": true, pay it, and try again.',
   )

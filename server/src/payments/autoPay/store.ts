@@ -66,21 +66,26 @@ export async function updateEnded(tx: Transaction, organizationId: string): Prom
   return fromRow(rows[0])
 }
 
-/** Writes what an organization agrees to. Earlier failures are forgotten. */
+/** Writes what an organization agrees to, and returns it. Earlier failures are forgotten unless it `keepsFailures`. */
 export async function upsertAgreement(
   tx: Transaction,
   organizationId: string,
   agreed: Pick<AutoPay, 'isEnabled' | 'thresholdCents' | 'amountCents' | 'attemptsADay'>,
-): Promise<void> {
-  await tx.query(
+  keepsFailures: boolean,
+): Promise<AutoPay | null> {
+  const rows = await tx.query<AutoPayRow>(
     `insert into auto_pay (organization_id, is_enabled, threshold_cents, amount_cents, attempts_a_day)
      values ($1::uuid, $2::boolean, $3::bigint, $4::bigint, $5::integer)
      on conflict (organization_id) do update set is_enabled = excluded.is_enabled,
        threshold_cents = excluded.threshold_cents, amount_cents = excluded.amount_cents,
-       attempts_a_day = excluded.attempts_a_day, declines = 0, failed_at = null, failure = null, is_told = false,
-       is_suspended = false`,
-    [organizationId, agreed.isEnabled, agreed.thresholdCents, agreed.amountCents, agreed.attemptsADay],
+       attempts_a_day = excluded.attempts_a_day, is_suspended = false,
+       declines = case when $6::boolean then auto_pay.declines else 0 end,
+       failed_at = case when $6::boolean then auto_pay.failed_at end,
+       failure = case when $6::boolean then auto_pay.failure end, is_told = auto_pay.is_told and $6::boolean
+     returning ${COLUMNS}`,
+    [organizationId, agreed.isEnabled, agreed.thresholdCents, agreed.amountCents, agreed.attemptsADay, keepsFailures],
   )
+  return fromRow(rows[0])
 }
 
 /** Forgets failures, and switches on what they switched off. Null: the organization never agreed to anything. */
@@ -166,6 +171,17 @@ export async function selectOpenAttempt(db: Queryable, organizationId: string): 
         method: row.method ?? '',
         createdAtMs: row.created_at.getTime(),
       }
+}
+
+/** Returns the saved payment method of the last payment of an organization that failed; null: no such payment is known. */
+export async function selectFailedMethod(db: Queryable, organizationId: string): Promise<string | null> {
+  const rows = await db.query<{ method: string }>(
+    `select method from payments
+     where organization_id = $1::uuid and kind = 'auto_pay' and state = 'failed' and method is not null
+     order by id desc limit 1`,
+    [organizationId],
+  )
+  return rows[0]?.method ?? null
 }
 
 /** Counts the payments that auto-pay has begun since an instant. */
