@@ -1,4 +1,4 @@
-import { readAccountAutoPay } from '../../billing/admission/balance/autoPay.ts'
+import { type AccountAutoPay, readAccountAutoPay } from '../../billing/admission/balance/autoPay.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import type { PaymentState } from '../provider/payment.ts'
 import type { AutoPay } from './autoPay.ts'
@@ -19,7 +19,13 @@ export async function readAutoPay(database: Queryable, organizationId: string): 
     selectOpenAttempt(database, organizationId),
   ])
   const isWaiting = open === null && agreement?.isEnabled === true
-  return { agreement, nextAttemptMs: isWaiting ? (account?.dueAtMs ?? null) : null }
+  return { agreement, nextAttemptMs: isWaiting && account !== null ? dueAtMsOf(account) : null }
+}
+
+/** Returns when the payment of an account is due; null: its balance is high enough, or a process is making the payment now. */
+function dueAtMsOf({ balanceMicrocents, thresholdMicrocents, dueAtMs, isClaimed }: AccountAutoPay): number | null {
+  const isLow = thresholdMicrocents !== null && balanceMicrocents < thresholdMicrocents
+  return isLow && !isClaimed ? dueAtMs : null
 }
 
 /** Returns what an organization has agreed to while auto-pay is on; null else. */

@@ -60,6 +60,27 @@ test('a dispute that takes the balance below the threshold is paid up once the o
   expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
 })
 
+test('no next attempt is shown while one is under way, from its first question to its outcome, and none where the balance is high', async () => {
+  const id = await house.customer({ cents: 100, later: 'declines' })
+  expect((await house.shown(id)).nextAttemptMs).toBe(house.clock.now())
+  const seen: (number | null)[] = []
+  const looking = async <T>(ask: () => Promise<T>): Promise<T> => {
+    seen.push((await house.shown(id)).nextAttemptMs)
+    return ask()
+  }
+  const provider: typeof house.provider = {
+    ...house.provider,
+    listPayments: (customer, sinceMs) => looking(() => house.provider.listPayments(customer, sinceMs)),
+    savedMethod: (customer) => looking(() => house.provider.savedMethod(customer)),
+    payOffSession: (wanted) => looking(() => house.provider.payOffSession(wanted)),
+  }
+  await house.look({ provider })
+  expect(seen).toEqual([null, null, null])
+  expect((await house.shown(id)).nextAttemptMs).toBe(house.clock.now() + HOUR_MS)
+  await house.take(id, -5_000)
+  expect((await house.shown(id)).nextAttemptMs).toBeNull()
+})
+
 test('where it is off nothing is paid', async () => {
   const id = await house.customer({ cents: 100, agrees: { isEnabled: false } })
   await house.take(id, 500)

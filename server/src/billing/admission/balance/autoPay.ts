@@ -10,6 +10,8 @@ export interface AccountAutoPay {
   readonly thresholdMicrocents: bigint | null
   /** When auto-pay looks at the account next, in milliseconds since the epoch; null: there is nothing to do. */
   readonly dueAtMs: number | null
+  /** True while a process looks at the account: `dueAtMs` is when another one may, should the first have died. */
+  readonly isClaimed: boolean
 }
 
 /** Returns auto-pay of an account; null where the organization never had one. */
@@ -37,11 +39,12 @@ export function claimAutoPay(db: Queryable, nowMs: number, untilMs: number, limi
 }
 
 function fromRow(row: Awaited<ReturnType<typeof selectAutoPay>>): AccountAutoPay | null {
-  return row === null
-    ? null
-    : {
-        balanceMicrocents: row.balance_microcents,
-        thresholdMicrocents: row.auto_pay_threshold_microcents,
-        dueAtMs: row.auto_pay_due_at?.getTime() ?? null,
-      }
+  if (row === null) return null
+  const dueAtMs = row.auto_pay_due_at?.getTime() ?? null
+  return {
+    balanceMicrocents: row.balance_microcents,
+    thresholdMicrocents: row.auto_pay_threshold_microcents,
+    dueAtMs,
+    isClaimed: dueAtMs !== null && dueAtMs === row.auto_pay_claimed_until?.getTime(),
+  }
 }

@@ -74,6 +74,7 @@ export interface AutoPayRow {
   readonly balance_microcents: bigint
   readonly auto_pay_threshold_microcents: bigint | null
   readonly auto_pay_due_at: Date | null
+  readonly auto_pay_claimed_until: Date | null
 }
 
 /** Returns auto-pay of an account; null without an account. `locks`: until the end of the transaction. */
@@ -83,7 +84,7 @@ export async function selectAutoPay(
   { locks }: { readonly locks: boolean },
 ): Promise<AutoPayRow | null> {
   const rows = await db.query<AutoPayRow>(
-    `select balance_microcents, auto_pay_threshold_microcents, auto_pay_due_at from accounts
+    `select balance_microcents, auto_pay_threshold_microcents, auto_pay_due_at, auto_pay_claimed_until from accounts
      where organization_id = $1::uuid${locks ? ' for update' : ''}`,
     [organizationId],
   )
@@ -109,7 +110,7 @@ export async function claimDueAutoPay(
   { nowMs, untilMs, limit }: { readonly nowMs: number; readonly untilMs: number; readonly limit: number },
 ): Promise<string[]> {
   const rows = await db.query<{ organization_id: string }>(
-    `update accounts a set auto_pay_due_at = $2::timestamptz from (
+    `update accounts a set auto_pay_due_at = $2::timestamptz, auto_pay_claimed_until = $2::timestamptz from (
        select organization_id from accounts where auto_pay_due_at <= $1::timestamptz
        order by auto_pay_due_at limit $3::integer for no key update skip locked) due
      where a.organization_id = due.organization_id returning a.organization_id`,
