@@ -8,6 +8,9 @@ import { mailNotices } from '../../../test/mailNotices.ts'
 import { type MailServer, openMailServer } from '../../../test/mailServer.ts'
 import { openPage, payAt } from '../../../test/paymentPages.ts'
 import { until } from '../../../test/until.ts'
+import { systemRandom } from '../../infra/random.ts'
+import { uuidV7 } from '../../lib/ids.ts'
+import { insertAutoPayment } from './store.ts'
 
 const AUTO_PAY = '/manage/v1/auto-pay'
 
@@ -159,6 +162,24 @@ test('a bank that asks for the person is mailed at once, with a link; paid there
   // 500, the top-up's 500, the link's 700; auto-pay goes on from there.
   await until(async () => (await balance(key))['balance_cents'] === 500 + 500 + 700 + 2 * 700)
   expect(await shown(key)).toMatchObject({ enabled: true, last_failure: null, next_attempt_at: null })
+})
+
+test('a payment by auto-pay whose outcome is not known yet is processing: there is no page where a person pays it', async () => {
+  const key = await customer('succeeds')
+  const attempt = {
+    id: uuidV7(Date.now(), systemRandom()),
+    amountCents: 700,
+    method: 'succeeds',
+    createdAtMs: Date.now(),
+  }
+  await gateway.database.transaction((tx) =>
+    insertAutoPayment(tx, 'local', { ...attempt, organizationId: key.organizationId, state: 'opening' }),
+  )
+  expect((await gateway.ask({ path: `/manage/v1/payments/${attempt.id}`, key })).json).toMatchObject({
+    kind: 'auto_pay',
+    state: 'processing',
+    checkout_url: null,
+  })
 })
 
 test('a card that is declined later is shown with the next attempt an hour away', async () => {

@@ -15,7 +15,7 @@ import { LIMIT_DEFAULT } from '../../lib/listLimit.ts'
 import { BAD_CURSOR, LIST_SHAPE } from '../../lib/listPage.ts'
 import { ok, refused } from '../../lib/result.ts'
 import { toTimestamp } from '../../lib/time.ts'
-import { isPending, type Payment } from '../provider/payment.ts'
+import type { Payment, PaymentState } from '../provider/payment.ts'
 import { type Links, returnUrl } from './links.ts'
 import { findPayment, listPayments } from './list.ts'
 import { openTopUp, type TopUpDependencies } from './topUp.ts'
@@ -47,10 +47,13 @@ export const payment = z
     amount_cents: z.int().meta({ description: 'US cents, before tax.' }),
     state: z.enum(['open', 'processing', 'paid', 'failed', 'expired']).meta({
       description:
-        '`open`: waits for the person who pays. `processing`: the payment provider waits for the money. `paid`: the credit is in the balance.',
+        '`open`: waits for the person who pays. `processing`: the payment provider waits for the money, or has not said yet what came of a payment by auto-pay. `paid`: the credit is in the balance.',
     }),
     reason: z.string().nullable().meta({ description: 'Why it failed or expired.' }),
-    checkout_url: z.string().nullable().meta({ description: 'Where a person pays; null once that is over.' }),
+    checkout_url: z
+      .string()
+      .nullable()
+      .meta({ description: 'Where a person pays while the payment is `open`; else null.' }),
     receipt_url: z.string().nullable(),
     reversed_cents: z.int().meta({ description: 'US cents of its credit that refunds and disputes took back.' }),
     created_at: z.iso.datetime(),
@@ -146,16 +149,23 @@ function placeOf(cursor: string): string | null {
 }
 
 function toWire(made: Payment): z.infer<typeof payment> {
+  const state = stateOnWire(made)
   return {
     id: made.id,
     kind: made.kind,
     amount_cents: made.amountCents,
-    state: made.state === 'opening' ? 'open' : made.state,
+    state,
     reason: made.reason,
-    checkout_url: isPending(made.state) && !made.isReplaced ? made.checkoutUrl : null,
+    checkout_url: state === 'open' && !made.isReplaced ? made.checkoutUrl : null,
     receipt_url: made.receiptUrl,
     reversed_cents: made.reversedCents,
     created_at: toTimestamp(made.createdAtMs),
     paid_at: made.paidAtMs === null ? null : toTimestamp(made.paidAtMs),
   }
+}
+
+/** A payment that the payment provider is being asked for waits for a person, except that nobody is present at one by auto-pay. */
+function stateOnWire({ kind, state }: Payment): Exclude<PaymentState, 'opening'> {
+  if (state !== 'opening') return state
+  return kind === 'auto_pay' ? 'processing' : 'open'
 }
