@@ -6,18 +6,18 @@ import type { Verify } from '../../http/principal.ts'
 import { refusal } from '../../lib/errors.ts'
 import { ok, refused } from '../../lib/result.ts'
 import type { Secret } from '../../lib/secret.ts'
-import type { Clock } from '../../lib/time.ts'
+import { type Clock, SECOND_MS } from '../../lib/time.ts'
 import type { ListedEvent, ToldKind } from '../provider/reversal.ts'
 
-/** An older callback may be a recording that somebody sends again. */
+/** An older callback may be a recording that somebody sends again, and so may one that is dated ahead, for later. */
 const TOLERANCE_SECONDS = 300
 
 const NOT_SIGNED = refusal(
   'invalid_request',
-  'The signature of this callback is wrong or older than 300 s. Check the signing secret of the endpoint at Stripe.',
+  'The signature of this callback is wrong, or its time is more than 300 s away. Check the signing secret of the endpoint at Stripe, and the clock of this server.',
 )
 
-/** Returns the check of a callback: signed with the secret of the endpoint, over the bytes as they came, at most 300 s ago. */
+/** Returns the check of a callback: signed with the secret of the endpoint, over the bytes as they came, at most 300 s ago or ahead. */
 export function verifyStripe(stripe: Stripe, secret: Secret, clock: Clock): Verify {
   return async (headers, bytes) => {
     const header = headers.get('Stripe-Signature') ?? ''
@@ -27,8 +27,16 @@ export function verifyStripe(stripe: Stripe, secret: Secret, clock: Clock): Veri
     } catch {
       return refused(NOT_SIGNED)
     }
+    if (!isRecent(header, clock.now())) return refused(NOT_SIGNED)
     return ok({ kind: 'signed', sender: 'stripe' })
   }
+}
+
+/** Returns whether the time in a header is close to now. Stripe's package reads it in the same way, and refuses the past alone. */
+function isRecent(header: string, nowMs: number): boolean {
+  const times = header.split(',').filter((item) => item.startsWith('t='))
+  const atSeconds = Number.parseInt(times.at(-1)?.slice(2) ?? '', 10)
+  return Math.abs(Math.floor(nowMs / SECOND_MS) - atSeconds) <= TOLERANCE_SECONDS
 }
 
 /** The objects that events are heard about, by Stripe's names of them. */

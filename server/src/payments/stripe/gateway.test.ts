@@ -115,7 +115,7 @@ test('a callback that was applied before asks Stripe nothing', async () => {
   expect(stripe.asked.length).toBe(before)
 })
 
-test('a callback that is forged, changed by one byte, or 301 s old is refused with 400 and changes nothing', async () => {
+test('a callback that is forged, changed by one byte, or more than 300 s old or ahead is refused with 400 and changes nothing', async () => {
   const key = await gateway.customer({ cents: 0 })
   const { session } = await topUp(key)
   stripe.pay(session)
@@ -128,10 +128,12 @@ test('a callback that is forged, changed by one byte, or 301 s old is refused wi
   expect(await send({ ...event, headers: signStripe(event.body, clock.now(), 'whsec_other') })).toBe(400)
   expect(await send({ ...event, body: changed })).toBe(400)
   expect(await send(stripe.event(COMPLETED, session, clock.now() - 301 * SECOND_MS))).toBe(400)
+  expect(await send(stripe.event(COMPLETED, session, clock.now() + 302 * SECOND_MS))).toBe(400)
   expect(stripe.asked.length).toBe(before)
   expect(await balance(key)).toBe(0)
   expect(await send(stripe.event(COMPLETED, session, clock.now() - 299 * SECOND_MS))).toBe(200)
   expect(await balance(key)).toBe(2_000)
+  expect(await send(stripe.event(COMPLETED, session, clock.now() + 299 * SECOND_MS))).toBe(200)
 })
 
 test('the package itself signs callbacks that are taken, and ones about other objects or nothing of ours change nothing', async () => {
