@@ -4,7 +4,7 @@ import type Stripe from 'stripe'
 import { z } from 'zod'
 import type { Verify } from '../../http/principal.ts'
 import { refusal } from '../../lib/errors.ts'
-import { ok, refused } from '../../lib/result.ts'
+import { ok, type Result, refused } from '../../lib/result.ts'
 import type { Secret } from '../../lib/secret.ts'
 import { type Clock, SECOND_MS } from '../../lib/time.ts'
 import type { ListedEvent, ToldKind } from '../provider/reversal.ts'
@@ -19,11 +19,13 @@ const NOT_SIGNED = refusal(
 
 /** Returns the check of a callback: signed with the secret of the endpoint, over the bytes as they came, at most 300 s ago or ahead. */
 export function verifyStripe(stripe: Stripe, secret: Secret, clock: Clock): Verify {
+  const { signature } = stripe.webhooks
+  if (signature === null) throw new Error("Stripe's package has no check of signatures")
   return async (headers, bytes) => {
     const header = headers.get('Stripe-Signature') ?? ''
     try {
       const now = clock.now()
-      await stripe.webhooks.constructEventAsync(bytes, header, secret.reveal(), TOLERANCE_SECONDS, undefined, now)
+      await signature.verifyHeaderAsync(bytes, header, secret.reveal(), TOLERANCE_SECONDS, undefined, now)
     } catch {
       return refused(NOT_SIGNED)
     }
@@ -56,9 +58,20 @@ const Event = z.object({
 /** The object that an event names. */
 export type NamedObject = Omit<ListedEvent, 'createdAtMs'>
 
-/** Reads a verified callback; null where it names no object that is heard about. */
-export function namedObjectFromWire(bytes: Uint8Array): NamedObject | null {
-  return namedObject(JSON.parse(new TextDecoder().decode(bytes)))
+const NOT_JSON = refusal(
+  'invalid_request',
+  'This callback is signed, but its body is no JSON. Send the event as Stripe makes it.',
+)
+
+/** Reads a verified callback; null where it names no object that is heard about. Refused where it is no JSON. */
+export function namedObjectFromWire(bytes: Uint8Array): Result<NamedObject | null> {
+  let event: unknown
+  try {
+    event = JSON.parse(new TextDecoder().decode(bytes))
+  } catch {
+    return refused(NOT_JSON)
+  }
+  return ok(namedObject(event))
 }
 
 /** Returns the object that an event names; null where it names none that is heard about. */

@@ -154,6 +154,17 @@ test('the package itself signs callbacks that are taken, and ones about other ob
   }
 })
 
+test.each([
+  ['with a wrong signature', '{}', 'whsec_other', /^The signature of this callback is wrong/],
+  ['that is signed and no JSON', '{"id":', STRIPE_WEBHOOK_SECRET, /^This callback is signed, but its body is no JSON/],
+])('a callback %s is 400 `invalid_request` in envelope A, with words of its own', async (_, body, secret, says) => {
+  const headers = signStripe(body, clock.now(), secret)
+  const response = await gateway.send('/payments/stripe/events', { method: 'POST', body, headers })
+  expect(response.headers.get('Content-Type')).toBe('application/problem+json')
+  const refused = { status: 400, code: 'invalid_request', detail: expect.stringMatching(says) }
+  expect(await response.json()).toMatchObject(refused)
+})
+
 test('a callback of more than a mebibyte is 413, before any signature is made', async () => {
   const body = 'x'.repeat(1024 * 1024 + 1)
   expect(await send({ body, headers: signStripe(body, clock.now()) })).toBe(413)

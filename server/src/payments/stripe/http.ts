@@ -14,7 +14,9 @@ const AGAIN = refusal('payment-source-unavailable', 'This object is being retrie
  */
 export function postStripeEvent(hear: Hearing): Handle<SignedPrincipal> {
   return async ({ bytes }) => {
-    const named = namedObjectFromWire(bytes)
+    const read = namedObjectFromWire(bytes)
+    if (!read.ok) return read.refusal
+    const named = read.value
     if (named !== null && (await hear[named.kind](named.object, named.event)) === 'superseded') return AGAIN
     return Response.json({ received: true })
   }
