@@ -291,9 +291,14 @@ function operatorPart(
 
 /** The routes of all rooms, and those that the settings leave out, which refuse. */
 function routesOf({ config }: AppOptions, rooms: readonly Room[]): Route[] {
-  const { payments, deposits, instances } = config.settings.fixed
-  const has = { hasPayments: payments !== null, hasDeposits: deposits !== null, hasInstances: instances !== null }
-  return [...rooms.flatMap((room) => room.routes ?? []), ...routesNotEnabled(has)]
+  const { payments, deposits, instances, accounts } = config.settings.fixed
+  const off = routesNotEnabled({
+    hasPayments: payments !== null,
+    hasDeposits: deposits !== null,
+    hasInstances: instances !== null,
+    hasAccounts: accounts !== null,
+  })
+  return [...rooms.flatMap((room) => room.routes ?? []), ...off]
 }
 
 /** The router, over these routes. */
