@@ -143,7 +143,9 @@ test('an organization may open thirty checkouts within an hour', async () => {
   for (let count = 0; count < 30; count += 1) await topUp(key)
   const { status, json, headers } = await gateway.ask({ path: TOP_UPS, key, body: { amount_cents: 500 } })
   expect({ status, json }).toMatchObject({ status: 429, json: { code: 'rate_limited' } })
-  expect(headers.get('Retry-After')).toBe('60')
+  const waitSeconds = Number(headers.get('Retry-After'))
+  expect(waitSeconds).toBeGreaterThan(3_500)
+  expect(waitSeconds).toBeLessThanOrEqual(3_601)
 })
 
 test('it may open thirty in an hour also where all are asked for at once, and payments by auto-pay do not count', async () => {

@@ -15,12 +15,12 @@ import { NOT_OPENED, type Refreshed } from '../topUps/refresh.ts'
 import type { ReadPrice } from './prices.ts'
 import { refreshSubscription, type SubscriptionRefreshDependencies } from './refresh.ts'
 import {
-  countSubscriptionCheckoutsAfter,
   insertSubscriptionCheckout,
   markSubscriptionCheckoutNotOpened,
   markSubscriptionCheckoutsReplaced,
   selectOpenSubscriptionCheckouts,
   selectSubscriptionCheckout,
+  selectSubscriptionCheckoutsAfter,
   updateSubscriptionCheckout,
   updateSubscriptionCheckoutOpened,
 } from './store.ts'
@@ -71,7 +71,7 @@ export async function openSubscriptionCheckout(
   const id = uuidV7(nowMs, random)
   await database.transaction(async (tx) => {
     await lockCustomerOf(tx, organizationId, provider.name)
-    refuseTooMany(await countSubscriptionCheckoutsAfter(tx, organizationId, anHourAgo(nowMs)))
+    refuseTooMany(await selectSubscriptionCheckoutsAfter(tx, organizationId, anHourAgo(nowMs)), nowMs)
     const row = { id, organizationId, provider: provider.name }
     if (!(await insertSubscriptionCheckout(tx, row, nowMs, nowMs + OPENING_MS))) throw new Refused(NO_ORGANIZATION)
   })

@@ -25,17 +25,17 @@ interface RawCheckout {
   readonly created_at: Date
 }
 
-/** Counts the checkouts of an organization whose ids are above one: those made after an instant. */
-export async function countSubscriptionCheckoutsAfter(
+/** Returns when the checkouts of an organization were begun whose ids are above one, so were made after an instant; the newest first. */
+export async function selectSubscriptionCheckoutsAfter(
   db: Queryable,
   organizationId: string,
   id: string,
-): Promise<number> {
-  const rows = await db.query<{ count: bigint }>(
-    'select count(*) as count from subscription_checkouts where organization_id = $1::uuid and id > $2::uuid',
+): Promise<number[]> {
+  const rows = await db.query<{ created_at: Date }>(
+    'select created_at from subscription_checkouts where organization_id = $1::uuid and id > $2::uuid order by id desc',
     [organizationId, id],
   )
-  return Number(rows[0]?.count ?? 0n)
+  return rows.map((row) => row.created_at.getTime())
 }
 
 /**

@@ -48,6 +48,6 @@ export async function notePortal(
 ): Promise<void> {
   const nowMs = clock.now()
   const bounds = { nowMs, afterMs: nowMs - HOUR_MS, most: OPENED_AN_HOUR }
-  if (!(await updatePortals(database, organizationId, provider, bounds)))
-    refuseTooMany(OPENED_AN_HOUR, 'billing portals')
+  const recentMs = await updatePortals(database, organizationId, provider, bounds)
+  if (recentMs !== null) refuseTooMany(recentMs, nowMs, 'billing portals')
 }

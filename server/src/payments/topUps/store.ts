@@ -3,6 +3,7 @@
 import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import type { CheckoutFacts, Payment, PaymentKind, PaymentProviderName, PaymentState } from '../provider/payment.ts'
+import type { RecentTopUps, TopUpCaller } from './hourly.ts'
 
 interface PaymentRow {
   readonly id: string
@@ -68,23 +69,25 @@ export async function insertCustomer(
   )
 }
 
-/**
- * Notes that a portal is opened now, unless the organization has opened `most` since `afterMs`. Returns whether it may be opened. Of several
- * that are asked for at once each is counted.
- */
+/** Notes that a portal is opened now, and returns null. Where `most` were opened since `afterMs`, returns when, the newest first. */
 export async function updatePortals(
   db: Queryable,
   organizationId: string,
   provider: PaymentProviderName,
   { nowMs, afterMs, most }: { readonly nowMs: number; readonly afterMs: number; readonly most: number },
-): Promise<boolean> {
+): Promise<number[] | null> {
   const recent = 'array(select opened from unnest(portals_at) opened where opened > $4::timestamptz)'
   const rows = await db.query(
     `update payment_customers set portals_at = ${recent} || $3::timestamptz
      where organization_id = $1::uuid and provider = $2 and cardinality(${recent}) < $5::integer returning organization_id`,
     [organizationId, provider, toTimestamp(nowMs), toTimestamp(afterMs), most],
   )
-  return rows.length === 1
+  if (rows.length === 1) return null
+  const opened = await db.query<{ at: Date }>(
+    `select at from payment_customers, unnest(portals_at) at where organization_id = $1::uuid and provider = $2 order by at desc`,
+    [organizationId, provider],
+  )
+  return opened.map(instantOf)
 }
 
 /** Locks the customer of an organization until the end of the transaction: of several new checkouts one is the last. */
@@ -109,28 +112,25 @@ export type NewPayment = Pick<
   readonly caller: TopUpCaller | null
 }
 
-/** The key or the member that begins a top-up. */
-export interface TopUpCaller {
-  readonly id: string
-  readonly isAdmin: boolean
-}
-
 /**
- * Counts the top-ups of an organization that are of the same sort as a new one and that have ids above one, so were made after an instant:
- * those of the same caller, and all. Those of admins, those of other callers, and the links that mend auto-pay are the sorts.
+ * Returns when the top-ups of an organization were begun that are of the same sort as a new one and that have ids above one, so were made after
+ * an instant. Those of admins, those of other callers, and the links that mend auto-pay are the sorts.
  */
-export async function countTopUpsAfter(
+export async function selectTopUpsAfter(
   db: Queryable,
   { organizationId, isMending, caller }: NewPayment,
   id: string,
-): Promise<{ readonly ofCaller: number; readonly ofAll: number }> {
-  const rows = await db.query<{ own: bigint; every: bigint }>(
-    `select count(*) filter (where caller is not distinct from $3::uuid) as own, count(*) as every from payments
-     where organization_id = $1::uuid and id > $2::uuid and kind = 'top_up' and is_mending = $4::boolean and is_by_admin = $5::boolean`,
+): Promise<RecentTopUps> {
+  const rows = await db.query<{ at: Date; is_own: boolean }>(
+    `select created_at as at, caller is not distinct from $3::uuid as is_own from payments
+     where organization_id = $1::uuid and id > $2::uuid and kind = 'top_up' and is_mending = $4::boolean and is_by_admin = $5::boolean
+     order by id desc`,
     [organizationId, id, caller?.id ?? null, isMending, caller?.isAdmin === true],
   )
-  return { ofCaller: Number(rows[0]?.own ?? 0n), ofAll: Number(rows[0]?.every ?? 0n) }
+  return { ofCaller: rows.filter((row) => row.is_own).map(instantOf), ofAll: rows.map(instantOf) }
 }
+
+const instantOf = ({ at }: { readonly at: Date }): number => at.getTime()
 
 /**
  * Inserts a payment whose checkout is being opened; `dueAtMs` is when that counts as failed. False: its organization is deleted, and is

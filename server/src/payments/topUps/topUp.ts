@@ -7,17 +7,9 @@ import type { Log } from '../../lib/log.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
 import { nextLookMs, OPENING_MS, type Payment } from '../provider/payment.ts'
 import { customerOf } from './customer.ts'
-import { anHourAgo, refuseTooManyTopUps } from './hourly.ts'
+import { anHourAgo, refuseTooManyTopUps, type TopUpCaller } from './hourly.ts'
 import { NOT_OPENED, type RefreshDependencies, refreshPayment } from './refresh.ts'
-import {
-  countTopUpsAfter,
-  insertPayment,
-  lockCustomer,
-  markNotOpened,
-  markReplaced,
-  type TopUpCaller,
-  updateOpened,
-} from './store.ts'
+import { insertPayment, lockCustomer, markNotOpened, markReplaced, selectTopUpsAfter, updateOpened } from './store.ts'
 
 export interface TopUpDependencies extends RefreshDependencies {
   readonly log: Log
@@ -64,7 +56,7 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
       isMending,
       caller,
     } as const
-    refuseTooManyTopUps(await countTopUpsAfter(tx, row, anHourAgo(createdAtMs)))
+    refuseTooManyTopUps(await selectTopUpsAfter(tx, row, anHourAgo(createdAtMs)), createdAtMs)
     if (!(await insertPayment(tx, row, createdAtMs + OPENING_MS))) throw new Refused(NO_ORGANIZATION)
   }, organizationId)
   const description = `Credit of $${(amountCents / 100).toFixed(2)}`
