@@ -345,6 +345,6 @@ function requestSettings({ settings: { fixed }, redisUrl }: Config) {
 }
 
 /** The part of the settings that billing goes by. */
-function moneySettings({ lowBalanceMicrocents, chargeDeadlineMs, retentionDays }: FixedSettings) {
-  return { lowBalanceMicrocents, chargeDeadlineMs, retentionDays }
+function moneySettings({ lowBalanceMicrocents, chargeDeadlineMs, retentionDays, accounts }: FixedSettings) {
+  return { lowBalanceMicrocents, chargeDeadlineMs, retentionDays, hasAccounts: accounts !== null }
 }

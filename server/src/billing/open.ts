@@ -69,6 +69,8 @@ export interface BillingOptions {
   readonly readAutoPay: ReadAutoPay
   /** Reads the hourly price of an organization's live instances. */
   readonly readBurn: ReadBurn
+  /** True where people have accounts: admins can change to whom notices are mailed. */
+  readonly hasAccounts: boolean
   /** The mails of notices. */
   readonly mail: {
     /** False: notices are only logged. */
@@ -82,10 +84,10 @@ export interface BillingOptions {
 
 /** Opens the room of billing: the money of this process with its writer, notices, and the verification of the books. */
 export async function openBilling(options: BillingOptions) {
-  const { database, clock, log } = options
+  const { database, clock, log, hasAccounts } = options
   await preparePartitions(database, clock.now())
   const { sendsMail, wake: onEnqueued } = options.mail
-  const noticeMailer = createNoticeMailer({ database, clock, log, sendsMail, onEnqueued })
+  const noticeMailer = createNoticeMailer({ database, clock, log, sendsMail, hasAccounts, onEnqueued })
   const onNoticed = noticeMailer.wake
   const { money, plans, lost } = openMoneyOf(options, onNoticed)
   const { writer } = money

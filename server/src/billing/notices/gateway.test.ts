@@ -88,3 +88,25 @@ test('a limit that refuses is mailed with the refusal, and a low balance as soon
   expect((await spend(gateway, key, 100)).status).toBe(402)
   expect(to('both@example.com')).toHaveLength(2)
 })
+
+test.each([
+  [
+    'with accounts an admin',
+    'accounts: {}\npublic_url: https://tollgate.test\n',
+    '(PATCH /manage/v1/organization, "notify_addresses").',
+  ],
+  ['without them the operator', '', 'To change who gets it, ask your operator.'],
+])('the mail says who changes its addresses: %s', async (name, more, says) => {
+  const address = `${name.replaceAll(' ', '-')}@example.com`
+  const key = await customer(address, 1_000)
+  const seen = mails.mails.length
+  const other = await openAskedGateway({ settings: settings + more, clock, beside: gateway })
+  try {
+    expect((await spend(other, key, 750)).status).toBe(200)
+    expect((await spend(other, key, 300)).status).toBe(402)
+    await mails.arrived(seen + 1)
+  } finally {
+    await other.close()
+  }
+  expect(to(address).map(({ text }) => text)).toEqual([expect.stringContaining(says)])
+})

@@ -16,7 +16,7 @@ const NOTICE: Notice = {
 }
 
 test('a letter says what happened, the figures, what it means and what to do', () => {
-  expect(writeLetter(NOTICE)).toEqual({
+  expect(writeLetter(NOTICE, false)).toEqual({
     subject: 'Acme: the monthly spending limit is reached',
     text: `Hello,
 
@@ -48,7 +48,7 @@ test.each([
   [{ kind: 'auto_pay_off', link: 'https://pay.test/c/1' }, 'pay here, within 24 hours:\nhttps://pay.test/c/1\n'],
   [{ kind: 'auto_pay_authentication', link: 'https://pay.test/c/1' }, 'The bank asks the person who has the card'],
 ] as const)('case %#', (change, words) => {
-  const { text } = writeLetter({ ...NOTICE, ...change })
+  const { text } = writeLetter({ ...NOTICE, ...change }, true)
   expect(text).toContain(words)
   for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(84)
 })

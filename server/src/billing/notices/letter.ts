@@ -8,8 +8,11 @@ export interface Letter {
   readonly text: string
 }
 
-/** Returns the mail of a notice: the event, the figures, the consequence, and how to mend it. */
-export function writeLetter(notice: Notice): Letter {
+/**
+ * Returns the mail of a notice: the event, the figures, the consequence, and how to mend it. `hasAccounts`: admins of the organization can
+ * change the addresses.
+ */
+export function writeLetter(notice: Notice, hasAccounts: boolean): Letter {
   const { happened, figures, means, mend } = TELLERS[notice.kind](notice)
   const paragraphs = [
     'Hello,',
@@ -17,13 +20,17 @@ export function writeLetter(notice: Notice): Letter {
     figures.map(([name, value]) => `  ${`${name}:`.padEnd(22)}${value}`).join('\n'),
     means,
     mend,
-    'You get this mail because your address is set for notices of this organization.\nTo change who gets it, ask your operator.',
+    `You get this mail because your address is set for notices of this organization.\n${hasAccounts ? BY_ADMIN : BY_OPERATOR}`,
   ]
   return {
     subject: `${notice.organizationName}: ${SUBJECTS[notice.kind]}`,
     text: `${paragraphs.join('\n\n')}\n`,
   }
 }
+
+const BY_OPERATOR = 'To change who gets it, ask your operator.'
+const BY_ADMIN =
+  'An admin of the organization can change who gets it\n(PATCH /manage/v1/organization, "notify_addresses").'
 
 const SUBJECTS: Readonly<Record<Notice['kind'], string>> = {
   daily: 'the daily spending limit is reached',

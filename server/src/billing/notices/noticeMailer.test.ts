@@ -86,7 +86,7 @@ function noticeMailer(port: number, more: Partial<SmtpServer> = {}): Pick<Notice
   const jobHandlers = [mailHandler(createMailTransport(server, clock), clock)]
   const database = counting(fresh.database)
   const jobs = createJobs({ database, clock, random: systemRandom(), log, jobHandlers })
-  const made = createNoticeMailer({ database, clock, log, sendsMail: true, onEnqueued: jobs.wake })
+  const made = createNoticeMailer({ database, clock, log, sendsMail: true, hasAccounts: false, onEnqueued: jobs.wake })
   noticeMailers.push(made)
   runners.push(jobs)
   jobs.start()
@@ -181,7 +181,7 @@ test('notices that a killed process had taken are mailed by another, under the s
   const database = fresh.database
   await noted(['a@example.com'])
   const log = createLog('info', { write: (line) => void logs.push(line) })
-  await createNoticeMailer({ database, clock, log, sendsMail: true, onEnqueued: () => {} }).run()
+  await createNoticeMailer({ database, clock, log, sendsMail: true, hasAccounts: false, onEnqueued: () => {} }).run()
   await makeReady(database, clock.now(), 1)
   const claim = {
     kind: 'mail',
@@ -266,7 +266,14 @@ test.each(['starttls', 'implicit'] as const)('nor to one whose certificate nobod
 test('without a mail server notices are logged, and old ones are dropped', async () => {
   await noted(['a@example.com'])
   const log = createLog('info', { write: (line) => void logs.push(line) })
-  const only = createNoticeMailer({ database: fresh.database, clock, log, sendsMail: false, onEnqueued: () => {} })
+  const only = createNoticeMailer({
+    database: fresh.database,
+    clock,
+    log,
+    sendsMail: false,
+    hasAccounts: false,
+    onEnqueued: () => {},
+  })
   await only.run()
   expect([logged('reached its daily spending limit'), await underWay()]).toEqual([1, 0])
   await clock.turn(101 * DAY_MS)

@@ -19,6 +19,8 @@ export interface NoticeMailerDependencies {
   readonly log: Log
   /** False: there is no mail server, and notices are only logged. */
   readonly sendsMail: boolean
+  /** True where admins of an organization can change to whom its mails go. */
+  readonly hasAccounts: boolean
   /** Called when mails were enqueued and committed. */
   readonly onEnqueued: () => void
 }
@@ -59,7 +61,7 @@ export function createNoticeMailer(dependencies: NoticeMailerDependencies): Noti
 }
 
 /** Logs notices and enqueues their mails; returns how many there were. A crash in it logs them again and mails them once. */
-function handleSome({ database, clock, log, sendsMail }: NoticeMailerDependencies): Promise<number> {
+function handleSome({ database, clock, log, sendsMail, hasAccounts }: NoticeMailerDependencies): Promise<number> {
   return database.transaction(async (tx) => {
     const notices = await lockUnhandled(tx, HANDLED_AT_ONCE)
     for (const { notice, addresses } of notices) {
@@ -72,7 +74,7 @@ function handleSome({ database, clock, log, sendsMail }: NoticeMailerDependencie
       const dueAtMs = clock.now()
       await markHandled(tx, notice, dueAtMs)
       if (!sendsMail) continue
-      const mail = { organizationId, ...writeLetter(notice), about: `${kind} ${periodMs}`, dueAtMs }
+      const mail = { organizationId, ...writeLetter(notice, hasAccounts), about: `${kind} ${periodMs}`, dueAtMs }
       for (const to of addresses) await enqueueMail(tx, { ...mail, to })
     }
     return notices.length
