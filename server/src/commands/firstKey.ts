@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { makeFirstKey } from '../app/firstStart.ts'
 import { makeSetUpLink } from '../identity/accounts/entry/setUp.ts'
+import { removeSetUpFile, writeSetUpFile } from '../identity/accounts/entry/setUpFile.ts'
 import { writeSecretFile } from '../infra/folder.ts'
 import type { ServeContext } from './startUp.ts'
 
@@ -8,7 +9,6 @@ import type { ServeContext } from './startUp.ts'
 export type FirstKey = { readonly key: string } | { readonly file: string }
 
 const FILE_NAME = 'first-key'
-const SET_UP_FILE_NAME = 'set-up-link'
 
 /** The link with which the first person sets an account up: itself, or the file that it is in. */
 export type SetUpLink = { readonly url: string } | { readonly file: string }
@@ -22,12 +22,13 @@ export async function openSetUpLink(started: ServeContext, baseUrl: string): Pro
   const { config, opened, clock, randomBytes } = started
   if (config.settings.fixed.accounts === null || config.member?.isFirst === false) return null
   const secret = await makeSetUpLink({ database: opened.database, clock, random: randomBytes })
-  if (secret === null) return null
+  if (secret === null) {
+    await removeSetUpFile(folderOf(started))
+    return null
+  }
   const url = `${baseUrl}/account/set-up?token=${secret.reveal()}`
   if (isShownTo(started)) return { url }
-  const file = fileOf(started, SET_UP_FILE_NAME)
-  await writeSecretFile(file, `${url}\n`)
-  return { file }
+  return { file: await writeSetUpFile(folderOf(started), url) }
 }
 
 /** Returns whether a person reads what is printed. */
@@ -35,8 +36,8 @@ function isShownTo({ config: { member }, stdoutIsTerminal }: ServeContext): bool
   return member === null ? stdoutIsTerminal : member.stdoutIsTerminal
 }
 
-function fileOf({ config }: ServeContext, name: string): string {
-  return join(config.member?.sharedDirectory ?? config.dataDirectory, name)
+function folderOf({ config }: ServeContext): string {
+  return config.member?.sharedDirectory ?? config.dataDirectory
 }
 
 /**
@@ -48,7 +49,7 @@ export async function openFirstKey(started: ServeContext): Promise<FirstKey | nu
   const { config, opened, clock, randomBytes } = started
   if (config.member?.isFirst === false) return null
   const isShown = isShownTo(started)
-  const file = fileOf(started, FILE_NAME)
+  const file = join(folderOf(started), FILE_NAME)
   const keep = async (plaintext: string) => {
     if (!isShown) await writeSecretFile(file, `${plaintext}\n`)
   }

@@ -15,6 +15,7 @@ import { type Clock, DAY_MS, DAY_SECONDS, MINUTE_MS, toTimestamp } from '../../l
 import type { OpenAccount } from '../organizations/register.ts'
 import { sweepDeviceLogins } from './device/begin.ts'
 import { deviceRoutes } from './device/routes.ts'
+import { removeSetUpFile } from './entry/setUpFile.ts'
 import type { IdentityProviderOptions } from './identityProviders/identity.ts'
 import { openIdentityProviders } from './identityProviders/open.ts'
 import { identityRoutes } from './identityProviders/routes.ts'
@@ -107,6 +108,7 @@ export async function openAccounts(options: AccountsOptions) {
     deleteOrganization: options.deleteOrganization,
     sendsLinks: linkTransport !== null,
     offersInstances: options.offersInstances,
+    onSetUp: () => removeSetUpFile(dataDirectory),
     onEnqueued: options.wakeJobs,
     tellPasswordChanged: mailTransport === null ? async () => {} : tellPasswordChanged(clock),
     tellAddressChanged: mailTransport === null ? async () => {} : tellAddressChanged(clock),

@@ -59,6 +59,7 @@ export function postSetUp(dependencies: PageDependencies): PageHandle {
   return attempted(dependencies, async (visit) => {
     const [name, email, password] = [visit.field('name'), visit.field('email'), visit.field('new_password')]
     const made = await setUpFirstPerson(dependencies, visit.secret, { name, email, password }, visit.address)
+    if (made.ok) await dependencies.onSetUp()
     return enter(dependencies, visit, made, password, (problem) =>
       setUpPage({ form: visit.form, problem, typed: visit.field }),
     )

@@ -50,6 +50,8 @@ export interface PageDependencies {
   readonly sendsLinks: boolean
   /** True when this server rents machines. */
   readonly offersInstances: boolean
+  /** The first person has an account. Never rejects. */
+  readonly onSetUp: () => Promise<void>
   /** Jobs were enqueued and committed. */
   readonly onEnqueued: () => void
   /** Enqueues the mail that tells a person of a changed password. */
