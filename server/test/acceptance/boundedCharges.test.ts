@@ -104,6 +104,7 @@ const dear = (key: TestKey, content: string, more: object = {}) =>
 describe('a prompt larger than the context, and a provider that reports nothing', () => {
   test('is refused before the provider is asked when no tokenizer fits it into the context', async () => {
     const key = await gateway.customer({ cents: 10 })
+    says(words(2), STOP)
     const asked = provider.requests.length
     const refused = await dear(key, 'x'.repeat(CONTEXT_TOKENS * 64 + 1))
     expect(refused.status).toBe(400)
