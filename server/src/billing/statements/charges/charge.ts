@@ -15,6 +15,8 @@ export interface PostedCharge {
   /** Counts that its modality does not have are 0. */
   readonly imageCount: number
   readonly videoSeconds: number
+  /** The part of an instance's life that it pays for; null: it is no charge of an instance. */
+  readonly rented: { readonly instanceId: string; readonly gpuCount: number; readonly seconds: number } | null
   /** True: the provider reported no usage, or far too little, and the tokens were counted here. */
   readonly estimated: boolean
   readonly costMicrocents: bigint

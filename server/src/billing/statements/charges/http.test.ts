@@ -4,6 +4,7 @@ import { SETTINGS } from '../../../../test/acceptance/catalog.ts'
 import { TurnedClock } from '../../../../test/clock.ts'
 import type { TestKey } from '../../../../test/customer.ts'
 import { postChargeOf } from '../../../../test/postedCharges.ts'
+import { DAY_MS } from '../../../lib/time.ts'
 
 const NOON_MS = Date.UTC(2031, 4, 15, 12)
 const MAY = 'start=2031-05-01T00:00:00Z&end=2031-06-01T00:00:00Z'
@@ -46,4 +47,34 @@ test('a call by an alias is listed with the id, as it is exported', async () => 
   const { text } = await gateway.ask({ path: `/manage/v1/charges/export?${MAY}`, key: caller })
   const exported = text.split('\n').find((line) => line.includes('"type":"charge"')) ?? '{}'
   expect(JSON.parse(exported)).toMatchObject({ id: charge?.['id'], model: 'svc/demo', tier: 'economy' })
+})
+
+test('a charge of an instance says of which, with how many GPUs and for how long, in lists and in both forms of an export', async () => {
+  const caller = await gateway.customer({ cents: 100 })
+  const instanceId = '01a1fbbf-5f8c-7eaa-865f-c64bfac3db22'
+  await postChargeOf(gateway.database, caller, {
+    admittedAtMs: NOON_MS - DAY_MS,
+    model: 'instance/a100',
+    modality: 'instance',
+    usage: { promptTokens: 0, cachedPromptTokens: 0, completionTokens: 0 },
+    instance: { instanceId, gpuType: 'a100', gpuCount: 2, fromSecond: 60, seconds: 37 },
+  })
+  await postChargeOf(gateway.database, caller, { admittedAtMs: NOON_MS - DAY_MS - 1 })
+  const rented = { instance_id: instanceId, gpu_count: 2, instance_seconds: 37 }
+  const [charge, call] = await listed('', caller)
+  expect(charge).toMatchObject({ model: 'instance/a100', modality: 'instance', ...rented })
+  expect(Object.keys(call ?? {})).not.toContain('instance_id')
+  const path = `/manage/v1/charges/export?${MAY}`
+  const { text } = await gateway.ask({ path, key: caller })
+  const rows = text.split('\n').filter((line) => line.includes('"type":"charge"'))
+  expect(rows.map((row) => JSON.parse(row).instance_seconds)).toEqual([undefined, 37])
+  const { text: csv } = await gateway.ask({ path: `${path}&format=csv`, key: caller })
+  const lines = csv.split('\r\n').map((line) => line.split(','))
+  const at = lines[0]?.indexOf('instance_id') ?? -1
+  expect(lines[0]?.slice(at, at + 3)).toEqual(['instance_id', 'gpu_count', 'instance_seconds'])
+  const values = lines.filter(([type]) => type === 'charge').map((line) => line.slice(at, at + 3))
+  expect(values).toEqual([
+    ['', '', ''],
+    [instanceId, '2', '37'],
+  ])
 })

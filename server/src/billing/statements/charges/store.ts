@@ -18,6 +18,9 @@ interface ChargeRow {
   readonly completion_tokens: bigint
   readonly images: number
   readonly seconds: number
+  readonly instance_id: string | null
+  readonly gpu_count: number | null
+  readonly instance_seconds: number | null
   readonly estimated: boolean
   readonly cost_microcents: bigint
   readonly is_covered: boolean
@@ -26,7 +29,7 @@ interface ChargeRow {
 
 const COLUMNS = `id, admitted_at, posted_at, key_id, model, tier, coalesce(modality, 'chat') as modality, prompt_tokens,
   cached_prompt_tokens, completion_tokens, coalesce(image_count, 0) as images, coalesce(video_seconds, 0) as seconds, estimated,
-  cost_microcents, plan_period is not null as is_covered, outcome`
+  cost_microcents, plan_period is not null as is_covered, outcome, instance_id, gpu_count, instance_seconds`
 
 export interface ChargeQuestion {
   readonly organizationId: string
@@ -146,9 +149,14 @@ function toCharge(row: ChargeRow): PostedCharge {
     completionTokens: row.completion_tokens,
     imageCount: row.images,
     videoSeconds: row.seconds,
+    rented: rentedOf(row),
     estimated: row.estimated,
     costMicrocents: row.cost_microcents,
     isCovered: row.is_covered,
     outcome: row.outcome,
   }
+}
+
+function rentedOf({ instance_id: instanceId, gpu_count: gpuCount, instance_seconds: seconds }: ChargeRow) {
+  return instanceId === null || gpuCount === null || seconds === null ? null : { instanceId, gpuCount, seconds }
 }

@@ -29,6 +29,12 @@ export const CHARGE_SHAPE = {
   completion_tokens: z.int(),
   image_count: z.int(),
   video_seconds: z.int(),
+  instance_id: z.string().optional().meta({ format: 'uuid', description: 'Of charges of instances alone.' }),
+  gpu_count: z.int().optional().meta({ description: 'Of charges of instances alone.' }),
+  instance_seconds: z
+    .int()
+    .optional()
+    .meta({ description: 'Of charges of instances alone: the seconds that it pays for.' }),
   estimated: z
     .boolean()
     .meta({ description: 'True: the tokens were counted here, because none, or far too few, were reported.' }),
@@ -53,8 +59,13 @@ export function chargeToWire(made: PostedCharge): WireCharge {
     completion_tokens: Number(made.completionTokens),
     image_count: made.imageCount,
     video_seconds: made.videoSeconds,
+    ...(made.rented === null ? {} : rentedToWire(made.rented)),
     estimated: made.estimated,
     covered: made.isCovered,
     outcome: made.outcome as WireCharge['outcome'],
   }
+}
+
+function rentedToWire({ instanceId, gpuCount, seconds }: NonNullable<PostedCharge['rented']>) {
+  return { instance_id: instanceId, gpu_count: gpuCount, instance_seconds: seconds }
 }

@@ -33,7 +33,7 @@ export interface ExportedEntry {
 
 /** A row as it is written: fields that it does not have are left out. */
 export type ExportRow = { readonly type: string } & Readonly<
-  Partial<Record<(typeof EXPORT_COLUMNS)[number], string | number | boolean>>
+  Partial<Record<(typeof EXPORT_COLUMNS)[number], string | number | boolean | undefined>>
 >
 
 /** The fields of all rows, in the order of the columns of CSV. */
@@ -53,6 +53,9 @@ export const EXPORT_COLUMNS = [
   'completion_tokens',
   'image_count',
   'video_seconds',
+  'instance_id',
+  'gpu_count',
+  'instance_seconds',
   'estimated',
   'covered',
   'outcome',
