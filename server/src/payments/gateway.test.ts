@@ -7,6 +7,7 @@ import { openGateway } from '../../test/gateway.ts'
 import { Validator } from '../../test/packages.ts'
 import { openPage, payAt } from '../../test/paymentPages.ts'
 import { until } from '../../test/until.ts'
+import { systemRandom } from '../infra/random.ts'
 import { uuidV7 } from '../lib/ids.ts'
 
 const SETTINGS = `
@@ -88,7 +89,10 @@ test('a declined card and a refused authentication credit nothing; another try o
   expect(await balance(key)).toBe(0)
   await payAt(gateway, url, { card: 'authenticates', save: 'yes' })
   const confirmed = await payAt(gateway, url, { authentication: 'confirm' })
-  expect([confirmed.status, confirmed.headers.get('Location')]).toEqual([303, 'https://tollgate.test/payments/done'])
+  expect([confirmed.status, confirmed.headers.get('Location')]).toEqual([
+    303,
+    `https://tollgate.test/payments/done?payment=${id}`,
+  ])
   expect(await balance(key)).toBe(1_234)
 })
 
@@ -102,6 +106,21 @@ test.each([
   const text = await page.text()
   expect(text).toContain(`<h1>${title}</h1>`)
   expect(text).toContain(`${says} You can close this page.`)
+})
+
+test('the page after a payment says that the credit is in the balance, once it is', async () => {
+  const key = await gateway.customer({ cents: 0 })
+  const { id, checkout_url: url } = await topUp(key)
+  const done = `https://tollgate.test/payments/done?payment=${id}`
+  const says = async (address: string) => /<p>([^<]*)<\/p>/.exec(await (await openPage(gateway, address)).text())?.[1]
+  const onItsWay = 'The payment is on its way. You can close this page.'
+  expect(await says(done)).toBe(onItsWay)
+  const paid = await payAt(gateway, url, { card: 'succeeds' })
+  expect([paid.status, paid.headers.get('Location')]).toEqual([303, done])
+  expect(await says(done)).toBe('The payment is made: its credit is in the balance. You can close this page.')
+  for (const other of [uuidV7(0, systemRandom()), 'x', '']) {
+    expect(await says(`https://tollgate.test/payments/done?payment=${other}`)).toBe(onItsWay)
+  }
 })
 
 test('the pages where people end who cancel, and who leave the portal, are those of this server', async () => {

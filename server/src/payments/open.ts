@@ -4,7 +4,7 @@ import type { Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import type { Database, Queryable } from '../infra/postgres/database.ts'
-import type { RandomBytes } from '../lib/ids.ts'
+import { type RandomBytes, uuidV7 } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
 import { mendAutoPay } from './autoPay/mend.ts'
@@ -21,7 +21,7 @@ import { localRoutes, paymentRoutes, stripeRoutes, subscriptionCheckoutRoutes } 
 import { createPriceReader, noPrices } from './subscriptions/prices.ts'
 import type { SubscriptionRefreshDependencies } from './subscriptions/refresh.ts'
 import { sweepSubscriptions } from './subscriptions/sweep.ts'
-import { createLinks, type Links } from './topUps/links.ts'
+import { createLinks, donePage, type Links } from './topUps/links.ts'
 import { sweepDue, sweepPayments } from './topUps/sweep.ts'
 import { openTopUp, type TopUpDependencies } from './topUps/topUp.ts'
 
@@ -136,12 +136,14 @@ async function openStripeWithRoutes(settings: StripeSettings, parts: Parts): Pro
 /** Returns how a checkout is opened that mends auto-pay: it pays the amount, and saves the payment method. */
 function mendingLink(dependencies: TopUpDependencies, links: Links) {
   return async (organizationId: string, amountCents: number): Promise<string | null> => {
+    const id = uuidV7(dependencies.clock.now(), dependencies.random)
     const { checkoutUrl } = await openTopUp(dependencies, {
+      id,
       organizationId,
       amountCents,
       savesMethod: true,
       isMending: true,
-      successUrl: links.page('/done'),
+      successUrl: donePage(links, id),
       cancelUrl: links.page('/cancelled'),
       keep: async () => [],
     })

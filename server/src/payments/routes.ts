@@ -30,6 +30,7 @@ import {
   paymentPage,
   paymentsQuery,
   postTopUp,
+  showDonePage,
   showPayment,
   showPayments,
   showReturnPage,
@@ -95,7 +96,7 @@ export function paymentRoutes({ bounds, links, reads, ...dependencies }: Payment
         refusals: [404],
       },
     },
-    page('GET', '/done', showReturnPage('done')),
+    { ...page('GET', '/done', showDonePage(reads)), query: ['payment'] },
     page('GET', '/cancelled', showReturnPage('cancelled')),
   ]
 }

@@ -46,7 +46,7 @@ test('credit is bought: a card is declined, the next one pays, and the balance h
   expect(await browser.text()).toContain('The card was declined.')
   await browser.press('input[value=succeeds]')
   await browser.press('button', { loads: true })
-  expect(await browser.url()).toEndWith('/payments/done')
+  expect(await browser.url()).toEndWith(`/payments/done?payment=${payment['id']}`)
   expect(await ask(`/manage/v1/payments/${payment['id']}`)).toMatchObject({ state: 'paid', amount_cents: 1_500 })
   expect((await balanceCents()) - before).toBe(1_500)
 })

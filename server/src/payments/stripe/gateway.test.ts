@@ -73,7 +73,7 @@ test('a top-up is a checkout at Stripe, made with an idempotency key in the pinn
     currency: 'usd',
     client_reference_id: shown.id,
     metadata: { tollgate_payment: shown.id },
-    success_url: 'https://tollgate.test/payments/done',
+    success_url: `https://tollgate.test/payments/done?payment=${shown.id}`,
     cancel_url: 'https://tollgate.test/payments/cancelled',
     automatic_tax: { enabled: false },
   })

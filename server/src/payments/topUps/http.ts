@@ -10,14 +10,14 @@ import type { Queryable } from '../../infra/postgres/database.ts'
 import { readCursor, writeCursor } from '../../lib/cursor.ts'
 import { refusal } from '../../lib/errors.ts'
 import { html, htmlPage } from '../../lib/html.ts'
-import { isUuid } from '../../lib/ids.ts'
+import { isUuid, uuidV7 } from '../../lib/ids.ts'
 import { LIMIT_DEFAULT } from '../../lib/listLimit.ts'
 import { BAD_CURSOR, LIST_SHAPE } from '../../lib/listPage.ts'
 import { ok, refused } from '../../lib/result.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import type { Payment, PaymentState } from '../provider/payment.ts'
-import { type Links, returnUrl } from './links.ts'
-import { findPayment, listPayments } from './list.ts'
+import { donePage, type Links, returnUrl } from './links.ts'
+import { findPayment, isCredited, listPayments } from './list.ts'
 import { openTopUp, type TopUpDependencies } from './topUp.ts'
 
 /** Bounds of one top-up, in US cents. */
@@ -87,12 +87,14 @@ export function postTopUp(
     return ok(async (attempt) => {
       const note = dependencies.noter(call)
       const after = { amount_cents: amountCents, save_payment_method: savesMethod }
+      const id = uuidV7(dependencies.clock.now(), dependencies.random)
       const opened = await openTopUp(dependencies, {
+        id,
         organizationId: call.principal.organizationId,
         amountCents,
         savesMethod,
         caller: { id: call.principal.id, isAdmin: refuseNonAdmin(call.principal) === null },
-        successUrl: successUrl ?? links.page('/done'),
+        successUrl: successUrl ?? donePage(links, id),
         cancelUrl: cancelUrl ?? links.page('/cancelled'),
         keep: async (made) => [
           note({ action: 'top_up.opened', subjectId: made.id, before: null, after }),
@@ -131,12 +133,27 @@ export function showPayment(database: Queryable): Handle<KeyOrSession> {
 
 /** A page for a person who comes back from the payment provider. */
 export function showReturnPage(kind: keyof typeof RETURN_PAGES): Handle<PublicPrincipal> {
-  const [title, says] = RETURN_PAGES[kind]
-  return () => htmlPage(title, html`<p>${says} You can close this page.</p>`)
+  const page = RETURN_PAGES[kind]
+  return () => returnPage(page)
+}
+
+/** The page for a person who has paid. It says of a top-up that it is credited, where it is; whoever knows its id may know that. */
+export function showDonePage(database: Queryable): Handle<PublicPrincipal> {
+  return async ({ query }) => {
+    const id = query.get('payment') ?? ''
+    // A database that can't be asked keeps nobody from the page.
+    const isInBalance = await isCredited(database, id).catch(() => false)
+    return returnPage(isInBalance ? RETURN_PAGES.credited : RETURN_PAGES.done)
+  }
+}
+
+function returnPage([title, says]: readonly [title: string, says: string]): Response {
+  return htmlPage(title, html`<p>${says} You can close this page.</p>`)
 }
 
 const RETURN_PAGES = {
   done: ['Thank you', 'The payment is on its way.'],
+  credited: ['Thank you', 'The payment is made: its credit is in the balance.'],
   cancelled: ['Nothing was paid', 'You have left the payment.'],
   returned: ['Done', 'Changes to the subscription take effect in a moment.'],
 } as const

@@ -23,6 +23,11 @@ export function createLinks(publicUrl: string | null, listening: string): Links 
   }
 }
 
+/** Returns the address of our page for a person who has paid: it says what became of the payment. */
+export function donePage(links: Links, paymentId: string): string {
+  return links.page(`/done?payment=${paymentId}`)
+}
+
 const URL_CHARACTERS_MAX = 2_048
 
 /** Others can't be in a header, or would be written otherwise there. */

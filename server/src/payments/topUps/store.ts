@@ -299,10 +299,10 @@ export async function selectPayments(
   return rows.map(fromRow)
 }
 
-/** Returns a payment of an organization; null where it has none of this id. */
-export async function selectPayment(db: Queryable, organizationId: string, id: string): Promise<Payment | null> {
+/** Returns a payment; null where there is none of this id. `organizationId`: of this organization alone; null: of any. */
+export async function selectPayment(db: Queryable, organizationId: string | null, id: string): Promise<Payment | null> {
   const rows = await db.query<PaymentRow>(
-    `select ${COLUMNS} from payments where organization_id = $1::uuid and id = $2::uuid`,
+    `select ${COLUMNS} from payments where ($1::uuid is null or organization_id = $1::uuid) and id = $2::uuid`,
     [organizationId, id],
   )
   return rows[0] === undefined ? null : fromRow(rows[0])

@@ -16,6 +16,8 @@ export interface TopUpDependencies extends RefreshDependencies {
 }
 
 export interface NewTopUp {
+  /** A UUIDv7 of now, for a caller that has to know it before. Left out: one is made. */
+  readonly id?: string
   readonly organizationId: string
   /** US cents, within the bounds of the settings. */
   readonly amountCents: number
@@ -43,7 +45,7 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
   await refuseFrozen(database, organizationId)
   const createdAtMs = clock.now()
   const customer = await customerOf(dependencies, organizationId)
-  const id = uuidV7(createdAtMs, random)
+  const id = wanted.id ?? uuidV7(createdAtMs, random)
   await database.transaction(async (tx) => {
     await lockCustomer(tx, organizationId, provider.name)
     const row = {
