@@ -83,6 +83,22 @@ test('where the settings give a plan another price, a subscription has the plan 
   expect(await shown(key)).toMatchObject({ subscribed: true, plan: { key: 'small', price } })
 })
 
+test('whoever pays at a price that no plan has any more may subscribe anew, and the older one is cancelled and refunded: nothing is paid twice', async () => {
+  const key = await admin()
+  const older = await subscribed(key, { plan_key: 'small' })
+  const { data } = house.stripe.find(older)['items'] as { data: object[] }
+  const items = { object: 'list', data: [{ ...data[0], price: house.stripe.find(house.prices.unknown) }] }
+  house.stripe.change(older, { items })
+  await tell('customer.subscription.updated', older)
+  expect(await shown(key)).toMatchObject({ subscribed: false, status: 'active' })
+  const before = house.stripe.all('refund').length
+  house.aheadMs += 2 * SECOND_MS
+  const newer = await subscribed(key, { plan_key: 'large' })
+  expect([older, newer].map((id) => house.stripe.find(id)['status'])).toEqual(['canceled', 'active'])
+  expect(house.stripe.all('refund').length).toBe(before + 1)
+  expect(await shown(key)).toMatchObject({ subscribed: true, plan: { key: 'large' } })
+})
+
 test('an organization may open thirty billing portals within an hour, also all at once', async () => {
   const key = await admin()
   await subscribed(key)
