@@ -3,7 +3,7 @@
 import { type App, createApp } from '../app/app.ts'
 import { refusalResponse } from '../http/envelopes.ts'
 import type { HttpServer } from '../infra/httpServer.ts'
-import { boundSendQueues } from '../infra/sendQueue.ts'
+import { boundSocketQueues } from '../infra/socketQueues.ts'
 import { refusal } from '../lib/errors.ts'
 import { toHex } from '../lib/ids.ts'
 import { addressOf, banner } from './banner.ts'
@@ -18,7 +18,7 @@ import type { ServeContext } from './startUp.ts'
  */
 const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
 const UNBOUNDED =
-  'Linux does not let the server bound what the kernel keeps for clients that do not read: leave up to 4 MB of memory for each such client'
+  'Linux does not let the server bound what the kernel keeps for a connection: leave up to 10 MB of memory for each client that does not read, or sends faster than it is read'
 
 /** Nothing on the admin port takes a body. */
 const ADMIN_BODY_BYTES = 64 * 1024
@@ -93,7 +93,7 @@ function openPorts(app: App, { config, log, randomBytes }: ServeContext): [HttpS
     handle: app.handle,
     onError,
   })
-  if (!boundSendQueues(open.port) && process.platform === 'linux') log.warn({}, UNBOUNDED)
+  if (!boundSocketQueues(open.port) && process.platform === 'linux') log.warn({}, UNBOUNDED)
   try {
     const admin = openPort('--admin-port', {
       host: '127.0.0.1',

@@ -9,6 +9,8 @@ export interface TcpSocket {
   readonly isListening: boolean
   /** Bytes that were sent and that the other side's system has not taken. */
   readonly unsentBytes: number
+  /** Bytes that have come and were not read. */
+  readonly unreadBytes: number
 }
 
 /** The code of a listening socket's state. */
@@ -25,6 +27,7 @@ export function tcpSocketsAt(port: number): TcpSocket[] {
       isListening: state === LISTENING,
       // Two numbers: bytes to be sent, and bytes to be read.
       unsentBytes: Number.parseInt(queues ?? '', 16),
+      unreadBytes: Number.parseInt(queues?.split(':')[1] ?? '', 16),
     }))
 }
 

@@ -31,12 +31,6 @@ const P99_FLOOR_MS = 60
 /** Milliseconds of the thread's own work in one go, whatever else the machine does. The aim is 20. */
 const HELD_MOST_MS = 40
 
-/**
- * Of an attack that the HTTP server beneath us lets through, both bounds in milliseconds: it reads a million chunks of one byte in one
- * go, in 45 ms, and two such bodies at a time. `docs/operating.md` says what a proxy does about it.
- */
-const BENEATH_US_MS: Readonly<Record<string, number>> = { tinyChunks: 150 }
-
 /** Statuses of which each attack must see one: it was refused, or found nothing to take. */
 const REFUSED: Readonly<Record<string, readonly number[]>> = {
   cancelledVideos: [202],
@@ -68,10 +62,9 @@ afterAll(() => harness.close(), LIMIT_MS)
 const longestHeld = ({ held }: Outcome) => Math.max(0, ...held.map(({ milliseconds }) => milliseconds))
 
 /** Returns whether the times of an attack are within their bounds. On a loaded machine one try may miss them. */
-function isInTime(name: string, outcome: Outcome): boolean {
-  const floorMs = BENEATH_US_MS[name] ?? P99_FLOOR_MS
-  const most = Math.max(floorMs, P99_RATIO_MOST * outcome.tenantBesideDiscard.latencies.p99)
-  return outcome.tenant.latencies.p99 <= most && longestHeld(outcome) <= (BENEATH_US_MS[name] ?? HELD_MOST_MS)
+function isInTime(outcome: Outcome): boolean {
+  const most = Math.max(P99_FLOOR_MS, P99_RATIO_MOST * outcome.tenantBesideDiscard.latencies.p99)
+  return outcome.tenant.latencies.p99 <= most && longestHeld(outcome) <= HELD_MOST_MS
 }
 
 function expectBounds(name: string, outcome: Outcome): void {
@@ -98,7 +91,7 @@ test.each(attackNames())(
     let outcome = await harness.attack(name, SECONDS)
     tell(name, outcome)
     expectBounds(name, outcome)
-    for (let tries = 1; tries < TRIES && !isInTime(name, outcome); tries += 1) {
+    for (let tries = 1; tries < TRIES && !isInTime(outcome); tries += 1) {
       if (performance.now() - startedMs > TRY_AGAIN_MS) break
       outcome = await harness.attack(name, SECONDS)
       tell(name, outcome)
@@ -106,7 +99,7 @@ test.each(attackNames())(
     }
     const { held, tenant, tenantBesideDiscard } = outcome
     const seen = { held: held.filter(({ milliseconds }) => milliseconds > HELD_MOST_MS), tenant, tenantBesideDiscard }
-    expect(isInTime(name, outcome) ? 'in time' : seen).toBe('in time')
+    expect(isInTime(outcome) ? 'in time' : seen).toBe('in time')
   },
   LIMIT_MS,
 )
