@@ -244,7 +244,7 @@ async function openPaidRooms(
     refuseUnfunded: billing.refuseUnfunded,
     isStopping: () => !http.lifecycle.isAdmitting(),
   })
-  const given = { ...options, ...infrastructure, forgetAnswer: http.forgetAnswer, dataDirectory }
+  const given = { ...options, ...infrastructure, dataDirectory }
   const machines = await openMachines(given, billing.money, onNoticed)
   return { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry }
 }

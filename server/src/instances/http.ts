@@ -146,7 +146,7 @@ export function showInstance({ reads }: InstanceEndpoints): Handle<KeyOrSession>
   }
 }
 
-/** POST /instances/{id}/app-password. Its answer is kept until another password ends this one, or the instance ends. */
+/** POST /instances/{id}/app-password. */
 export function createAppPassword(endpoints: InstanceEndpoints): Prepare<KeyOrSession> {
   return (call) =>
     ok(async (attempt) => {
@@ -160,7 +160,7 @@ export function createAppPassword(endpoints: InstanceEndpoints): Prepare<KeyOrSe
         joinAll(tx, [counted, noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
       let made: AppPassword | null = null
       try {
-        made = await setAppPassword(endpoints, { id, organizationId, attempt: attempt?.id ?? null }, keep)
+        made = await setAppPassword(endpoints, { id, organizationId }, keep)
       } finally {
         if (made === null) attempt?.discard()
       }
