@@ -292,7 +292,10 @@ function operatorPart(
 /** The routes of all rooms, and those that the settings leave out, which refuse. */
 function routesOf({ config }: AppOptions, rooms: readonly Room[]): Route[] {
   const { payments, deposits, instances } = config.settings.fixed
-  const has = { hasPayments: payments !== null, hasDeposits: deposits !== null, hasInstances: instances !== null }
+  const has = {
+    ...{ hasPayments: payments !== null, hasDeposits: deposits !== null, hasInstances: instances !== null },
+    hasApps: instances !== null && instances.access !== null,
+  }
   return [...rooms.flatMap((room) => room.routes ?? []), ...routesNotEnabled(has)]
 }
 

@@ -12,10 +12,13 @@ export function routesNotEnabled({
   hasPayments,
   hasDeposits,
   hasInstances,
+  hasApps,
 }: {
   readonly hasPayments: boolean
   readonly hasDeposits: boolean
   readonly hasInstances: boolean
+  /** Apps of instances answer at hosts of their own. */
+  readonly hasApps: boolean
 }): Route[] {
   const off = (
     method: 'GET' | 'PUT' | 'POST' | 'DELETE',
@@ -43,12 +46,17 @@ export function routesNotEnabled({
     off('POST', '/instances', apiKey('any')),
     off('GET', '/instances/{id}', apiKey('any')),
     off('DELETE', '/instances/{id}', apiKey('any')),
-    off('POST', '/instances/{id}/app-password', apiKey('any')),
   ]
+  const apps = [off('POST', '/instances/{id}/app-password', apiKey('instances:write'))]
   const deposits = [
     off('GET', '/billing/deposits', apiKey('billing:read'), noDeposits),
     off('POST', '/billing/deposits/crypto', apiKey('billing:write'), noDeposits),
     off('GET', '/billing/deposits/{id}', apiKey('billing:read'), noDeposits),
   ]
-  return [...(hasPayments ? [] : payments), ...(hasInstances ? [] : instances), ...(hasDeposits ? [] : deposits)]
+  return [
+    ...(hasPayments ? [] : payments),
+    ...(hasInstances ? [] : instances),
+    ...(hasApps ? [] : apps),
+    ...(hasDeposits ? [] : deposits),
+  ]
 }
