@@ -41,11 +41,11 @@ export function routesNotEnabled({
   ]
   const instances = [
     off('GET', '/operations/{id}', apiKey('any')),
-    off('GET', '/instances/offerings', apiKey('any')),
-    off('GET', '/instances', apiKey('any')),
-    off('POST', '/instances', apiKey('any')),
-    off('GET', '/instances/{id}', apiKey('any')),
-    off('DELETE', '/instances/{id}', apiKey('any')),
+    off('GET', '/instances/offerings', apiKey('instances:read')),
+    off('GET', '/instances', apiKey('instances:read')),
+    off('POST', '/instances', apiKey('instances:write')),
+    off('GET', '/instances/{id}', apiKey('instances:read')),
+    off('DELETE', '/instances/{id}', apiKey('instances:write')),
   ]
   const apps = [off('POST', '/instances/{id}/app-password', apiKey('instances:write'))]
   const deposits = [
