@@ -60,6 +60,7 @@ function passwordRoute(endpoints: InstanceEndpoints): Route {
     method: 'POST',
     path: '/instances/{id}/app-password',
     access: WRITE,
+    ...{ body: 'json', isBodyOptional: true },
     prepare: createAppPassword(endpoints),
     describe: {
       operationId: 'createAppPassword',
@@ -108,6 +109,7 @@ function writingRoutes(endpoints: InstanceEndpoints): Route[] {
       method: 'DELETE',
       path: '/instances/{id}',
       access: WRITE,
+      ...{ body: 'json', isBodyOptional: true },
       prepare: deleteInstances(endpoints),
       describe: {
         operationId: 'deleteInstance',

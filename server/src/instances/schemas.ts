@@ -27,6 +27,9 @@ export const instanceCreateRequest = z
   })
   .meta({ id: 'InstanceCreateRequest' })
 
+/** The body of a request that takes none. */
+export const noFields = z.strictObject({})
+
 export const instancePage = cursorPage(instanceSchema, 'Newest first.', 'InstancePage')
 
 export const instancesQuery = z.object({

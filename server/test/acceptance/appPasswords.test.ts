@@ -105,6 +105,18 @@ test('beyond the budget of changes the password stays as it is, and the key of t
   expect((await make('two')).status).toBe(201)
 })
 
+test.each([
+  ['POST', '/app-password', 201],
+  ['DELETE', '', 202],
+] as const)('%s /instances/{id}%s takes no fields, and a body without any (§9)', async (method, rest, status) => {
+  const { key, id } = await rented()
+  const send = (body?: object) => gateway.ask({ method, path: `/instances/${id}${rest}`, key, ...(body && { body }) })
+  const refused = await send({ password: 'mine', force: true })
+  expectRefusal(refused, 'A', { status: 422, code: 'validation_failed', says: /'password' and 'force'/ })
+  expect((await send({})).status).toBe(status)
+  expect((await send()).status).toBe(status)
+})
+
 test('a password that could not be made leaves its key free', async () => {
   const { key } = await rented()
   const path = `/instances/${crypto.randomUUID()}/app-password`
