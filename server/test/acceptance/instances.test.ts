@@ -65,6 +65,9 @@ test('an instance is rented, answers, is billed and deleted', async () => {
   expect(balance.json).toMatchObject({ burn_cents_per_hour: 240 })
   const deleting = await gateway.ask({ method: 'DELETE', path: `/instances/${id}`, key })
   expect(deleting.status).toBe(202)
+  // Nothing answers there any more.
+  const over = await gateway.ask({ path: `/instances/${id}`, key })
+  expect(over.json).toMatchObject({ app_url: null, terminal_url: null })
   expect((await ended(key, operationOf(deleting).operation_id)).json).toMatchObject({
     kind: 'instance.delete',
     state: 'succeeded',
