@@ -102,6 +102,19 @@ test.each([
   expect(findClash({ firstUid: 300_000, machinesMost: 2 }, users, granted)).toBe(clash)
 })
 
+test('the user ids that the example and the docs name are free on a usual Debian', async () => {
+  const users =
+    'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/bin/false\nann:x:1000:1000::/nonexistent:/bin/sh\n'
+  const granted = Array.from({ length: 50 }, (_, nth) => `user${nth}:${100_000 + nth * 65_536}:65536\n`).join('')
+  const pages = ['tollgate.example.yaml', 'docs/instances.md'].map((path) =>
+    join(import.meta.dirname, '../../../../..', path),
+  )
+  const texts = await Promise.all(pages.map((path) => readFile(path, 'utf8')))
+  const named = texts.map((text) => Number(/first_uid: (\d+)/.exec(text)?.[1]))
+  expect(new Set(named).size).toBe(1)
+  for (const firstUid of named) expect(findClash({ firstUid, machinesMost: 8 }, users, granted)).toBeNull()
+})
+
 test('a process is over only when all its threads are', () => {
   const status = (state: string, threads: number, uid = 7) =>
     `Name:\tx\nState:\t${state}\nUid:\t${uid}\t1\t1\t1\nThreads:\t${threads}\n`
