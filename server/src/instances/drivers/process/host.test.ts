@@ -39,7 +39,7 @@ test.if(NO_MACHINES_HERE === null)('users of this host, and folders with secrets
   const closed = join(folder, 'closed')
   await mkdir(closed, { mode: 0o700 })
   await expect(openHost({ ...settings(), directory: join(closed, 'machines') }, machine)).rejects.toThrow(
-    `run "chmod o+x ${closed}"`,
+    `needs a folder that apps can reach, such as '/var/lib/tollgate-instances', and users other than root can't enter ${closed}: name another 'directory'`,
   )
   expect((await openHost(settings(), machine)).programs.flock).toStartWith('/')
 })
