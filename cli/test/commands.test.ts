@@ -39,6 +39,8 @@ describe('with --json stdout holds the one answer that the server describes, and
     [['models', 'svc/sandbox'], 'Model'],
     [['preflight', 'svc/sandbox:economy'], 'InferencePreflight'],
     [['usage', '--start', '7d', '--bucket', 'day', '--limit', '10'], 'UsagePage'],
+    [['usage', '--group-by', 'instance_id'], 'UsagePage'],
+    [['usage', '--group-by', 'gpu_type', '--bucket', 'day'], 'UsagePage'],
     [['balance'], 'Balance'],
     [['limits', 'set', '--monthly', '100', '--daily', '12.50', '--enforcement', 'notify_only'], 'SpendingLimit'],
     [['limits'], 'SpendingLimit'],

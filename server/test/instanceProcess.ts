@@ -1,7 +1,6 @@
 /** The dependencies of one process of the domain of instances, on a base that a test chooses. */
 
 import type { InstanceSettings } from '../src/catalog/offering.ts'
-import { forgetAnswer } from '../src/http/idempotency/store.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { systemRandom } from '../src/infra/random.ts'
 import { chooseInstance, type InstanceRequest } from '../src/instances/choose.ts'
@@ -120,7 +119,6 @@ export function instanceProcess(
     settings: INSTANCE_SETTINGS,
     money: openTill(database, slot, clock),
     onNoticed: () => {},
-    forgetAnswer,
     publish: async (tx, event) => {
       await tx.query('insert into test_events (id, type, data) values ($1::uuid, $2, $3::text::jsonb)', [
         event.id,

@@ -15,6 +15,12 @@ const USAGE_MAX = 200
 /** The management interface's words for what a row is of; at most two. */
 const GROUPINGS = 'model, key, member, tier, modality, hour, day, week or month'
 
+/** The groups of rented instances, with the heading of each. GET /usage knows them, and has a row for each bucket. */
+const INSTANCE_COLUMNS = { instance_id: 'INSTANCE', gpu_type: 'GPU TYPE' } as const
+type InstanceGrouping = keyof typeof INSTANCE_COLUMNS
+
+const NOTHING_USED = 'Nothing was used in this time.'
+
 /** The fields by which usage is grouped, and the heading of each, in the order of the columns. */
 const NAME_COLUMNS = {
   period_start: 'FROM (UTC)',
@@ -41,14 +47,21 @@ interface UsageGroupPage {
 }
 
 interface UsagePage {
-  readonly data: readonly { readonly bucket_start: string; readonly cost_cents: number }[]
+  readonly data: readonly {
+    readonly bucket_start: string
+    readonly cost_cents: number
+    readonly gpu_seconds: number
+    /** Null: calls to models. */
+    readonly instance_id: string | null
+    readonly gpu_type: string | null
+  }[]
   readonly next_cursor: string | null
 }
 
 /** `tollgate usage` */
 export const usageCommand: CliCommand = {
   words: ['usage'],
-  summary: "Show the organization's cost by hour, day, week or month, or by model, key and the like",
+  summary: "Show the organization's cost by hour, day, week or month, or by model, key, instance and the like",
   options: [
     {
       name: 'bucket',
@@ -59,7 +72,7 @@ export const usageCommand: CliCommand = {
     {
       name: 'group-by',
       value: 'WORDS',
-      summary: `in place of --bucket: one of ${GROUPINGS}, or two with a comma between them, such as model,key`,
+      summary: `in place of --bucket: one of ${GROUPINGS}, or two with a comma between them, such as model,key; beside --bucket: instance_id or gpu_type`,
     },
     {
       name: 'start',
@@ -73,6 +86,7 @@ export const usageCommand: CliCommand = {
   examples: [
     'tollgate usage --start 7d',
     'tollgate usage --group-by model,key',
+    'tollgate usage --group-by instance_id --start 7d',
     'tollgate usage --bucket month --start 2031-01-01 --json',
   ],
   run: async (asked, machine) => {
@@ -86,6 +100,7 @@ export const usageCommand: CliCommand = {
       cursor: asked.text('cursor'),
     }
     const groupBy = asked.text('group-by')
+    if (isInstanceGrouping(groupBy)) return await showInstanceGroups(asked, machine, groupBy, queryOf(given))
     if (groupBy !== undefined) {
       if (given.bucket !== undefined)
         throw new UsageMistake('--group-by: takes the place of --bucket, give one of them')
@@ -93,8 +108,7 @@ export const usageCommand: CliCommand = {
     }
     const page = (await callApi(asked, machine, { method: 'GET', path: `/v1/usage?${queryOf(given)}` })) as UsagePage
     const rows = page.data.map((bucket) => [shortInstant(bucket.bucket_start), centsOf(bucket.cost_cents)])
-    const none = 'Nothing was used in this time.'
-    return { json: page, text: table(['FROM (UTC)', 'COST'], rows, none) + nextPage(asked, page.next_cursor) }
+    return { json: page, text: table(['FROM (UTC)', 'COST'], rows, NOTHING_USED) + nextPage(asked, page.next_cursor) }
   },
 }
 
@@ -102,6 +116,29 @@ function queryOf(given: Readonly<Record<string, string | undefined>>): URLSearch
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, value)
   return query
+}
+
+function isInstanceGrouping(groupBy: string | undefined): groupBy is InstanceGrouping {
+  return groupBy !== undefined && Object.hasOwn(INSTANCE_COLUMNS, groupBy)
+}
+
+async function showInstanceGroups(
+  asked: CommandLine,
+  machine: Machine,
+  groupBy: InstanceGrouping,
+  query: URLSearchParams,
+): Promise<CliResult> {
+  query.set('group_by', groupBy)
+  const page = (await callApi(asked, machine, { method: 'GET', path: `/v1/usage?${query}` })) as UsagePage
+  const rows = page.data.map((row) => [
+    shortInstant(row.bucket_start),
+    row[groupBy] ?? 'calls to models',
+    String(row.gpu_seconds),
+    centsOf(row.cost_cents),
+  ])
+  const heading = ['FROM (UTC)', INSTANCE_COLUMNS[groupBy], 'GPU SECONDS', 'COST']
+  const shown = table(heading, rows, NOTHING_USED, machine.stdoutColumns)
+  return { json: page, text: shown + nextPage(asked, page.next_cursor) }
 }
 
 async function showGroups(asked: CommandLine, machine: Machine, query: URLSearchParams): Promise<CliResult> {
@@ -113,7 +150,7 @@ async function showGroups(asked: CommandLine, machine: Machine, query: URLSearch
   )
   const heading = [...names.map((name) => NAME_COLUMNS[name]), 'REQUESTS', 'TOKENS IN', 'TOKENS OUT', 'COST']
   const rows = page.data.map((group) => [...names.map((name) => nameOf(name, group[name])), ...sumsOf(group)])
-  const shown = table(heading, rows, 'Nothing was used in this time.', machine.stdoutColumns)
+  const shown = table(heading, rows, NOTHING_USED, machine.stdoutColumns)
   const total = first === undefined ? '' : `Total: ${costOfMicrocents(BigInt(page.total.cost_microcents))}.\n`
   return { json: page, text: shown + total + nextPage(asked, page.next_cursor) }
 }

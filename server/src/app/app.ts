@@ -244,7 +244,7 @@ async function openPaidRooms(
     refuseUnfunded: billing.refuseUnfunded,
     isStopping: () => !http.lifecycle.isAdmitting(),
   })
-  const given = { ...options, ...infrastructure, forgetAnswer: http.forgetAnswer, dataDirectory }
+  const given = { ...options, ...infrastructure, dataDirectory }
   const machines = await openMachines(given, billing.money, onNoticed)
   return { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry }
 }
@@ -296,6 +296,7 @@ function routesOf({ config }: AppOptions, rooms: readonly Room[]): Route[] {
     hasPayments: payments !== null,
     hasDeposits: deposits !== null,
     hasInstances: instances !== null,
+    hasApps: instances !== null && instances.access !== null,
     hasAccounts: accounts !== null,
   })
   return [...rooms.flatMap((room) => room.routes ?? []), ...off]

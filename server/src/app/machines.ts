@@ -16,7 +16,6 @@ export interface MachineOptions extends Infrastructure {
   readonly config: Pick<Config, 'settings' | 'host' | 'member'>
   /** For reads whose clients wait. */
   readonly reads: Queryable
-  readonly forgetAnswer: InstanceDependencies['forgetAnswer']
   readonly dataDirectory: string
   readonly databaseAddress: DatabaseAddress
 }
@@ -27,7 +26,7 @@ export async function openMachines(
   money: InstanceDependencies['money'],
   onNoticed: () => void,
 ): Promise<Room[]> {
-  const { config, noter, database, reads, clock, random, log, onDayMended, forgetAnswer } = given
+  const { config, noter, database, reads, clock, random, log, onDayMended } = given
   const { instances, webhooks, lowBalanceMicrocents, trustedProxies } = config.settings.fixed
   if (instances === null) {
     await reportForgotten({ database, log })
@@ -43,7 +42,6 @@ export async function openMachines(
     money,
     onNoticed,
     ...(onDayMended === undefined ? {} : { onDayMended }),
-    forgetAnswer,
     lowBalanceMicrocents,
     settings: instances,
     driver: await openDriver(instances.driver, {

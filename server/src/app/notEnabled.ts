@@ -14,16 +14,20 @@ export function routesNotEnabled({
   hasPayments,
   hasDeposits,
   hasInstances,
+  hasApps,
   hasAccounts,
 }: {
   readonly hasPayments: boolean
   readonly hasDeposits: boolean
   readonly hasInstances: boolean
+  /** Apps of instances answer at hosts of their own. */
+  readonly hasApps: boolean
   readonly hasAccounts: boolean
 }): Route[] {
   return [
     ...(hasPayments ? [] : paymentsOff()),
     ...(hasInstances ? [] : instancesOff()),
+    ...(hasApps ? [] : appsOff()),
     ...(hasDeposits ? [] : depositsOff()),
     ...(hasAccounts ? [] : accountsOff()),
   ]
@@ -44,13 +48,16 @@ function paymentsOff(): Route[] {
 function instancesOff(): Route[] {
   return [
     off('GET', '/operations/{id}', apiKey('any')),
-    off('GET', '/instances/offerings', apiKey('any')),
-    off('GET', '/instances', apiKey('any')),
-    off('POST', '/instances', apiKey('any')),
-    off('GET', '/instances/{id}', apiKey('any')),
-    off('DELETE', '/instances/{id}', apiKey('any')),
-    off('POST', '/instances/{id}/app-password', apiKey('any')),
+    off('GET', '/instances/offerings', apiKey('instances:read')),
+    off('GET', '/instances', apiKey('instances:read')),
+    off('POST', '/instances', apiKey('instances:write')),
+    off('GET', '/instances/{id}', apiKey('instances:read')),
+    off('DELETE', '/instances/{id}', apiKey('instances:write')),
   ]
+}
+
+function appsOff(): Route[] {
+  return [off('POST', '/instances/{id}/app-password', apiKey('instances:write'))]
 }
 
 function depositsOff(): Route[] {

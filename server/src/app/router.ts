@@ -8,11 +8,11 @@ import { NOTHING_HERE } from '../http/middleware/operator.ts'
 import { serveRoute } from '../http/middleware/serve.ts'
 import type { KeptAnswers } from '../http/onceForKey.ts'
 import type { PipelineDependencies, Serve } from '../http/pipeline.ts'
-import { requestIdOf } from '../http/requestId.ts'
 import { patternOf, type Route } from '../http/route.ts'
 import { type RouteEntry, RouteTable, splitUrl } from '../http/routeTable.ts'
 import type { Peer } from '../infra/httpServer.ts'
 import { refusal } from '../lib/errors.ts'
+import { requestIdOf } from '../lib/requestId.ts'
 
 export interface RouterDependencies {
   readonly pipeline: PipelineDependencies

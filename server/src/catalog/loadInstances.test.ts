@@ -130,6 +130,17 @@ test.each([
 })
 
 test.each([
+  ['apps.localhost', 9_811, 'apps.localhost:9811'],
+  ['localhost', 9_811, 'localhost:9811'],
+  ['apps.localhost', 80, 'apps.localhost'],
+  ['apps.localhost', 0, 'apps.localhost'],
+  ['apps.localhost:9000', 9_811, 'apps.localhost:9000'],
+  ['apps.example.com', 9_811, 'apps.example.com'],
+])('URLs of apps beneath %s have the port where callers reach %d themselves', (host, port, shown) => {
+  expect(load(`${GOOD}  host: ${host}\n  port: ${port}\n`)).toMatchObject({ access: { host: shown, port } })
+})
+
+test.each([
   ['apps.example.com', { host: 'apps.example.com', isSecure: true, port: 8_081 }],
   ['apps.localhost:9000', { host: 'apps.localhost:9000', isSecure: false, port: 8_081 }],
 ])('the host of apps %s is read', (host, access) => {

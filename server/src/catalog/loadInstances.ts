@@ -79,6 +79,11 @@ const ProcessDriverShape = closed({
   tasks: whole(8, 100_000).default(512),
 })
 
+/** Of http: a URL needs none. */
+const USUAL_PORT = 80
+/** Any free port. */
+const ANY_PORT = 0
+
 export const InstancesShape = closed({
   driver: z.discriminatedUnion('kind', [CommandDriverShape, ProcessDriverShape, KubernetesDriverShape], {
     error: (issue) => (issue.code === 'invalid_union' ? "must be 'command', 'process' or 'kubernetes'" : undefined),
@@ -151,7 +156,10 @@ function loadDriver({ driver, live_instances, gpu_types }: Section): InstanceDri
 
 function loadAccess({ host, port }: Section): AccessSettings | null {
   if (host === undefined) return null
-  return { host, port, isSecure: !/(^|\.)localhost(:\d+)?$/.test(host) }
+  const isSecure = !/(^|\.)localhost(:\d+)?$/.test(host)
+  // On one machine there is no proxy in front: callers reach our own port. The number of a free one is not known here.
+  const hasPort = isSecure || host.includes(':') || port === USUAL_PORT || port === ANY_PORT
+  return { host: hasPort ? host : `${host}:${port}`, port, isSecure }
 }
 
 /** An app that had the host of our pages, or one above it, could set and read what belongs to them. */

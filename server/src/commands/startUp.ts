@@ -13,7 +13,7 @@ import { migrate } from '../infra/postgres/migrate.ts'
 import { type OpenedDatabase, openDatabase } from '../infra/postgres/open.ts'
 import { isSuperuser } from '../infra/postgres/superuser.ts'
 import type { Log } from '../lib/log.ts'
-import type { Clock } from '../lib/time.ts'
+import type { Clock, Timers } from '../lib/time.ts'
 import { ENGINE_MISSING, isEngineInstalled } from '../providers/gguf/install.ts'
 import { CommandFailure } from './command.ts'
 import type { CommandContext, ServeOptions } from './context.ts'
@@ -50,6 +50,7 @@ export async function startUp(
   const log = createLog(config.settings.fixed.logLevel, { write: stderr })
   const stopping = stopRequests(signals)
   if (!(await isEngineInstalled())) refuseEngines(config.settings)
+  await refuseHost(config, timers)
   const opened = await openDatabase({
     dataDir: config.dataDirectory,
     databaseUrl: config.databaseUrl?.reveal() ?? null,
@@ -77,6 +78,14 @@ export async function startUp(
 export function refuseEngines({ providers }: Pick<Settings, 'providers'>): void {
   const provider = providers.find(({ dialect }) => dialect === 'gguf')
   if (provider !== undefined) throw new CommandFailure(`provider "${provider.name}": ${ENGINE_MISSING}`)
+}
+
+/** A host that can't run the apps of the settings is refused before anything is opened: the refusal then stands alone. */
+async function refuseHost({ settings }: Config, clock: Timers): Promise<void> {
+  const driver = settings.fixed.instances?.driver
+  if (driver?.kind !== 'process') return
+  const { checkHost } = await import('../instances/drivers/process/host.ts')
+  await checkHost(driver, { clock, uid: process.getuid?.() })
 }
 
 /** Apps on this host have users of their own, which root alone can give them. */

@@ -3,7 +3,7 @@
 import type { Peer } from '../infra/httpServer.ts'
 import { HEADER_BRAND } from '../lib/brand.ts'
 import type { RandomBytes } from '../lib/ids.ts'
-import { requestIdOf } from './requestId.ts'
+import { requestIdOf } from '../lib/requestId.ts'
 import { splitUrl } from './routeTable.ts'
 
 type Handle = (request: Request, connection: Peer) => Promise<Response>

@@ -1,7 +1,7 @@
 /** Runs a program with a text on its standard input, within bounds. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Clock } from '../lib/time.ts'
+import type { Timers } from '../lib/time.ts'
 
 /** How long after a program's end its output is read on, where something else has it open. */
 const LAST_WORDS_MS = 500
@@ -14,7 +14,7 @@ export interface ProgramRun {
   readonly signal: AbortSignal
   /** More than this on its standard output is a failure. */
   readonly outputBytesMost: number
-  readonly clock: Clock
+  readonly clock: Timers
 }
 
 /** How a program has ended. */

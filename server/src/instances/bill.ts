@@ -18,15 +18,7 @@ const SHORT_MS = 10 * SECOND_MS
 /** The means of a process to bill instances. */
 export type BillMeans = Pick<
   InstanceDependencies,
-  | 'database'
-  | 'clock'
-  | 'log'
-  | 'lowBalanceMicrocents'
-  | 'onDayMended'
-  | 'forgetAnswer'
-  | 'money'
-  | 'onNoticed'
-  | 'reached'
+  'database' | 'clock' | 'log' | 'lowBalanceMicrocents' | 'onDayMended' | 'money' | 'onNoticed' | 'reached'
 > & { readonly settings: Pick<InstanceSettings, 'coverSeconds'> }
 
 /** The result of one billing. */

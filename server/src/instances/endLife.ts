@@ -15,12 +15,11 @@ import { priceInstanceLife, secondsOfInstancePaidBy } from '../billing/charges/p
 import { chargesOf, postInstanceCharges } from '../billing/charges/settleInstance.ts'
 import type { Transaction } from '../infra/postgres/database.ts'
 import { cancelOperations, endOperations } from '../operations/accept.ts'
-import { forgetAppPassword } from './access/setPassword.ts'
 import type { InstanceDependencies } from './job/dependencies.ts'
 import type { Instance, InstanceReason } from './job/instance.ts'
 import { moveInstance } from './store.ts'
 
-export type MoneyMeans = Pick<InstanceDependencies, 'lowBalanceMicrocents' | 'onDayMended' | 'forgetAnswer'>
+export type MoneyMeans = Pick<InstanceDependencies, 'lowBalanceMicrocents' | 'onDayMended'>
 
 /** The hold of an instance: the money for the seconds that are held and not settled. */
 export function holdOf({ id, organizationId, hourMicrocents, settledSecond, heldSecond }: Instance): InstanceHold {
@@ -135,7 +134,6 @@ export async function endLife(
     if (reason === 'deleted') await cancelOperations(tx, creation, nowMs)
     else await endOperations(tx, 'fail', creation, { atMs: nowMs, errorDetail: NEVER_RAN })
   }
-  await forgetAppPassword(tx, means, instance)
   const moved = await moveInstance(tx, 'terminate', instance, {
     ...{ dueAtMs: nowMs, reason, endedAtMs },
     settledSecond: charged.instance.settledSecond,

@@ -3,8 +3,8 @@ import type { InstanceSettings } from '../catalog/offering.ts'
 import type { Attempt } from '../http/idempotency/attempts.ts'
 import { jsonAnswer, keptJson } from '../http/jsonAnswer.ts'
 import { BY_CREATION, showList } from '../http/list.ts'
-import type { Prepare } from '../http/onceForKey.ts'
-import type { Answer, Handle } from '../http/pipeline.ts'
+import type { Prepare, Work } from '../http/onceForKey.ts'
+import type { Answer, Handle, RouteRequest } from '../http/pipeline.ts'
 import type { KeyOrSession } from '../http/principal.ts'
 import { validate } from '../http/validate.ts'
 import { counting } from '../identity/audit/budget.ts'
@@ -22,7 +22,13 @@ import { createInstance, newCreation } from './create.ts'
 import type { InstanceDependencies } from './job/dependencies.ts'
 import { NO_SUCH_INSTANCE } from './job/instance.ts'
 import { hourCentsOf, instanceToWire } from './job/wire.ts'
-import { type appPasswordSchema, instanceCreateRequest, instancesQuery, type offeringsSchema } from './schemas.ts'
+import {
+  type appPasswordSchema,
+  instanceCreateRequest,
+  instancesQuery,
+  noFields,
+  type offeringsSchema,
+} from './schemas.ts'
 import { findInstance, listInstances } from './store.ts'
 import { deleteInstance } from './transitions.ts'
 
@@ -146,26 +152,33 @@ export function showInstance({ reads }: InstanceEndpoints): Handle<KeyOrSession>
   }
 }
 
-/** POST /instances/{id}/app-password. Its answer is kept until another password ends this one, or the instance ends. */
+/** Prepares a request that takes no fields, and refuses one that has some. */
+function withoutFields(workOf: (call: RouteRequest<KeyOrSession>) => Work): Prepare<KeyOrSession> {
+  return (call) => {
+    const valid = validate(noFields, call.body, 'validation_failed', undefined, 'validation_failed')
+    return valid.ok ? ok(workOf(call)) : valid
+  }
+}
+
+/** POST /instances/{id}/app-password. */
 export function createAppPassword(endpoints: InstanceEndpoints): Prepare<KeyOrSession> {
-  return (call) =>
-    ok(async (attempt) => {
-      const id = call.parameters[0]
-      if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
-      const { organizationId } = call.principal
-      const change = { action: 'instance.app_password_made', subjectId: id, before: null, after: null }
-      const noted = endpoints.noter(call)(change)
-      const counted = counting(organizationId, endpoints.clock.now())
-      const keep = async (tx: Transaction, password: AppPassword) =>
-        joinAll(tx, [counted, noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
-      let made: AppPassword | null = null
-      try {
-        made = await setAppPassword(endpoints, { id, organizationId, attempt: attempt?.id ?? null }, keep)
-      } finally {
-        if (made === null) attempt?.discard()
-      }
-      return made === null ? NO_LIVE_INSTANCE : jsonAnswer(passwordToWire(made), 201)
-    })
+  return withoutFields((call) => async (attempt) => {
+    const id = call.parameters[0]
+    if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
+    const { organizationId } = call.principal
+    const change = { action: 'instance.app_password_made', subjectId: id, before: null, after: null }
+    const noted = endpoints.noter(call)(change)
+    const counted = counting(organizationId, endpoints.clock.now())
+    const keep = async (tx: Transaction, password: AppPassword) =>
+      joinAll(tx, [counted, noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
+    let made: AppPassword | null = null
+    try {
+      made = await setAppPassword(endpoints, { id, organizationId }, keep)
+    } finally {
+      if (made === null) attempt?.discard()
+    }
+    return made === null ? NO_LIVE_INSTANCE : jsonAnswer(passwordToWire(made), 201)
+  })
 }
 
 function passwordToWire({ appUrl, terminalUrl, user, password }: AppPassword): z.infer<typeof appPasswordSchema> {
@@ -174,34 +187,32 @@ function passwordToWire({ appUrl, terminalUrl, user, password }: AppPassword): z
 
 /** DELETE /instances/{id}. */
 export function deleteInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSession> {
-  return (call) =>
-    ok(async (attempt) => {
-      const id = call.parameters[0]
-      if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
-      const { organizationId, id: principalId } = call.principal
-      const createdAtMs = endpoints.clock.now()
-      const operation = {
-        ...{ organizationId, principalId, createdAtMs },
-        id: uuidV7(createdAtMs, endpoints.random),
-        kind: 'instance.delete',
-        resourceId: id,
-      } as const
-      const change = { action: 'instance.deleted', subjectId: id, before: null, after: null }
-      const noted = endpoints.noter(call)(change)
-      // Nothing changes where the instance has ended before.
-      const keep = async (accepted: Operation, hasEnded: boolean) => [
-        ...(hasEnded ? [noted] : []),
-        ...((await attempt?.keep({ ...keptJson(operationToWire(accepted), ACCEPTED), operationId: accepted.id })) ??
-          []),
-      ]
-      let accepted: Operation | null = null
-      try {
-        accepted = await deleteInstance(endpoints, { id, organizationId }, operation, keep)
-      } finally {
-        if (accepted === null) attempt?.discard()
-      }
-      if (accepted === null) return NO_SUCH_INSTANCE
-      endpoints.wake()
-      return answerOf(accepted.id, operationToWire(accepted))
-    })
+  return withoutFields((call) => async (attempt) => {
+    const id = call.parameters[0]
+    if (id === undefined || !isUuid(id)) return NO_SUCH_INSTANCE
+    const { organizationId, id: principalId } = call.principal
+    const createdAtMs = endpoints.clock.now()
+    const operation = {
+      ...{ organizationId, principalId, createdAtMs },
+      id: uuidV7(createdAtMs, endpoints.random),
+      kind: 'instance.delete',
+      resourceId: id,
+    } as const
+    const change = { action: 'instance.deleted', subjectId: id, before: null, after: null }
+    const noted = endpoints.noter(call)(change)
+    // Nothing changes where the instance has ended before.
+    const keep = async (accepted: Operation, hasEnded: boolean) => [
+      ...(hasEnded ? [noted] : []),
+      ...((await attempt?.keep({ ...keptJson(operationToWire(accepted), ACCEPTED), operationId: accepted.id })) ?? []),
+    ]
+    let accepted: Operation | null = null
+    try {
+      accepted = await deleteInstance(endpoints, { id, organizationId }, operation, keep)
+    } finally {
+      if (accepted === null) attempt?.discard()
+    }
+    if (accepted === null) return NO_SUCH_INSTANCE
+    endpoints.wake()
+    return answerOf(accepted.id, operationToWire(accepted))
+  })
 }

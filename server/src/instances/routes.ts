@@ -60,14 +60,15 @@ function passwordRoute(endpoints: InstanceEndpoints): Route {
     method: 'POST',
     path: '/instances/{id}/app-password',
     access: WRITE,
+    ...{ body: 'json', isBodyOptional: true },
     prepare: createAppPassword(endpoints),
     describe: {
       operationId: 'createAppPassword',
       summary: "Make a new password for an instance's app",
       description:
         'Shown in this answer alone. It is that of the app and its terminal, for Basic auth; the one before ends, and what it has ' +
-        'opened within 10 seconds. The answer that is kept for an `Idempotency-Key` goes with its password: after another was made, ' +
-        'or the instance has ended, the key begins anew.',
+        'opened within 10 seconds. A request that is sent again with its `Idempotency-Key` makes no other: it gets the first answer, ' +
+        'whose password may have ended since.',
       requestParams: { path },
       responses: { 201: { description: 'The password.', content: { 'application/json': appPasswordSchema } } },
       refusals: [404],
@@ -108,6 +109,7 @@ function writingRoutes(endpoints: InstanceEndpoints): Route[] {
       method: 'DELETE',
       path: '/instances/{id}',
       access: WRITE,
+      ...{ body: 'json', isBodyOptional: true },
       prepare: deleteInstances(endpoints),
       describe: {
         operationId: 'deleteInstance',

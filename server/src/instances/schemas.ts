@@ -27,6 +27,9 @@ export const instanceCreateRequest = z
   })
   .meta({ id: 'InstanceCreateRequest' })
 
+/** The body of a request that takes none. */
+export const noFields = z.strictObject({})
+
 export const instancePage = cursorPage(instanceSchema, 'Newest first.', 'InstancePage')
 
 export const instancesQuery = z.object({
@@ -42,7 +45,7 @@ export const appPasswordSchema = z
     app_url: z.string().nullable().meta({ description: 'Null: the app does not answer yet, or has none.' }),
     terminal_url: z.string().nullable(),
     user: z.string(),
-    password: z.string().meta({ description: 'It is never shown again.' }),
+    password: z.string().meta({ description: 'It is shown again only to a request with the same `Idempotency-Key`.' }),
   })
   .meta({ id: 'AppPassword' })
 

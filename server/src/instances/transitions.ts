@@ -11,7 +11,6 @@ import { joinAll } from '../infra/postgres/joinAll.ts'
 import { acceptOperation, endOperations, latestOperation } from '../operations/accept.ts'
 import { acceptedOperation, type NewOperation, type Operation } from '../operations/operation.ts'
 import { reachOf } from './access/address.ts'
-import { forgetAppPassword } from './access/setPassword.ts'
 import type { DriverMachine } from './drivers/driver.ts'
 import { endLife, holdOf, type LifeEnd } from './endLife.ts'
 import { publishInstance } from './events.ts'
@@ -21,7 +20,7 @@ import { findInstance, isToBeRemoved, lockInstance, moveInstance, setMissing, wr
 
 export type TransitionMeans = Pick<
   InstanceDependencies,
-  'database' | 'clock' | 'publish' | 'lowBalanceMicrocents' | 'onDayMended' | 'forgetAnswer' | 'onNoticed' | 'reached'
+  'database' | 'clock' | 'publish' | 'lowBalanceMicrocents' | 'onDayMended' | 'onNoticed' | 'reached'
 >
 
 /** The driver says that its app answers. */
@@ -67,7 +66,6 @@ export async function failInstance(
     const moved = await moveInstance(tx, 'fail', instance, { dueAtMs: nowMs, endedAtMs: nowMs, reason })
     if (moved === null) return null
     await endInstanceHold(tx, holdOf(own), own.hourMicrocents)
-    await forgetAppPassword(tx, means, own)
     const creation = { resourceId: own.id, kind: 'instance.create' } as const
     await endOperations(tx, 'fail', creation, { atMs: nowMs, errorDetail: DETAILS[reason] })
     await publishInstance(tx, means, 'instance.failed', moved)

@@ -30,6 +30,16 @@ test('the description with instances is valid and has their routes', async () =>
   expect(paths.sort()).toEqual(['/instances', '/instances/offerings', '/instances/{id}', '/operations/{id}'])
 })
 
+test('without a host for apps there are no passwords of apps, which is said to a key that may make some (B7)', async () => {
+  const path = `/instances/${crypto.randomUUID()}/app-password`
+  const may = await gateway.customer({ scopes: 'instances:write' })
+  const off = await gateway.ask({ method: 'POST', path, key: may.key })
+  expectProblem(off, { status: 404, code: 'not_found', says: /not enabled on this server/ })
+  const mayNot = await gateway.customer({ scopes: 'instances:read' })
+  const refused = await gateway.ask({ method: 'POST', path, key: mayNot.key })
+  expectProblem(refused, { status: 403, code: 'insufficient_scope' })
+})
+
 test('an instance is rented, answers, is billed and deleted', async () => {
   const { key, organizationId } = await gateway.customer({ cents: 10_000 })
   const offered = await gateway.ask({ path: '/instances/offerings', key })
@@ -55,6 +65,9 @@ test('an instance is rented, answers, is billed and deleted', async () => {
   expect(balance.json).toMatchObject({ burn_cents_per_hour: 240 })
   const deleting = await gateway.ask({ method: 'DELETE', path: `/instances/${id}`, key })
   expect(deleting.status).toBe(202)
+  // Nothing answers there any more.
+  const over = await gateway.ask({ path: `/instances/${id}`, key })
+  expect(over.json).toMatchObject({ app_url: null, terminal_url: null })
   expect((await ended(key, operationOf(deleting).operation_id)).json).toMatchObject({
     kind: 'instance.delete',
     state: 'succeeded',

@@ -17,7 +17,7 @@ import { Secret } from '../../src/lib/secret.ts'
 import { HOUR_MS } from '../../src/lib/time.ts'
 import type { ChainReader } from '../../src/payments/deposits/chains/chain.ts'
 import { createDeposit } from '../../src/payments/deposits/deposit/create.ts'
-import type { Deposit } from '../../src/payments/deposits/deposit/deposit.ts'
+import type { Deposit, FoundDeposit } from '../../src/payments/deposits/deposit/deposit.ts'
 import { findDeposit } from '../../src/payments/deposits/deposit/find.ts'
 import { createEvmAddresses, createEvmOffers } from '../../src/payments/deposits/evm/addresses.ts'
 import { createEvmReader } from '../../src/payments/deposits/evm/reader.ts'
@@ -62,7 +62,7 @@ export interface DepositHouse {
   create(organizationId: string, amountCents: number, asset?: DepositAsset): Promise<Deposit>
   /** Imports addresses into the pool of the chain. */
   importAddresses(addresses: readonly string[], replaces?: boolean): Promise<PoolImport>
-  find(id: string): Promise<Deposit>
+  find(id: string): Promise<FoundDeposit>
   /** Looks at the chain until nothing is left to settle, and screens what is due. */
   look(): Promise<void>
   watch(reader?: ChainReader): Promise<Looked>

@@ -144,7 +144,6 @@ export class Rentals {
       lowBalanceMicrocents: this.plan.lowBalanceMicrocents,
       settings: { coverSeconds: COVER_SECONDS },
       log: { ...SILENCE, warn: ({ instance }: { instance?: unknown }) => void this.late.add(String(instance)) },
-      forgetAnswer: async () => {},
       onNoticed: () => {},
     }
   }

@@ -119,7 +119,7 @@ async function endAll(
 ): Promise<DeletedOrganization['ended']> {
   const subscriptions = await closePayments(tx, organizationId, paymentProvider, nowMs)
   const videos = await cancelVideosOf(tx, organizationId, nowMs)
-  const instances = await endInstancesOf(tx, { lowBalanceMicrocents, forgetAnswer }, organizationId, nowMs)
+  const instances = await endInstancesOf(tx, { lowBalanceMicrocents }, organizationId, nowMs)
   await closeAutoPay(tx, organizationId, nowMs)
   await lockOrganization(tx, organizationId)
   const members = await lockMembersToEnd(tx, organizationId, ownerId)

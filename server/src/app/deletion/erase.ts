@@ -1,5 +1,5 @@
 import { eraseNotices } from '../../billing/notices/erase.ts'
-import { forgetAnswer, forgetAnswersOf } from '../../http/idempotency/store.ts'
+import { forgetAnswersOf } from '../../http/idempotency/store.ts'
 import { endDeviceLoginsOf } from '../../identity/accounts/device/end.ts'
 import { listMemberIds } from '../../identity/accounts/members/list.ts'
 import { eraseNamesInChanges } from '../../identity/audit/erase.ts'
@@ -38,7 +38,7 @@ export async function eraseOrganization(
   await prepareInstancesEnd(database, organizationId, clock.now())
   await database.transaction(async (tx) => {
     await cancelVideosOf(tx, organizationId, clock.now())
-    await endInstancesOf(tx, { ...dependencies, forgetAnswer }, organizationId, clock.now())
+    await endInstancesOf(tx, dependencies, organizationId, clock.now())
   })
   await eraseInstancesOf(database, organizationId)
   await eraseOperationsOf(database, organizationId)

@@ -1,6 +1,13 @@
 /** One request that is handed on to another server, and its answer. */
 
-import { type ClientRequest, type IncomingMessage, type RequestOptions, request, type ServerResponse } from 'node:http'
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+  request,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http'
 import { request as requestByTls } from 'node:https'
 import type { Duplex, Readable, Writable } from 'node:stream'
 import { type HandedOn, type HeaderList, handedOnHeaders, returnedHeaders } from './headers.ts'
@@ -18,6 +25,8 @@ export interface Forwarding {
 
 export interface ForwardOptions extends HandedOn {
   readonly target: ProxyTarget
+  /** The headers of an answer of our own, where the other server gives none. */
+  readonly ownHeaders: HeaderList
   /** Bytes came from either side. */
   readonly onBytes: () => void
   /** Called with true when the other server takes no more of what the caller sends, and then with false when it does again, or all is over. */
@@ -41,7 +50,7 @@ export function forwardRequest(asked: IncomingMessage, answer: ServerResponse, o
   const fail = () => {
     sent.destroy()
     if (answer.headersSent) answer.destroy()
-    else answer.writeHead(BAD_GATEWAY, { 'Content-Type': 'text/plain' }).end(NO_ANSWER)
+    else answer.writeHead(BAD_GATEWAY, { ...options.ownHeaders, 'Content-Type': 'text/plain' }).end(NO_ANSWER)
   }
   sent.on('response', (got) => {
     got.on('aborted', end)
@@ -116,7 +125,7 @@ export function forwardUpgrade(
     got.pipe(socket)
   })
   sent.on('error', () => {
-    if (!socket.destroyed) socket.end(refusalText(BAD_GATEWAY, {}, NO_ANSWER))
+    if (!socket.destroyed) socket.end(refusalText(BAD_GATEWAY, options.ownHeaders, NO_ANSWER), 'latin1')
   })
   // Nothing follows what we say last, and a caller may never say its own end.
   socket.on('finish', () => socket.destroy())
@@ -159,5 +168,5 @@ export function refusalText(status: number, headers: HeaderList, text: string): 
 
 function headText(status: number, headers: HeaderList): string {
   const lines = Object.entries(headers).flatMap(([name, value]) => [value].flat().map((each) => `${name}: ${each}`))
-  return `HTTP/1.1 ${status} ${status === 101 ? 'Switching Protocols' : '-'}\r\n${lines.join('\r\n')}\r\n\r\n`
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? '-'}\r\n${lines.join('\r\n')}\r\n\r\n`
 }

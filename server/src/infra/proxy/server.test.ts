@@ -38,7 +38,7 @@ beforeEach(async () => {
   await once(app, 'listening')
   target = { host: '127.0.0.1', port: (app.address() as AddressInfo).port, isTls: false, pathPrefix: '' }
   proxy = await openProxyServer({
-    ...{ host: '127.0.0.1', port: 0, clock, callerOf: (address) => address },
+    ...{ host: '127.0.0.1', port: 0, clock, callerOf: (address) => address, requestIdOf: () => 'r1' },
     decide: async () =>
       decision?.() ?? {
         ...{ kind: 'forward', target, isSecure: false, isOwnCookie: () => false, onOpened: () => {} },
@@ -389,10 +389,7 @@ test('it opens no port that another has', async () => {
   await once(other, 'listening')
   const { port } = other.address() as AddressInfo
   const opening = openProxyServer({
-    host: '127.0.0.1',
-    port,
-    clock,
-    callerOf: () => null,
+    ...{ host: '127.0.0.1', port, clock, callerOf: () => null, requestIdOf: () => 'r1' },
     decide: async () => decision?.() as ProxyDecision,
   })
   await expect(opening).rejects.toThrow()

@@ -47,6 +47,8 @@ export interface ProxyServerOptions {
   readonly clock: Clock
   readonly decide: Decide
   readonly callerOf: CallerOf
+  /** The id of a request for our own answers, from the caller's `X-Request-Id`. */
+  readonly requestIdOf: (header: string | null) => string
 }
 
 export interface ProxyServer {
@@ -69,6 +71,7 @@ export async function openProxyServer({
   clock,
   decide,
   callerOf,
+  requestIdOf,
 }: ProxyServerOptions): Promise<ProxyServer> {
   const callers = createCallers(clock, callerOf)
   const decideOn = async (asked: IncomingMessage, isUpgrade: boolean): Promise<ProxyDecision> => {
@@ -81,6 +84,9 @@ export async function openProxyServer({
     decision.onClosed()
     return OTHER_PATH
   }
+  const ownHeadersOf = ({ headers: { 'x-request-id': id } }: IncomingMessage): HeaderList => ({
+    'X-Request-Id': requestIdOf(id === undefined ? null : String(id)),
+  })
   const server = createServer((asked, answer) => {
     const { socket } = asked
     callers.asked(socket)
@@ -88,8 +94,9 @@ export async function openProxyServer({
     void decideOn(asked, false).then((decision) => {
       if (decision.kind === 'refuse') {
         // The rest of the body is not read.
-        const { status, headers, text } = decision
-        answer.writeHead(status, { ...headers, 'Content-Type': 'text/plain', Connection: 'close' }).end(text)
+        const { status, text } = decision
+        const headers = { ...ownHeadersOf(asked), ...decision.headers, 'Content-Type': 'text/plain' }
+        answer.writeHead(status, { ...headers, Connection: 'close' }).end(text)
       } else if (answer.destroyed) decision.onClosed()
       else begin(decision, socket, () => forwardRequest(asked, answer, forwarding(asked, socket, decision)))
     })
@@ -97,7 +104,7 @@ export async function openProxyServer({
   server.on('upgrade', (asked: IncomingMessage, socket: Duplex, head: Buffer) => {
     callers.asked(socket)
     void decideOn(asked, true).then((decision) => {
-      if (decision.kind === 'refuse') refuseUpgrade(socket, decision)
+      if (decision.kind === 'refuse') refuseUpgrade(socket, decision, ownHeadersOf(asked))
       else if (socket.destroyed) decision.onClosed()
       else begin(decision, socket, () => forwardUpgrade(asked, socket, head, forwarding(asked, socket, decision)))
     })
@@ -108,7 +115,7 @@ export async function openProxyServer({
     socket: Duplex,
     { target, isSecure, isOwnCookie, onClosed }: Extract<ProxyDecision, { kind: 'forward' }>,
   ): ForwardOptions => ({
-    ...{ target, isSecure, isOwnCookie, onClosed },
+    ...{ target, isSecure, isOwnCookie, onClosed, ownHeaders: ownHeadersOf(asked) },
     host: asked.headers.host ?? '',
     onBytes: () => callers.onBytes(socket),
     onStalled: (isStalled) => callers.stalled(socket, isStalled),
@@ -153,9 +160,14 @@ function begin(
   }
 }
 
-function refuseUpgrade(socket: Duplex, { status, headers, text }: Extract<ProxyDecision, { kind: 'refuse' }>): void {
+function refuseUpgrade(
+  socket: Duplex,
+  { status, headers, text }: Extract<ProxyDecision, { kind: 'refuse' }>,
+  ownHeaders: HeaderList,
+): void {
   socket.on('error', () => {})
-  socket.end(refusalText(status, headers, text), () => socket.destroy())
+  // Each character of a header is the byte that the caller has sent.
+  socket.end(refusalText(status, { ...ownHeaders, ...headers }, text), 'latin1', () => socket.destroy())
 }
 
 function requestOf(asked: IncomingMessage, { remoteAddress }: Socket, isUpgrade: boolean): ProxyRequest {

@@ -20,7 +20,13 @@ beforeEach(async () => {
   app = await rawServer((socket) => void socket.end(`${head()}${END_OF_BODY}`))
   const target = { host: '127.0.0.1', port: Number(new URL(app.url).port), isTls: false, pathPrefix: '' }
   proxy = await openProxyServer({
-    ...{ host: '127.0.0.1', port: 0, clock: new TurnedClock(), callerOf: (address) => address },
+    ...{
+      host: '127.0.0.1',
+      port: 0,
+      clock: new TurnedClock(),
+      callerOf: (address) => address,
+      requestIdOf: () => 'r1',
+    },
     decide: async () => {
       decided += 1
       const callbacks = { isOwnCookie: () => false, onOpened: () => {}, onClosed: () => {} }

@@ -297,6 +297,16 @@ test('instances are shown at their hosts, and by the URLs of their driver withou
   expect(reachOf(ACCESS, ID, { appUrl: null, terminalUrl: null }).appUser).toBeNull()
 })
 
+test('on one machine the URL of an app has the port at which it answers', () => {
+  const access = { host: 'apps.localhost:9811', isSecure: false, port: 9_811 }
+  const { appUrl, terminalUrl } = reachOf(access, ID, { appUrl: 'unix:/app.sock', terminalUrl: 'unix:/terminal.sock' })
+  expect([appUrl, terminalUrl]).toEqual([
+    `http://${ID}.apps.localhost:9811/`,
+    `http://${ID}-terminal.apps.localhost:9811/`,
+  ])
+  expect(addressOfHost(access, new URL(appUrl ?? '').host)).toEqual({ id: ID, isTerminal: false })
+})
+
 test.each([
   ['http://10.0.0.1/x/', { host: '10.0.0.1', port: 80, isTls: false, pathPrefix: '/x' }],
   ['https://app.test:8443', { host: 'app.test', port: 8443, isTls: true, pathPrefix: '' }],

@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import type { Database } from '../../infra/postgres/database.ts'
+import { systemRandom } from '../../infra/random.ts'
 import { openAccess } from './openAccess.ts'
 
 test.each([
@@ -17,6 +18,7 @@ test.each([
     // Nobody asks for an app here.
     database: null as unknown as Database,
     clock: new TurnedClock(),
+    random: systemRandom(),
     log: { ...SILENCE, warn: (_fields, message) => void warnings.push(message) },
   })
   server.close()
@@ -27,7 +29,7 @@ test('an entry of trusted_proxies that is no address keeps it closed', async () 
   const opening = openAccess({
     ...{ access: { host: 'apps.test', isSecure: true, port: 0 }, host: '127.0.0.1', trustedProxies: ['nonsense'] },
     database: null as unknown as Database,
-    ...{ clock: new TurnedClock(), log: SILENCE },
+    ...{ clock: new TurnedClock(), random: systemRandom(), log: SILENCE },
   })
   await expect(opening).rejects.toThrow('nonsense')
 })

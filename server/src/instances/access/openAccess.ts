@@ -2,7 +2,9 @@ import type { AccessSettings } from '../../catalog/offering.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { openProxyServer, type ProxyServer } from '../../infra/proxy/server.ts'
 import { addressGroup, createClientAddress, createIsTrustedProxy } from '../../lib/clientAddress.ts'
+import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
+import { requestIdOf } from '../../lib/requestId.ts'
 import { type Clock, SECOND_MS } from '../../lib/time.ts'
 import { decideAccess } from './decide.ts'
 import { createDoors, type Doors, endStaleDoors } from './doors.ts'
@@ -22,13 +24,14 @@ export interface AccessDependencies {
   readonly host: string
   readonly database: Database
   readonly clock: Clock
+  readonly random: RandomBytes
   readonly log: Log
   readonly trustedProxies: readonly string[]
 }
 
 /** Opens the port of apps and terminals. Rejects, with what to do, where it is taken. */
 export async function openAccess(dependencies: AccessDependencies) {
-  const { access, host, database, clock, log, trustedProxies } = dependencies
+  const { access, host, database, clock, random, log, trustedProxies } = dependencies
   if (access.isSecure && trustedProxies.length === 0) log.warn({}, NO_TRUSTED_PROXY)
   const doors = createDoors()
   const decide = decideAccess({
@@ -39,7 +42,10 @@ export async function openAccess(dependencies: AccessDependencies) {
   })
   const isTrusted = createIsTrustedProxy(trustedProxies)
   const callerOf = (address: string) => (isTrusted(address) ? null : addressGroup(address))
-  const server = await openProxyServer({ host, port: access.port, clock, decide, callerOf }).catch(() => {
+  const server = await openProxyServer({
+    ...{ host, port: access.port, clock, decide, callerOf },
+    requestIdOf: (header) => requestIdOf(header, random),
+  }).catch(() => {
     throw new Error(`instances.port: port ${access.port} of ${host} can't be opened: name another, or stop who has it`)
   })
   log.info({ port: server.port }, 'apps of instances answer')

@@ -50,8 +50,6 @@ export async function listHashes(db: Queryable, ids: readonly string[]): Promise
 export interface PasswordRow {
   readonly app_url: string | null
   readonly terminal_url: string | null
-  /** The attempt whose kept answer shows the password before. */
-  readonly earlier_attempt: string | null
 }
 
 /** Sets the password of an organization's instance that is live. Null: there is none such. */
@@ -59,28 +57,13 @@ export async function writeAppPasswordHash(
   tx: Transaction,
   organizationId: string,
   id: string,
-  { hash, attempt }: { readonly hash: Uint8Array; readonly attempt: string | null },
+  hash: Uint8Array,
 ): Promise<PasswordRow | null> {
   const rows = await tx.query<PasswordRow>(
-    `with own as (
-       select id as own_id, app_password_attempt as earlier_attempt from instances
-       where id = $1::uuid and organization_id = $2::uuid and state in ('creating', 'running') for update
-     )
-     update instances set app_password_hash = decode($3, 'hex'), app_password_attempt = $4::uuid from own where id = own_id
-     returning app_url, terminal_url, earlier_attempt`,
-    [id, organizationId, toHex(hash), attempt],
+    `update instances set app_password_hash = decode($3, 'hex')
+     where id = $1::uuid and organization_id = $2::uuid and state in ('creating', 'running')
+     returning app_url, terminal_url`,
+    [id, organizationId, toHex(hash)],
   )
   return rows[0] ?? null
-}
-
-/** Takes the attempt whose kept answer shows an instance's password off its row, which is locked. Null: there is none. */
-export async function takePasswordAttempt(tx: Transaction, id: string): Promise<string | null> {
-  const rows = await tx.query<{ earlier_attempt: string }>(
-    `with own as (
-       select id as own_id, app_password_attempt as earlier_attempt from instances where id = $1::uuid and app_password_attempt is not null
-     )
-     update instances set app_password_attempt = null from own where id = own_id returning earlier_attempt`,
-    [id],
-  )
-  return rows[0]?.earlier_attempt ?? null
 }

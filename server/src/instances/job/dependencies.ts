@@ -46,8 +46,6 @@ export interface InstanceDependencies {
   >
   /** Keeps an event, and whom it has to be delivered to, in the transaction of what it tells. */
   readonly publish: (tx: Transaction, event: InstanceEvent) => Promise<void>
-  /** Deletes the kept answer of an attempt, which shows a password (D3). */
-  readonly forgetAnswer: (tx: Transaction, attempt: string) => Promise<void>
   /** Below this balance an organization is told so; 0: nobody is. */
   readonly lowBalanceMicrocents: bigint
   /** Something was noted that somebody must be told. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { centsRoundedHalfUp } from '../../catalog/price.ts'
 import { toTimestamp } from '../../lib/time.ts'
-import { INSTANCE_REASONS, INSTANCE_STATES, type Instance } from './instance.ts'
+import { INSTANCE_REASONS, INSTANCE_STATES, type Instance, isLive } from './instance.ts'
 
 const instantField = z.string().meta({ format: 'date-time' })
 
@@ -23,7 +23,7 @@ export const instanceSchema = z
     created_at: instantField.meta({ description: 'It is billed from here on, if it ever runs or is deleted.' }),
     running_at: instantField.nullable(),
     ended_at: instantField.nullable().meta({ description: 'It costs nothing from here on.' }),
-    app_url: z.string().nullable(),
+    app_url: z.string().nullable().meta({ description: 'Null: nothing answers, not yet or not any more.' }),
     terminal_url: z.string().nullable(),
   })
   .meta({ id: 'Instance' })
@@ -46,8 +46,9 @@ export function instanceToWire(instance: Instance): z.infer<typeof instanceSchem
     created_at: toTimestamp(instance.createdAtMs),
     running_at: instant(instance.runningAtMs),
     ended_at: instant(instance.endedAtMs),
-    app_url: instance.appUrl,
-    terminal_url: instance.terminalUrl,
+    ...(isLive(instance)
+      ? { app_url: instance.appUrl, terminal_url: instance.terminalUrl }
+      : { app_url: null, terminal_url: null }),
   }
 }
 

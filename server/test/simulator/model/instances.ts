@@ -108,8 +108,6 @@ export const INSTANCE_STATEMENTS: readonly Statement[] = [
       return [moved]
     },
   },
-  // No instance here has a password.
-  { words: 'update instances set app_password_attempt = null', run: () => [] },
   // Nobody here is told of it.
   { words: "'instance_ending', greatest($2::timestamptz", run: () => [] },
 ]

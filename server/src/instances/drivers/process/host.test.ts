@@ -39,7 +39,7 @@ test.if(NO_MACHINES_HERE === null)('users of this host, and folders with secrets
   const closed = join(folder, 'closed')
   await mkdir(closed, { mode: 0o700 })
   await expect(openHost({ ...settings(), directory: join(closed, 'machines') }, machine)).rejects.toThrow(
-    `run "chmod o+x ${closed}"`,
+    `needs a folder that apps can reach, such as '/var/lib/tollgate-instances', and users other than root can't enter ${closed}: name another 'directory'`,
   )
   expect((await openHost(settings(), machine)).programs.flock).toStartWith('/')
 })
@@ -100,6 +100,19 @@ test.each([
   ['those of another, up to its first id', null, '', 'bob:300002:65536\n'],
 ])('an id of apps that %s has is found', (_who, clash, users, granted) => {
   expect(findClash({ firstUid: 300_000, machinesMost: 2 }, users, granted)).toBe(clash)
+})
+
+test('the user ids that the example and the docs name are free on a usual Debian', async () => {
+  const users =
+    'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/bin/false\nann:x:1000:1000::/nonexistent:/bin/sh\n'
+  const granted = Array.from({ length: 50 }, (_, nth) => `user${nth}:${100_000 + nth * 65_536}:65536\n`).join('')
+  const pages = ['tollgate.example.yaml', 'docs/instances.md'].map((path) =>
+    join(import.meta.dirname, '../../../../..', path),
+  )
+  const texts = await Promise.all(pages.map((path) => readFile(path, 'utf8')))
+  const named = texts.map((text) => Number(/first_uid: (\d+)/.exec(text)?.[1]))
+  expect(new Set(named).size).toBe(1)
+  for (const firstUid of named) expect(findClash({ firstUid, machinesMost: 8 }, users, granted)).toBeNull()
 })
 
 test('a process is over only when all its threads are', () => {

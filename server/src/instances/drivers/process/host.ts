@@ -3,12 +3,12 @@
 import { chmod, mkdir, readFile, stat } from 'node:fs/promises'
 import { dirname, resolve, sep } from 'node:path'
 import type { ProcessDriverSettings } from '../../../catalog/offering.ts'
-import { readOrWriteOnce } from '../../../infra/folder.ts'
+import { absentAs, readOrWriteOnce } from '../../../infra/folder.ts'
 import { findProgram } from '../../../infra/program.ts'
 import { runProgram } from '../../../infra/runProgram.ts'
 import { canRefuseSystemCalls } from '../../../infra/systemCalls.ts'
 import type { Log } from '../../../lib/log.ts'
-import { type Clock, SECOND_MS } from '../../../lib/time.ts'
+import { type Clock, SECOND_MS, type Timers } from '../../../lib/time.ts'
 import { APP_PATH, PROGRAMS, type Programs } from './commandLines.ts'
 import { CONTROLLERS, type ControlGroups, openControlGroups } from './controlGroups.ts'
 import type { UidRange } from './uids.ts'
@@ -33,14 +33,16 @@ export interface HostDependencies {
   readonly hidden: readonly string[]
 }
 
+type HostSettings = Pick<ProcessDriverSettings, 'directory' | 'firstUid' | 'machinesMost'>
+
 /**
- * Makes sure that machines can be started here, and says what bounds them. Throws, with what to do, where this process is not root, a
- * program is missing, the settings clash with the host, or the host makes no namespaces.
+ * Returns the programs that start machines, and changes nothing. Throws, with what to do, where this process is not root, a program is
+ * missing, the settings clash with the host, or the host makes no namespaces.
  */
-export async function openHost(
-  settings: Pick<ProcessDriverSettings, 'directory' | 'firstUid' | 'machinesMost'>,
-  { clock, log, uid, newPlace, hidden }: HostDependencies,
-): Promise<ProcessHost> {
+export async function checkHost(
+  settings: HostSettings,
+  { clock, uid }: Pick<HostDependencies, 'uid'> & { readonly clock: Timers },
+): Promise<Programs> {
   if (process.platform !== 'linux') throw refused('works on Linux alone: choose the driver "command"')
   if (uid !== 0) {
     throw refused(
@@ -52,8 +54,21 @@ export async function openHost(
   }
   const programs = findPrograms()
   await checkUsers(settings)
-  await openDirectory(settings.directory, hidden)
+  await checkWay(settings.directory)
   await tryNamespaces(programs, clock)
+  return programs
+}
+
+/**
+ * Makes sure that machines can be started here, and says what bounds them. Throws, with what to do, where {@link checkHost} does, and where
+ * the folder of machines can't be used.
+ */
+export async function openHost(
+  settings: HostSettings,
+  { clock, log, uid, newPlace, hidden }: HostDependencies,
+): Promise<ProcessHost> {
+  const programs = await checkHost(settings, { clock, uid })
+  await openDirectory(settings.directory, hidden)
   const groups = await openControlGroups(await readFile('/proc/self/mounts', 'utf8'))
   const bounded: ReadonlySet<string> = groups?.bounds ?? new Set<string>()
   const unbounded = CONTROLLERS.filter((each) => !bounded.has(each))
@@ -107,13 +122,23 @@ async function openDirectory(directory: string, hidden: readonly string[]): Prom
   await mkdir(directory, { recursive: true })
   const { uid } = await stat(directory)
   if (uid !== 0) throw refused(`needs a folder of root's: ${directory} belongs to another user`)
-  for (let above = dirname(directory); ; above = dirname(above)) {
-    const { mode } = await stat(above)
-    if ((mode & 0o001) === 0) throw refused(`needs a folder that apps can reach: run "chmod o+x ${above}"`)
-    if (above === dirname(above)) break
-  }
+  // Those above it that were not there before.
+  await checkWay(directory)
   // Apps reach their own folder by its path, and can't list those of others.
   await chmod(directory, 0o711)
+}
+
+/** Refuses a folder that apps can't reach. One above it that is not there yet is passed over. */
+async function checkWay(directory: string): Promise<void> {
+  for (let above = dirname(directory); ; above = dirname(above)) {
+    const found = await stat(above).catch(absentAs(null))
+    if (found !== null && (found.mode & 0o001) === 0) {
+      throw refused(
+        `needs a folder that apps can reach, such as '/var/lib/tollgate-instances', and users other than root can't enter ${above}: name another 'directory'`,
+      )
+    }
+    if (above === dirname(above)) return
+  }
 }
 
 function isWithin(path: string, folder: string): boolean {
@@ -121,7 +146,7 @@ function isWithin(path: string, folder: string): boolean {
   return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : `${outer}${sep}`)
 }
 
-async function tryNamespaces({ unshare }: Programs, clock: Clock): Promise<void> {
+async function tryNamespaces({ unshare }: Programs, clock: Timers): Promise<void> {
   const late = new AbortController()
   const cancel = clock.after(TRIAL_MS, () => late.abort())
   const args = ['--net', '--mount', '--ipc', '--uts', '--pid', '--fork', '--mount-proc', '--root=/', '--', 'true']

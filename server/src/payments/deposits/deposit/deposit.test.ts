@@ -1,5 +1,17 @@
 import { expect, test } from 'bun:test'
-import { parseUnits, printUnits } from './deposit.ts'
+import { type DepositStatus, parseUnits, printUnits, statusAt } from './deposit.ts'
+
+test.each<[DepositStatus, number, boolean, DepositStatus]>([
+  ['created', 999, false, 'created'],
+  ['created', 999, true, 'created'],
+  ['created', 1_000, false, 'expired'],
+  ['created', 1_000, true, 'failed'],
+  ['detected', 1_000, true, 'detected'],
+  ['expired', 1_000, false, 'expired'],
+  ['credited', 1_000, true, 'credited'],
+])('%s at %d, with a payment that was taken back: %p, is shown as %s', (status, nowMs, hasDropped, shown) => {
+  expect(statusAt({ status, expiresAtMs: 1_000, hasDropped }, nowMs)).toBe(shown)
+})
 
 test.each<[bigint, string]>([
   [25_000_000n, '25.00'],

@@ -50,9 +50,22 @@ export interface Deposit {
   readonly watchedUntilMs: number
 }
 
-/** The status as it is now: one that nobody paid expires by itself, whether a watcher has written that down or not. */
-export function statusAt({ status, expiresAtMs }: Pick<Deposit, 'status' | 'expiresAtMs'>, nowMs: number) {
-  return status === 'created' && nowMs >= expiresAtMs ? 'expired' : status
+/** A deposit as it is read to be shown. */
+export interface FoundDeposit extends Deposit {
+  /** The chain has taken a payment back. */
+  readonly hasDropped: boolean
+}
+
+/**
+ * The status as it is now: one that nobody paid expires by itself, or fails where the chain has taken a payment back, whether a
+ * watcher has written that down or not.
+ */
+export function statusAt(
+  { status, expiresAtMs, hasDropped }: Pick<FoundDeposit, 'status' | 'expiresAtMs' | 'hasDropped'>,
+  nowMs: number,
+): DepositStatus {
+  if (status !== 'created' || nowMs < expiresAtMs) return status
+  return hasDropped ? 'failed' : 'expired'
 }
 
 /** An amount of tokens as an exact decimal text, such as `25.00`: at least two decimals, and no more than it needs. */

@@ -1,16 +1,20 @@
 import type { Queryable } from '../../../infra/postgres/database.ts'
 import { COUNTED_MOST } from '../../../lib/gauge.ts'
 import { isUuid } from '../../../lib/ids.ts'
-import type { Deposit, DepositStatus } from './deposit.ts'
+import type { DepositStatus, FoundDeposit } from './deposit.ts'
 import { selectDeposit, selectDeposits, selectUnderWay } from './store.ts'
 
 /** Lists deposits, the newest first: of one organization, or of all where `organizationId` is null. */
-export function listDeposits(db: Queryable, organizationId: string | null, limit: number): Promise<Deposit[]> {
+export function listDeposits(db: Queryable, organizationId: string | null, limit: number): Promise<FoundDeposit[]> {
   return selectDeposits(db, organizationId, limit)
 }
 
 /** Returns a deposit of an organization, or of any where that is null; null where it has none of this id, which may be any text. */
-export async function findDeposit(db: Queryable, organizationId: string | null, id: string): Promise<Deposit | null> {
+export async function findDeposit(
+  db: Queryable,
+  organizationId: string | null,
+  id: string,
+): Promise<FoundDeposit | null> {
   return isUuid(id) ? selectDeposit(db, organizationId, id) : null
 }
 

@@ -13,7 +13,14 @@ import { MICROCENTS_PER_CENT, toCentsRoundingDown } from '../../../lib/money.ts'
 import { ok, refused } from '../../../lib/result.ts'
 import { toTimestamp } from '../../../lib/time.ts'
 import { type CreateDepositDependencies, createDeposit } from './create.ts'
-import { DEPOSIT_STATUSES, type Deposit, printUnits, type ShowAddress, statusAt, UNITS_PER_CENT } from './deposit.ts'
+import {
+  DEPOSIT_STATUSES,
+  type FoundDeposit,
+  printUnits,
+  type ShowAddress,
+  statusAt,
+  UNITS_PER_CENT,
+} from './deposit.ts'
 import { findDeposit, listDeposits } from './find.ts'
 
 const LISTED_MOST = 50
@@ -93,10 +100,10 @@ export function postDeposit(dependencies: DepositHttpDependencies): Prepare<KeyO
         amountCents: wanted.amount_cents,
         keep: async (deposit) => [
           note({ action: 'deposit.created', subjectId: deposit.id, before: null, after }),
-          ...((await attempt?.keep(keptJson(toWire(deposit, dependencies), 201))) ?? []),
+          ...((await attempt?.keep(keptJson(toWire({ ...deposit, hasDropped: false }, dependencies), 201))) ?? []),
         ],
       })
-      return jsonAnswer(toWire(made, dependencies), 201)
+      return jsonAnswer(toWire({ ...made, hasDropped: false }, dependencies), 201)
     })
   }
 }
@@ -132,7 +139,7 @@ export function showDeposit(dependencies: DepositHttpDependencies): Handle<KeyOr
 }
 
 function toWire(
-  deposit: Deposit,
+  deposit: FoundDeposit,
   { clock, showAddress }: Pick<DepositHttpDependencies, 'clock' | 'showAddress'>,
 ): z.infer<typeof cryptoDeposit> {
   const { amountCents, creditedMicrocents, txHash } = deposit

@@ -4,7 +4,7 @@ import type { DepositAsset, DepositChain } from '../../../catalog/depositChain.t
 import type { Queryable, Transaction } from '../../../infra/postgres/database.ts'
 import { arrayLiteral } from '../../../infra/postgres/database.ts'
 import { toTimestamp } from '../../../lib/time.ts'
-import type { Deposit, DepositStatus } from './deposit.ts'
+import type { Deposit, DepositStatus, FoundDeposit } from './deposit.ts'
 
 interface DepositRow {
   readonly id: string
@@ -23,8 +23,15 @@ interface DepositRow {
   readonly watched_until: Date
 }
 
+interface FoundRow extends DepositRow {
+  readonly has_dropped: boolean
+}
+
 const COLUMNS =
   'id, organization_id, status, chain, asset, amount_cents, address, address_index, key_fingerprint, credited_microcents, tx_hash, created_at, expires_at, watched_until'
+
+/** Read in the statement of the deposit, so that no watcher comes between the two. */
+const HAS_DROPPED = `exists (select 1 from deposit_transfers t where t.deposit_id = deposits.id and t.state = 'dropped') as has_dropped`
 
 /**
  * Locks an organization until the end of the transaction: of several new deposits one comes after the other. False: it is deleted.
@@ -97,21 +104,30 @@ export async function insertDeposit(tx: Transaction, deposit: Deposit): Promise<
 }
 
 /** Returns deposits, the newest first; of one organization, or of all where that is null. */
-export async function selectDeposits(db: Queryable, organizationId: string | null, limit: number): Promise<Deposit[]> {
-  const rows = await db.query<DepositRow>(
-    `select ${COLUMNS} from deposits where $1::uuid is null or organization_id = $1::uuid order by id desc limit $2::integer`,
+export async function selectDeposits(
+  db: Queryable,
+  organizationId: string | null,
+  limit: number,
+): Promise<FoundDeposit[]> {
+  const rows = await db.query<FoundRow>(
+    `select ${COLUMNS}, ${HAS_DROPPED} from deposits
+     where $1::uuid is null or organization_id = $1::uuid order by id desc limit $2::integer`,
     [organizationId, limit],
   )
-  return rows.map(fromRow)
+  return rows.map(fromFoundRow)
 }
 
 /** Returns a deposit by its id, of one organization or of any where that is null; null where there is none. */
-export async function selectDeposit(db: Queryable, organizationId: string | null, id: string): Promise<Deposit | null> {
-  const rows = await db.query<DepositRow>(
-    `select ${COLUMNS} from deposits where id = $2::uuid and ($1::uuid is null or organization_id = $1::uuid)`,
+export async function selectDeposit(
+  db: Queryable,
+  organizationId: string | null,
+  id: string,
+): Promise<FoundDeposit | null> {
+  const rows = await db.query<FoundRow>(
+    `select ${COLUMNS}, ${HAS_DROPPED} from deposits where id = $2::uuid and ($1::uuid is null or organization_id = $1::uuid)`,
     [organizationId, id],
   )
-  return rows[0] === undefined ? null : fromRow(rows[0])
+  return rows[0] === undefined ? null : fromFoundRow(rows[0])
 }
 
 /**
@@ -194,6 +210,10 @@ export async function incrementCredited(tx: Transaction, id: string, amountMicro
     id,
     amountMicrocents,
   ])
+}
+
+function fromFoundRow(row: FoundRow): FoundDeposit {
+  return { ...fromRow(row), hasDropped: row.has_dropped }
 }
 
 function fromRow(row: DepositRow): Deposit {

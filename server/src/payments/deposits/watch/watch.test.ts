@@ -6,6 +6,8 @@ import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/d
 import { creditAfterGap } from '../../../../test/deposits/gap.ts'
 import { deployToken, type TestToken } from '../../../../test/deposits/token.ts'
 import { DAY_MS, HOUR_MS } from '../../../lib/time.ts'
+import { statusAt } from '../deposit/deposit.ts'
+import { listDeposits } from '../deposit/find.ts'
 import { listTransfers } from '../operator/list.ts'
 import { rescanChain } from './rescan.ts'
 
@@ -154,6 +156,24 @@ test('a payment that the chain takes back is never credited, and the deposit fai
   await house.look()
   expect(await statusOf(id)).toBe('failed')
   expect(await house.credits(organizationId)).toEqual([])
+})
+
+test('a payment that the chain took back is shown as failed from the instant of its expiry, before a watcher says so', async () => {
+  const organizationId = await house.customer()
+  const { id, address } = await house.create(organizationId, 500)
+  await usdc.send(address, 5n * DOLLAR)
+  await house.look()
+  await chain.reorganize(1)
+  await house.look()
+  const shown = async () => {
+    const [listed] = await listDeposits(house.database, organizationId, 1)
+    return [await house.find(id), listed].map((found) => found && statusAt(found, house.clock.now()))
+  }
+  expect(await shown()).toEqual(['created', 'created'])
+  await house.clock.turn(25 * HOUR_MS)
+  expect(await shown()).toEqual(['failed', 'failed'])
+  await house.look()
+  expect(await shown()).toEqual(['failed', 'failed'])
 })
 
 test('two watchers and two screenings at once credit each payment once', async () => {

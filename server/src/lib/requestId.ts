@@ -1,4 +1,4 @@
-import { type RandomBytes, toHex } from '../lib/ids.ts'
+import { type RandomBytes, toHex } from './ids.ts'
 
 /**
  * A text that may be echoed in a header (E11): at most 128 bytes, visible ones and inner spaces. The server reads
