@@ -21,6 +21,7 @@ import type { Model } from './model.ts'
 import { DEFAULT_GRACE_MS } from './plan.ts'
 import type { PriceTable } from './price.ts'
 import { DEFAULT_DEADLINES, type Deadlines, type ProviderSettings } from './provider.ts'
+import { checkReach } from './reach.ts'
 import {
   DEFAULT_FIXED_SETTINGS,
   DEFAULT_SETTINGS,
@@ -194,6 +195,7 @@ export function loadRest(document: SettingsDocument, context: SettingsContext): 
   const plans = loadPlans(sections['plans'], graceMs, report, document.lineOf)
   if (read === null) return { settings: null, modelContext }
   const fixed = loadFixed(read, context, report)
+  if (context.host !== undefined) checkReach(fixed, context.host, report)
   if (read.payments === undefined) reportUnreadSecrets(sections['payments'], ['payments'], context, report)
   if (!read.accounts?.identity_providers.length) {
     const { identity_providers: unread } = isSection(sections['accounts']) ? sections['accounts'] : {}
