@@ -31,6 +31,7 @@ import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import type { Clock } from '../lib/time.ts'
 import { openPayments } from '../payments/open.ts'
+import { reportLeavingPayments } from '../payments/unserved/report.ts'
 import { openProcesses } from '../processes/open.ts'
 import type { Provider } from '../providers/dialect/spec.ts'
 import { openProviders } from '../providers/open.ts'
@@ -145,7 +146,8 @@ export async function createApp(options: AppOptions): Promise<App> {
 async function openBase(options: AppOptions, infrastructure: Infrastructure) {
   const { config, database, databaseAddress, clock, videos: scripted = REAL_VIDEOS } = options
   const { onDayMended } = infrastructure
-  const { lowBalanceMicrocents, smtp } = config.settings.fixed
+  const { lowBalanceMicrocents, smtp, payments } = config.settings.fixed
+  const onPaymentsChanged = reportLeavingPayments(infrastructure, payments)
   const dataDirectory = config.member?.sharedDirectory ?? config.dataDirectory
   const processes = await openProcesses({
     ...infrastructure,
@@ -182,7 +184,10 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
     source: config.watched,
     stamp: config.stamp,
     beforeActivate: (next) => storePrices(database, next, clock.now()),
-    afterActivate: providers.keep,
+    afterActivate: (next, { fixed }) => {
+      providers.keep(next)
+      onPaymentsChanged(fixed.payments)
+    },
   })
   return { dataDirectory, processes, keys, http, jobs, identity, providers, catalog }
 }
