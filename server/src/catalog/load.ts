@@ -103,6 +103,7 @@ const FileShape = closed(
       max_completion_tokens: z.boolean().optional(),
       neutral_parameters: z.boolean().optional(),
       embeddings_base64: z.boolean().optional(),
+      text_parts: z.boolean().optional(),
     }).optional(),
     artifacts: ArtifactsShape.optional(),
     otlp: closed({
@@ -308,6 +309,7 @@ function loadFixed(read: FileInput, context: SettingsContext, report: Report): S
       maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
       embeddingsBase64: read.compat?.embeddings_base64 ?? defaults.compat.embeddingsBase64,
+      textParts: read.compat?.text_parts ?? defaults.compat.textParts,
     },
     artifacts:
       read.artifacts === undefined
