@@ -183,6 +183,16 @@ test('the mail of an invitation names who invites, and where', async () => {
 test('links that stand in for mails are in a file that only its owner may read; the log has its path, and no link', async () => {
   const path = join(house.gateway.dataDirectory, 'account-links')
   await house.browser().fill('/account/forgotten', { email: OWNER.email })
+  for (const path of ['/account/forgotten', '/account/sign-in']) expect(text).toContain(`<a href="${path}">`)
+})
+
+test('on the page of the sign-in the button comes right after the password', async () => {
+  const { text } = await house.browser().open('/account/sign-in')
+  const places = ['name="password"', '<button>', '/account/forgotten', '/account/register'].map((part) =>
+    text.indexOf(part),
+  )
+  expect(places).toEqual([...places].sort((one, other) => one - other))
+  expect(places).not.toContain(-1)
   const [, token = ''] = /token=(.+)/.exec(await house.linkTo(OWNER.email)) ?? []
   expect((await stat(path)).mode & 0o777).toBe(0o600)
   const { logs } = house.gateway
