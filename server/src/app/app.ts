@@ -1,6 +1,6 @@
 /** The composition root: opens every room once, lowest first, and composes the parts that they give. */
 
-import { openAccount } from '../billing/admission/balance/balance.ts'
+import { openAccount, readBalance } from '../billing/admission/balance/balance.ts'
 import { foldSlot } from '../billing/admission/slots/foldSlot.ts'
 import { listUnfoldedSlots } from '../billing/admission/slots/store.ts'
 import { storePrices } from '../billing/charges/prices/storePrices.ts'
@@ -264,15 +264,17 @@ function openPeople(
   dataDirectory: string,
 ) {
   const { config, databaseAddress, database, clock, random, log, passwordHash } = options
-  const { accounts, publicUrl, trustedProxies, instances } = config.settings.fixed
+  const { accounts, publicUrl, trustedProxies, instances, payments } = config.settings.fixed
   const { host, port } = config
-  const [isStopping, offersInstances] = [() => !lifecycle.isAdmitting(), instances !== null]
-  const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping, offersInstances }
+  const isStopping = () => !lifecycle.isAdmitting()
+  const offers = { offersInstances: instances !== null, takesPayments: payments !== null }
+  const ofMoney = { openAccount, readBalance: (organizationId: string) => readBalance(reads, organizationId) }
+  const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping }
   const given = { rateLimiter: limits.rateLimiter, deleteOrganization: deletionBy(options, wakeJobs), passwordHash }
   return openIdentity({
     ...{ database, reads, clock, random, log, openCalls },
     clientAddress: createClientAddress(trustedProxies),
-    accounts: accounts && { ...accounts, ...links, ...given, databaseAddress, dataKeys, openAccount },
+    accounts: accounts && { ...accounts, ...links, ...offers, ...ofMoney, ...given, databaseAddress, dataKeys },
   })
 }
 
