@@ -25,7 +25,13 @@ test.each<[string[], number, RegExp]>([
   [['keys', 'create', 'x'], 2, /required option '--scope <SCOPE>' not specified \(see "tollgate keys create --help"\)/],
   [['keys', 'create', ' ', '--scope', 'read_only'], 2, /NAME: must be text of 1 to 100 characters/],
   [['usage', '--group-by', 'model', '--bucket', 'day'], 2, /--group-by: takes the place of --bucket/],
-  [['usage', '--group-by', 'colour'], 1, /--group-by: must be one or two of model, key/],
+  [
+    ['usage', '--group-by', 'colour'],
+    2,
+    /--group-by: must be one or two of model, key.* \(see "tollgate usage --help"\)/,
+  ],
+  [
+  [['orgs', 'list'], 2, /"orgs" is a command of the operators of a server: type ".\/tollgate orgs"/],
   [['chat', '--model', 'svc/sandbox', '--no-input'], 2, /the prompt is empty/],
   [['chat', 'Hi'], 2, /name one with --model or TOLLGATE_MODEL/],
   [['chat', 'Hi', '--model', 'svc/none'], 1, /'svc\/none' does not exist/],
