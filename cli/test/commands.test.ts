@@ -145,7 +145,7 @@ describe('text', () => {
     const environment = { TOLLGATE_API_KEY: String(key) }
     const { code, stdout, stderr } = await cli.type(['limits'], undefined, environment)
     expect([code, stderr]).toEqual([0, ''])
-    expect(stdout).toBe('No spending limit is set: "tollgate limits set --monthly USD" sets one.\n')
+    expect(stdout).toBe('No spending limit is set. An admin may set one: "tollgate limits set --monthly USD".\n')
     expect((await cli.type(['limits', '--json'], undefined, environment)).stdout).toBe('null\n')
   })
 
