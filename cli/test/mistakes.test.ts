@@ -30,7 +30,6 @@ test.each<[string[], number, RegExp]>([
     2,
     /--group-by: must be one or two of model, key.* \(see "tollgate usage --help"\)/,
   ],
-  [
   [['orgs', 'list'], 2, /"orgs" is a command of the operators of a server: type ".\/tollgate orgs"/],
   [['chat', '--model', 'svc/sandbox', '--no-input'], 2, /the prompt is empty/],
   [['chat', 'Hi'], 2, /name one with --model or TOLLGATE_MODEL/],
@@ -61,7 +60,7 @@ test.each<[string[], number]>([
   [['nonsense'], 2],
   [['preflight'], 2],
   [['limits', 'set', '--monthly', '0.5'], 2],
-  [['usage', '--group-by', 'colour'], 1],
+  [['usage', '--group-by', 'colour'], 2],
   [['chat', 'Hi', '--model', 'svc/none'], 1],
   [['login', '--with-token'], 4],
   [['balance', '--server', 'http://127.0.0.1:1'], 1],
