@@ -180,6 +180,17 @@ test.each([
   expect(answer.headers.get('Location')).toBe(location)
 })
 
+test('a mistyped address is answered with a page where a browser asks, and with a problem where a program does', async () => {
+  const answers = ['text/html,application/xhtml+xml', '*/*'].map((accept) =>
+    house.gateway.send('/account/sign-inn', { headers: { Accept: accept } }),
+  )
+  const [page, problem] = await Promise.all(answers)
+  expect([page?.status, page?.headers.get('Content-Type')]).toEqual([404, 'text/html; charset=utf-8'])
+  expect(await page?.text()).toContain('<a href="/account">')
+  expect(page?.headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/)
+  expect([problem?.status, problem?.headers.get('Content-Type')]).toEqual([404, 'application/problem+json'])
+})
+
 test('a broken link is said once', async () => {
   const { text } = await house.browser().open('/account/reset?token=guessed')
   expect(text.match(/This link does not work/g)).toHaveLength(2) // The title of the window, and of the page.
