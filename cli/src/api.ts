@@ -172,7 +172,8 @@ export class ServerUnreached extends CliFailure {
 export class ServerRefusal extends CliFailure {
   readonly status: number
   constructor(status: number, code: string, words: string) {
-    super(words, { code })
+    // The value of an option that only the server can judge is a mistake on the command line all the same.
+    super(words, (status === 422 || status === 400) && /^--[a-z]/.test(words) ? { code, exitCode: 2 } : { code })
     this.status = status
   }
 }

@@ -26,6 +26,12 @@ The API key is read from TOLLGATE_API_KEY, else from the last login.
 Exit codes: 0 done, 1 failed, 2 not understood, 4 login needed, 130 interrupted by Ctrl-C.
 `
 
+/** The first words of the operator's commands that no command here begins with. */
+const OF_OPERATORS: ReadonlySet<string> = new Set([
+  ...['serve', 'orgs', 'users', 'operators', 'credits', 'charges', 'refunds', 'adjustments', 'payments', 'deposits'],
+  ...['subscriptions', 'ledger', 'data-key', 'config', 'migrate'],
+])
+
 /** The meaning of a command line: a command to run, a text to show, or a mistake. */
 export type ReadLine =
   | { readonly kind: 'run'; readonly command: CliCommand; readonly asked: CommandLine }
@@ -76,6 +82,9 @@ function namedWords(commands: readonly CliCommand[], argv: readonly string[]): s
 }
 
 function problemOf(error: CommanderError, argv: readonly string[]): string {
+  const [first = ''] = argv
+  if (error.code === 'commander.unknownCommand' && OF_OPERATORS.has(first))
+    return `"${first}" is a command of the operators of a server: type "./tollgate ${first}" in the checkout of Tollgate`
   // A group without its command: commander would show the group's help.
   if (error.code === 'commander.help')
     return `"${argv.filter((word) => !word.startsWith('-')).join(' ')}" needs a command`

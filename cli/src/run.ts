@@ -5,6 +5,7 @@ import {
   printProblems,
   printResult,
 } from '../../server/src/lib/commandOutput.ts'
+import { creditAdvice } from './account/creditAdvice.ts'
 import type { CliCommand, CliResult } from './command.ts'
 import { CLI_COMMANDS } from './commands.ts'
 import { CliFailure } from './failure.ts'
@@ -29,7 +30,7 @@ export async function runLine(argv: readonly string[], machine: Machine): Promis
   try {
     return await show(machine, asked.json, await command.run(asked, machine))
   } catch (error) {
-    const failure = explain(error, command)
+    const failure = explain(error, command, await creditAdvice(asked, machine, error))
     printProblems(outputOf(machine), asked.json, failure)
     return failure.exitCode
   }
@@ -46,8 +47,9 @@ function outputOf({ print, stderr }: Machine): CommandOutput {
   return { print, stderr, clean: plainText }
 }
 
-function explain(error: unknown, { words }: CliCommand): CliFailure {
+function explain(error: unknown, { words }: CliCommand, advice: string | null): CliFailure {
   if (!(error instanceof CliFailure)) return new CliFailure(describeFault(error), { code: 'unexpected' })
+  if (advice !== null) return new CliFailure(`${error.problems.join(' ')} ${advice}`, error)
   if (error.exitCode !== EXIT.misunderstood) return error
   const hint = `see "tollgate ${words.join(' ')} --help"`
   const { code, exitCode } = error

@@ -35,6 +35,8 @@ const SECONDS = 'the seconds in Retry-After'
 /** `path` is that of the request; `retryAfter` the header of the answer, in seconds, where there is one. */
 export function inOwnWords(words: string, path: string, retryAfter: string | null): string {
   let said = words
+    .replace(/^The scope is not valid: /, '--scope: ')
+    .replace(/^No such GPU type is offered: /, '--gpu-type: is not offered: ')
   for (const [route, command] of Object.entries(COMMANDS)) said = said.replaceAll(route, `"${command}"`)
   for (const [pattern, names] of FIELDS) {
     if (!pattern.test(path)) continue

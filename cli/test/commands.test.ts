@@ -127,10 +127,10 @@ describe('text', () => {
     expect(output).toBe('wait.mp4')
     described.checkSchema('VideoJob', video)
     described.checkSchema('VideoJob', await json(['video', 'get', id]))
-    expect((await cli.type(['video', 'get', id])).stdout).toMatch(/^Status +completed\n[\s\S]*Cost +5 cents\n$/)
+    expect((await cli.type(['video', 'get', id])).stdout).toMatch(/^Status +completed\n[\s\S]*Cost +\$0\.05\n$/)
     expect((await cli.type(['video', 'download', id, '--output', 'again.mp4'])).code).toBe(0)
     expect(await readFile(join(cli.folder, 'again.mp4'))).toEqual(await readFile(join(cli.folder, 'wait.mp4')))
-    expect((await cli.type(['video', 'list'])).stdout).toContain(`${id}  completed  svc/sandbox-video  0.05\n`)
+    expect((await cli.type(['video', 'list'])).stdout).toContain(`${id}  completed  svc/sandbox-video  $0.05\n`)
     expect((await cli.type(['video', 'cancel', id])).stderr).toContain("can't be cancelled any more: it is completed")
   })
 
@@ -147,7 +147,7 @@ describe('text', () => {
     const environment = { TOLLGATE_API_KEY: String(key) }
     const { code, stdout, stderr } = await cli.type(['limits'], undefined, environment)
     expect([code, stderr]).toEqual([0, ''])
-    expect(stdout).toBe('No spending limit is set: "tollgate limits set --monthly USD" sets one.\n')
+    expect(stdout).toBe('No spending limit is set. An admin may set one: "tollgate limits set --monthly USD".\n')
     expect((await cli.type(['limits', '--json'], undefined, environment)).stdout).toBe('null\n')
   })
 

@@ -72,7 +72,7 @@ test('on a terminal there is a bar, and it is wiped away', async () => {
   expect(screen).toMatch(/^Video \S+ is accepted\. Ctrl-C stops the waiting, not the video\.\r\n\r\[/)
   expect(screen).toMatch(/\[#+\.+\] +\d+% {2}being made/)
   const [last = ''] = screen.split('\r\u001b[K').slice(-1)
-  expect(last).toMatch(/^Video \S+: 1 s, 5 cents\. It is in bar\.mp4\.\r\n$/)
+  expect(last).toMatch(/^Video \S+: 1 s for \$0\.05\. It is in bar\.mp4\.\r\n$/)
   expect(await isClip('bar.mp4')).toBe(true)
 })
 
@@ -81,7 +81,7 @@ test('piped, there are lines and no bar; a file that is there is replaced', asyn
   const words = create('A gate [[sandbox video_seconds_per_second=0.5]]', '--output', 'piped.mp4')
   const { code, stdout, stderr } = await type(words).ended
   expect(code).toBe(0)
-  expect(stdout).toMatch(/^Video \S+: 1 s, 5 cents\. It is in piped\.mp4\.\n$/)
+  expect(stdout).toMatch(/^Video \S+: 1 s for \$0\.05\. It is in piped\.mp4\.\n$/)
   expect(stderr).toMatch(/^(Video \S+: (waiting for its turn|being made, \d?0%)\n)+$/)
   expect(await isClip('piped.mp4')).toBe(true)
 })

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { type App, createApp } from '../src/app/app.ts'
 import { loadSettings } from '../src/catalog/load.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../src/catalog/settings.ts'
+import type { Config } from '../src/config/config.ts'
 import { systemClock } from '../src/infra/clock.ts'
 import { createLog } from '../src/infra/log.ts'
 import { toAddress } from '../src/infra/postgres/address.ts'
@@ -32,6 +33,8 @@ export interface GatewayOptions {
   readonly databaseClock?: Pick<Clock, 'now'>
   readonly clockTrouble?: () => string | null
   readonly environment?: Readonly<Record<string, string>>
+  /** The file that `settings` are of, which may change. Left out: none does. */
+  readonly watched?: Config['watched']
   /** Where it shares its limits with others. */
   readonly redisUrl?: string
   /** The provider that makes all videos, in place of the providers' own ways. */
@@ -83,7 +86,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       dataKey: null,
       redisUrl: options.redisUrl === undefined ? null : new Secret(options.redisUrl),
       source: null,
-      watched: null,
+      watched: options.watched ?? null,
       settingsPath: '/nowhere/tollgate.yaml',
       stamp: null,
       settings: settingsOf(options),

@@ -1,7 +1,7 @@
 import type { UndoSecret } from '../../../server/src/lib/commandOutput.ts'
 import { parseInstant } from '../../../server/src/lib/instant.ts'
 import { Secret } from '../../../server/src/lib/secret.ts'
-import { shortInstant, table } from '../../../server/src/lib/table.ts'
+import { facts, shortInstant, table } from '../../../server/src/lib/table.ts'
 import { DAY_MS, SECOND_MS, toTimestamp } from '../../../server/src/lib/time.ts'
 import { askedServer, callApi } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
@@ -22,6 +22,9 @@ const MEMBER_PAGES_MOST = 10
 const OVERLAP_DAYS = 1
 const OVERLAP_DAYS_MOST = 30
 const NAME_CHARACTERS_MOST = 100
+const HEADING = ['Id', 'Name', 'Scope', 'Owner', 'Last use', 'Expires'] as const
+/** On a narrower terminal the table would break words in the middle. */
+const TABLE_COLUMNS_LEAST = 130
 
 interface ListedKey {
   readonly id: string
@@ -67,10 +70,17 @@ export const listApiKeysCommand: CliCommand = {
     const owners = await ownersOf(asked, machine, page)
     const ended = page.data.filter(({ state }) => state !== 'active')
     const rows = [...page.data.filter(({ state }) => state === 'active'), ...ended].map((key) => toRow(key, owners))
-    const heading = ['ID', 'NAME', 'SCOPE', 'OWNER', 'LAST USE', 'EXPIRES']
-    const shownKeys = table(heading, rows, 'There are no API keys.', machine.stdoutColumns)
-    return { json: page, text: shownKeys + nextPage(asked, page.next_cursor) }
+    return { json: page, text: listOf(rows, machine.stdoutColumns) + nextPage(asked, page.next_cursor) }
   },
+}
+
+/** A table where its columns have room; else a few lines for each key. */
+function listOf(rows: readonly (readonly string[])[], columnsMost: number): string {
+  if (rows.length === 0 || columnsMost >= TABLE_COLUMNS_LEAST) {
+    const heading = HEADING.map((each) => each.toUpperCase())
+    return table(heading, rows, 'There are no API keys.', columnsMost)
+  }
+  return rows.map((row) => facts(HEADING.map((name, index) => [name, row[index] ?? '']))).join('\n')
 }
 
 function toRow(key: ListedKey, owners: ReadonlyMap<string, string>): string[] {

@@ -26,7 +26,7 @@ export const showLimitsCommand: CliCommand = {
   examples: ['tollgate limits'],
   run: async (asked, machine) => {
     const limit = await readLimit(asked, machine)
-    const none = 'No spending limit is set: "tollgate limits set --monthly USD" sets one.\n'
+    const none = 'No spending limit is set. An admin may set one: "tollgate limits set --monthly USD".\n'
     return { json: limit, text: limit === null ? none : textOf(limit) }
   },
 }

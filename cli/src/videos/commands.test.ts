@@ -121,7 +121,7 @@ describe('create', () => {
     expect(drawn).toStartWith('Video v1 is accepted. Ctrl-C stops the waiting, not the video.\n')
     expect(drawn).toContain(`[${'.'.repeat(30)}]   0%  waiting for its turn`)
     expect(drawn).toContain(`[${'#'.repeat(15)}${'.'.repeat(15)}]  50%  being made`)
-    expect(out).toBe('Video v1: 4 s, 20 cents. It is in clip.mp4.\n')
+    expect(out).toBe('Video v1: 4 s for $0.20. It is in clip.mp4.\n')
     expect(saved).toEqual([{ path: 'clip.mp4', text: 'the clip' }])
     expect(asked.at(-1)).toBe('GET /v1/videos/v1/content')
   })
@@ -133,7 +133,7 @@ describe('create', () => {
     expect(await type('--wait')).toBe(0)
     const lines = ['waiting for its turn', 'being made, 0%', 'being made, 40%', 'being made, 50%']
     expect(drawn).toBe(lines.map((line) => `Video v1: ${line}\n`).join(''))
-    expect(out).toBe('Video v1: 4 s, 20 cents. For 24 hours "tollgate video wait v1 --output clip.mp4" saves it.\n')
+    expect(out).toBe('Video v1: 4 s for $0.20. For 24 hours "tollgate video wait v1 --output clip.mp4" saves it.\n')
   })
 
   test('as JSON nothing is drawn', async () => {

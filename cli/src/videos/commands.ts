@@ -1,4 +1,5 @@
 import { facts, table } from '../../../server/src/lib/table.ts'
+import { dollars } from '../account/balance.ts'
 import { callApi } from '../api.ts'
 import type { CliCommand, CliOption, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
@@ -107,7 +108,7 @@ export const showVideoCommand: CliCommand = {
       ['Status', status === 'in_progress' ? `in progress, ${progress}%` : status],
       ['Model', model],
       ['Seconds', String(seconds)],
-      ['Cost', cents === null ? 'not charged' : `${cents} cents`],
+      ['Cost', cents === null ? 'not charged' : dollars(cents)],
       ...(error === null ? [] : ([['Error', error]] satisfies [string, string][])),
     ]
     return { json: video, text: facts(rows) }
@@ -132,12 +133,12 @@ export const listVideosCommand: CliCommand = {
       video.id,
       video.status,
       video.model,
-      video.cost_cents === null ? '-' : (video.cost_cents / 100).toFixed(2),
+      video.cost_cents === null ? '-' : dollars(video.cost_cents),
     ])
     const last = page.has_more ? page.data.at(-1) : undefined
     const more = last === undefined ? '' : `There are more: --after ${last.id} shows them.\n`
     const none = 'There are no videos: make one with "tollgate video create PROMPT --model ID".'
-    return { json: page, text: table(['ID', 'STATUS', 'MODEL', 'USD'], rows, none) + more }
+    return { json: page, text: table(['ID', 'STATUS', 'MODEL', 'COST'], rows, none) + more }
   },
 }
 

@@ -1,5 +1,6 @@
 import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
+import { dollars } from '../account/balance.ts'
 import { askedServer, callApi, isPassing, openApi, ServerUnreached } from '../api.ts'
 import type { CliResult, CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
@@ -48,7 +49,7 @@ export async function followVideo(asked: CommandLine, machine: Machine, made: Sh
     const clip = output === undefined ? `For 24 hours ${save} saves it.` : `It is in ${output}.`
     return {
       json: { ...video, ...(output !== undefined && { output }) },
-      text: `Video ${video.id}: ${video.seconds} s, ${video.cost_cents} cents. ${clip}\n`,
+      text: `Video ${video.id}: ${video.seconds} s for ${dollars(video.cost_cents ?? 0)}. ${clip}\n`,
     }
   } catch (error) {
     if (!leaving.signal.aborted) throw error

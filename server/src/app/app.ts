@@ -1,6 +1,6 @@
 /** The composition root: opens every room once, lowest first, and composes the parts that they give. */
 
-import { openAccount } from '../billing/admission/balance/balance.ts'
+import { openAccount, readBalance } from '../billing/admission/balance/balance.ts'
 import { foldSlot } from '../billing/admission/slots/foldSlot.ts'
 import { listUnfoldedSlots } from '../billing/admission/slots/store.ts'
 import { storePrices } from '../billing/charges/prices/storePrices.ts'
@@ -31,6 +31,7 @@ import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import type { Clock } from '../lib/time.ts'
 import { openPayments } from '../payments/open.ts'
+import { reportLeavingPayments } from '../payments/unserved/report.ts'
 import { openProcesses } from '../processes/open.ts'
 import type { Provider } from '../providers/dialect/spec.ts'
 import { openProviders } from '../providers/open.ts'
@@ -145,7 +146,8 @@ export async function createApp(options: AppOptions): Promise<App> {
 async function openBase(options: AppOptions, infrastructure: Infrastructure) {
   const { config, database, databaseAddress, clock, videos: scripted = REAL_VIDEOS } = options
   const { onDayMended } = infrastructure
-  const { lowBalanceMicrocents, smtp } = config.settings.fixed
+  const { lowBalanceMicrocents, smtp, payments } = config.settings.fixed
+  const onPaymentsChanged = reportLeavingPayments(infrastructure, payments)
   const dataDirectory = config.member?.sharedDirectory ?? config.dataDirectory
   const processes = await openProcesses({
     ...infrastructure,
@@ -182,7 +184,10 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
     source: config.watched,
     stamp: config.stamp,
     beforeActivate: (next) => storePrices(database, next, clock.now()),
-    afterActivate: providers.keep,
+    afterActivate: (next, { fixed }) => {
+      providers.keep(next)
+      onPaymentsChanged(fixed.payments)
+    },
   })
   return { dataDirectory, processes, keys, http, jobs, identity, providers, catalog }
 }
@@ -259,15 +264,17 @@ function openPeople(
   dataDirectory: string,
 ) {
   const { config, databaseAddress, database, clock, random, log, passwordHash } = options
-  const { accounts, publicUrl, trustedProxies, instances } = config.settings.fixed
+  const { accounts, publicUrl, trustedProxies, instances, payments } = config.settings.fixed
   const { host, port } = config
-  const [isStopping, offersInstances] = [() => !lifecycle.isAdmitting(), instances !== null]
-  const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping, offersInstances }
+  const isStopping = () => !lifecycle.isAdmitting()
+  const offers = { offersInstances: instances !== null, takesPayments: payments !== null }
+  const ofMoney = { openAccount, readBalance: (organizationId: string) => readBalance(reads, organizationId) }
+  const links = { mailTransport, wakeJobs, dataDirectory, publicUrl, host, port, isStopping }
   const given = { rateLimiter: limits.rateLimiter, deleteOrganization: deletionBy(options, wakeJobs), passwordHash }
   return openIdentity({
     ...{ database, reads, clock, random, log, openCalls },
     clientAddress: createClientAddress(trustedProxies),
-    accounts: accounts && { ...accounts, ...links, ...given, databaseAddress, dataKeys, openAccount },
+    accounts: accounts && { ...accounts, ...links, ...offers, ...ofMoney, ...given, databaseAddress, dataKeys },
   })
 }
 

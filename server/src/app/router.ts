@@ -8,10 +8,11 @@ import { NOTHING_HERE } from '../http/middleware/operator.ts'
 import { serveRoute } from '../http/middleware/serve.ts'
 import type { KeptAnswers } from '../http/onceForKey.ts'
 import type { PipelineDependencies, Serve } from '../http/pipeline.ts'
-import { patternOf, type Route } from '../http/route.ts'
+import { ACCOUNT, patternOf, type Route } from '../http/route.ts'
 import { type RouteEntry, RouteTable, splitUrl } from '../http/routeTable.ts'
 import type { Peer } from '../infra/httpServer.ts'
 import { refusal } from '../lib/errors.ts'
+import { html, htmlPage } from '../lib/html.ts'
 import { requestIdOf } from '../lib/requestId.ts'
 
 export interface RouterDependencies {
@@ -39,13 +40,28 @@ export function createRouter(
     const serve = found?.methods.get(method)
     if (found && serve) return serve(request, { ...found, query }, connection)
     const requestId = requestIdOf(request.headers.get('X-Request-Id'), pipeline.random)
-    return found === null ? noSuchPath(path, requestId) : methodNotAllowed(found, requestId)
+    if (found !== null) return methodNotAllowed(found, requestId)
+    return pipeline.sessions !== undefined && isForPage(path, request)
+      ? noSuchPage(requestId)
+      : noSuchPath(path, requestId)
   }
   return withOrigins(corsOrigins, pipeline.random, (request, connection) =>
     request.method === 'HEAD'
       ? answerHead(() => answer(request, 'GET', connection), pipeline.clock.now())
       : answer(request, request.method, connection),
   )
+}
+
+/** Returns whether a browser asks for a page beneath /account. */
+function isForPage(path: string, { headers }: Request): boolean {
+  return path.startsWith(`${ACCOUNT}/`) && /\btext\/html\b/.test(headers.get('Accept') ?? '')
+}
+
+function noSuchPage(requestId: string): Response {
+  const body = html`<p>There is no page at this address. Go to <a href="/account">your account</a>.</p>`
+  const page = htmlPage('No such page', body, { status: 404 })
+  page.headers.set('X-Request-Id', requestId)
+  return page
 }
 
 const USE_CHAT = 'Send the conversation as messages to POST /v1/chat/completions.'

@@ -83,6 +83,7 @@ test('an empty file, or one of comments, means the defaults', () => {
       maxCompletionTokens: false,
       neutralParameters: false,
       embeddingsBase64: false,
+      textParts: false,
     })
   }
 })

@@ -21,6 +21,7 @@ import type { Model } from './model.ts'
 import { DEFAULT_GRACE_MS } from './plan.ts'
 import type { PriceTable } from './price.ts'
 import { DEFAULT_DEADLINES, type Deadlines, type ProviderSettings } from './provider.ts'
+import { checkReach } from './reach.ts'
 import {
   DEFAULT_FIXED_SETTINGS,
   DEFAULT_SETTINGS,
@@ -102,6 +103,7 @@ const FileShape = closed(
       max_completion_tokens: z.boolean().optional(),
       neutral_parameters: z.boolean().optional(),
       embeddings_base64: z.boolean().optional(),
+      text_parts: z.boolean().optional(),
     }).optional(),
     artifacts: ArtifactsShape.optional(),
     otlp: closed({
@@ -194,6 +196,7 @@ export function loadRest(document: SettingsDocument, context: SettingsContext): 
   const plans = loadPlans(sections['plans'], graceMs, report, document.lineOf)
   if (read === null) return { settings: null, modelContext }
   const fixed = loadFixed(read, context, report)
+  if (context.host !== undefined) checkReach(fixed, context.host, report)
   if (read.payments === undefined) reportUnreadSecrets(sections['payments'], ['payments'], context, report)
   if (!read.accounts?.identity_providers.length) {
     const { identity_providers: unread } = isSection(sections['accounts']) ? sections['accounts'] : {}
@@ -306,6 +309,7 @@ function loadFixed(read: FileInput, context: SettingsContext, report: Report): S
       maxCompletionTokens: read.compat?.max_completion_tokens ?? defaults.compat.maxCompletionTokens,
       neutralParameters: read.compat?.neutral_parameters ?? defaults.compat.neutralParameters,
       embeddingsBase64: read.compat?.embeddings_base64 ?? defaults.compat.embeddingsBase64,
+      textParts: read.compat?.text_parts ?? defaults.compat.textParts,
     },
     artifacts:
       read.artifacts === undefined

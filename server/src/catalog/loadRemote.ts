@@ -15,6 +15,8 @@ export interface SettingsContext {
   readText?(path: string): string | null
   /** Returns whether a program of the machine is installed; left out: none is. */
   programExists?(name: string): boolean
+  /** The address that the server listens on; left out: the file is not held against it. */
+  readonly host?: string
   /** Several processes serve: none may run a model itself. */
   readonly isShared?: boolean
 }

@@ -23,6 +23,8 @@ export interface CompatSettings {
   readonly neutralParameters: boolean
   /** Embeddings are given in base64 where a request asks for that, as official OpenAI clients do by themselves. */
   readonly embeddingsBase64: boolean
+  /** Content of chat messages is accepted as a list of text parts, and their texts are joined. */
+  readonly textParts: boolean
 }
 
 /** Where traces and metrics are sent as they come about. */
@@ -297,7 +299,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   retentionDays: null,
   lowBalanceMicrocents: 500n * MICROCENTS_PER_CENT,
   smtp: null,
-  compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false },
+  compat: { maxCompletionTokens: false, neutralParameters: false, embeddingsBase64: false, textParts: false },
   artifacts: { kind: 'folder', path: null },
   // 2.6 hours in all (W3).
   webhooks: {

@@ -33,8 +33,11 @@ export interface LiveCatalogOptions {
    * offered before stays, and it is tried again each second.
    */
   beforeActivate(catalog: Catalog): Promise<void>
-  /** Called when another catalog has taken effect: what runs for providers that it has not may end. Must not throw. */
-  afterActivate(catalog: Catalog): void
+  /**
+   * Called when another catalog has taken effect, with the settings that it is of: what runs for providers that it has not may end. Must
+   * not throw.
+   */
+  afterActivate(catalog: Catalog, settings: Settings): void
 }
 
 /** The catalog in force, which follows the settings file. */
@@ -172,7 +175,7 @@ class Watcher implements LiveCatalog {
     this.#catalog = next
     this.#settings = settings
     this.#trouble = ''
-    this.#options.afterActivate(next)
+    this.#options.afterActivate(next, settings)
     log.info({ file: fileName, models: next.models.length }, 'the changed settings are in effect')
     if (restart.length > 0 && !told) {
       log.warn({ file: fileName, settings: restart }, 'these settings changed, and take effect with a restart only')

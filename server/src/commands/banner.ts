@@ -11,6 +11,8 @@ export interface BannerFacts {
   readonly adminPort: number
   /** On the first start only. */
   readonly firstKey: FirstKey | null
+  /** False while no organization has a key that may be used. */
+  readonly hasKeys: boolean
   /** Until somebody has an account. */
   readonly setUpLink: SetUpLink | null
   readonly models: readonly Model[]
@@ -47,7 +49,7 @@ export function banner(facts: BannerFacts): string {
     modelLines(facts.models),
     hints(facts),
     setUpLines(facts.setUpLink),
-    ...(facts.firstKey === null ? [keyHint(facts)] : firstCall(url, facts.firstKey, facts.models)),
+    ...(facts.firstKey === null ? keyHint(facts) : firstCall(url, facts.firstKey, facts.models)),
   ]
   return `${paragraphs
     .filter((lines) => lines.length > 0)
@@ -133,10 +135,11 @@ function hints({ discovery, foundModels, settingsFile }: BannerFacts): string[] 
   ]
 }
 
-function keyHint({ dataDirectory }: BannerFacts): string[] {
+function keyHint({ dataDirectory, hasKeys }: BannerFacts): string[][] {
+  if (hasKeys) return []
   // A command typed later must reach the same data.
   const place = relative('', dataDirectory) === '.tollgate' ? '' : ` --data-dir ${quoted(dataDirectory)}`
-  return [`Make a key with: ./tollgate keys create --org default --scope full_access${place}`]
+  return [[`Make a key with: ./tollgate keys create --org default --scope full_access${place}`]]
 }
 
 function firstCall(url: string, firstKey: FirstKey, models: readonly Model[]): string[][] {

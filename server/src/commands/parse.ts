@@ -12,8 +12,11 @@ export type Parsed =
 /** A command line longer than this is no one's typing. */
 const ARGUMENTS_MAX = 1_000
 
-/** Commands that were the operator's once. */
-const OF_CUSTOMERS = new Set(['video', 'webhooks', 'listen'])
+/** The first words of the customers' commands that no operator's command begins with. */
+const OF_CUSTOMERS: ReadonlySet<string> = new Set([
+  ...['login', 'logout', 'whoami', 'chat', 'image', 'embed', 'video', 'preflight', 'balance', 'limits', 'topup'],
+  ...['webhooks', 'listen', 'completion'],
+])
 
 type Tokens = NonNullable<ReturnType<typeof parseArgs>['tokens']>
 

@@ -2,6 +2,7 @@
 
 import { type App, createApp } from '../app/app.ts'
 import { refusalResponse } from '../http/envelopes.ts'
+import { hasUsableKey } from '../identity/keys/list.ts'
 import type { HttpServer } from '../infra/httpServer.ts'
 import { boundSocketQueues } from '../infra/socketQueues.ts'
 import { refusal } from '../lib/errors.ts'
@@ -59,6 +60,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
         port: open.port,
         adminPort: admin.port,
         firstKey,
+        hasKeys: await hasUsableKey(opened.database, clock.now()),
         setUpLink,
         models: app.catalog.current().models,
         discovery: config.settings.fixed.discovery,

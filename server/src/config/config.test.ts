@@ -3,6 +3,8 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
+import { SILENCE } from '../../test/silence.ts'
+import { systemClock } from '../infra/clock.ts'
 import type { Environment } from '../lib/environment.ts'
 import { type Config, type ConfigFlags, loadConfig } from './config.ts'
 
@@ -280,6 +282,23 @@ test('with accounts, passwords and cookies never travel in the open', async () =
   ])
   for (const publicUrl of ['', 'public_url: http://127.0.0.1:8080', 'public_url: https://gateway.example'])
     expect(await problems({}, publicUrl)).toEqual([])
+})
+
+test.each([
+  ['passkeys without a name', {}, 'accounts: { passkeys: true }', false],
+  ['passkeys on an address with a name', { host: 'localhost' }, 'accounts: { passkeys: true }', true],
+  ['passkeys with a public URL', {}, 'accounts: { passkeys: true }\npublic_url: https://gateway.example', true],
+  ['accounts that others reach', { host: '0.0.0.0' }, 'accounts: {}', false],
+  ['accounts in the open', {}, 'accounts: {}\npublic_url: http://gateway.example', false],
+  ['payments that others reach', { host: '0.0.0.0' }, 'payments: { provider: local }', false],
+  ['payments on this machine', {}, 'payments: { provider: local }', true],
+] as const)('a changed file is taken where a start would take it: %s', async (_, flags, text, isGood) => {
+  const directory = folder()
+  const { watched } = await configOf(flags, {}, directory)
+  writeFileSync(join(directory, 'tollgate.yaml'), text)
+  const changed = await watched?.reload(SILENCE, systemClock)
+  expect([changed?.ok, (await loadConfig(flags, {}, directory)).ok]).toEqual([isGood, isGood])
+  if (changed?.ok === false) expect(changed.problems).toEqual([expect.objectContaining({ path: 'public_url' })])
 })
 
 test('nobody signs in unless the settings say so; a session lasts 1 to 90 days, 7 unless set', async () => {

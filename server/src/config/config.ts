@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Discovered } from '../catalog/discovered.ts'
 import {
@@ -126,15 +125,11 @@ export async function loadConfig(
   const overrides = readOverrides(environment, reject)
   const isShared = processes > 1 || member !== null
   const { fileName, path: settingsPath, isThere } = findSettings(flags, environment, workingDirectory, reject)
-  const watched = settingsSource(fileName, settingsPath, environment, overrides, isShared)
+  const watched = settingsSource(fileName, settingsPath, { environment, host, isShared }, overrides)
   const source = isThere ? watched : null
   const stamp = (await source?.stamp()) ?? null
   const read = await loadFirst(source, overrides, reject)
   const settings = source === null && isLoopback(host) ? withLocalPayments(read) : read
-  const { payments, accounts, publicUrl } = settings.fixed
-  if ((payments !== null || accounts !== null) && publicUrl === null && !isLoopback(host)) reject(NO_PUBLIC_URL)
-  if (accounts !== null && publicUrl !== null && !isSafeForCookies(publicUrl)) reject(OPEN_COOKIES)
-  if (accounts?.passkeys && !isNamed(publicUrl, host)) reject(NO_NAME)
   if (problems.length > 0) return { ok: false, problems }
   const dataDirectory = resolve(workingDirectory, directory)
   return {
@@ -157,25 +152,6 @@ export async function loadConfig(
       environment: () => environment,
     },
   }
-}
-
-const NO_PUBLIC_URL =
-  "public_url: is missing: with 'payments' or 'accounts' and an address that others reach, it must say where people reach this server, such as https://gateway.example.com"
-
-const OPEN_COOKIES =
-  "public_url: must be https with 'accounts', or http to this machine: passwords and cookies must not travel in the open"
-
-const NO_NAME =
-  "public_url: must have a host name and no address with 'accounts.passkeys', such as https://gateway.example.com or http://localhost:8080: browsers make passkeys for names alone"
-
-function isNamed(publicUrl: string | null, host: string): boolean {
-  const name = publicUrl === null ? host : new URL(publicUrl).hostname
-  return isIP(name.replace(/^\[|\]$/g, '')) === 0
-}
-
-function isSafeForCookies(publicUrl: string): boolean {
-  const { protocol, hostname } = new URL(publicUrl)
-  return protocol === 'https:' || isLoopback(hostname)
 }
 
 /** Without a settings file, whoever tries Tollgate on one machine can try payments too: test mode, no real money. */

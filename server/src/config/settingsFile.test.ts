@@ -20,7 +20,8 @@ afterAll(() => rm(folder, { recursive: true }))
 async function readBothWays(text: string): Promise<readonly [LoadedSettings, LoadedSettings]> {
   const path = join(folder, 'tollgate.yaml')
   await writeFile(path, text)
-  const source = settingsSource('tollgate.yaml', path, ENVIRONMENT, (settings) => settings, false)
+  const server = { environment: ENVIRONMENT, host: '127.0.0.1', isShared: false }
+  const source = settingsSource('tollgate.yaml', path, server, (settings) => settings)
   return [await source.load(), await source.reload(SILENCE, systemClock)]
 }
 

@@ -13,15 +13,14 @@ import type { Environment } from '../lib/environment.ts'
 /** Puts what the environment sets over what the file says. */
 export type Overrides = (settings: Settings) => Settings
 
-/** The settings file at `path`. `fileName` is what the operator calls it; `isShared`: several processes serve by it. */
+/** The settings file at `path`. `fileName` is what the operator calls it. */
 export function settingsSource(
   fileName: string,
   path: string,
-  environment: Environment,
+  server: Omit<Around, 'directory'>,
   overrides: Overrides,
-  isShared: boolean,
 ): SettingsSource {
-  const around: Around = { environment: { ...environment }, directory: dirname(path), isShared }
+  const around: Around = { ...server, environment: { ...server.environment }, directory: dirname(path) }
   const withOverrides = (loaded: LoadedSettings): LoadedSettings =>
     loaded.ok ? { ok: true, settings: overrides(loaded.settings) } : loaded
   return {
@@ -61,6 +60,9 @@ export function settingsSource(
 interface Around {
   readonly environment: Environment
   readonly directory: string
+  /** The address that the server listens on. */
+  readonly host: string
+  /** Several processes serve by the file. */
   readonly isShared: boolean
 }
 

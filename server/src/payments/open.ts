@@ -24,6 +24,7 @@ import { sweepSubscriptions } from './subscriptions/sweep.ts'
 import { createLinks, donePage, type Links } from './topUps/links.ts'
 import { sweepDue, sweepPayments } from './topUps/sweep.ts'
 import { openTopUp, type TopUpDependencies } from './topUps/topUp.ts'
+import { reportUnserved } from './unserved/report.ts'
 
 /** Payments that nobody tells of are seen so soon after they are due. */
 const SWEEP_MS = 15 * SECOND_MS
@@ -57,7 +58,10 @@ export async function openPayments({ config, catalog, metrics, onNoticed, noter,
   const links = createLinks(publicUrl, `http://${config.host}:${config.port}`)
   /** For the application. */
   const app = { listensAt: links.listensAt }
-  if (settings === null) return { app, forBilling: { readPrice: noPrices, readAutoPay: async () => null }, routes: [] }
+  if (settings === null) {
+    await reportUnserved(machine)
+    return { app, forBilling: { readPrice: noPrices, readAutoPay: async () => null }, routes: [] }
+  }
   const { clock, log } = machine
   const parts = { ...machine, plans: () => catalog().plans, onMethodSaved: mendAutoPay(clock) }
   const { provider, routes } = await openProvider(settings, links, parts)

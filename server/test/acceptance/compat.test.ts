@@ -73,6 +73,52 @@ describe('max_completion_tokens', () => {
   })
 })
 
+describe('text_parts', () => {
+  const text = (said: string, more: object = {}) => ({ type: 'text', text: said, ...more })
+  const ofParts = (content: unknown) => chat({ messages: [{ role: 'user', content }] })
+  let parts: AskedGateway
+  beforeAll(async () => {
+    const settings = `compat: { text_parts: true, max_completion_tokens: true }\n${SETTINGS.replace(/^body_.*$/gm, '')}`
+    parts = await openAskedGateway({ settings, beside: renaming })
+  })
+  afterAll(() => parts.close())
+
+  test('texts of parts are joined, and counted and charged as the one string', async () => {
+    const answers = []
+    for (const content of ['What is a toll gate?', [text('What is a '), text('toll gate?', { annotations: null })]]) {
+      const response = await parts.post({ ...(await parts.customer()), key }, path, ofParts(content))
+      const { choices, usage } = (await response.json()) as { choices: unknown; usage: unknown }
+      answers.push([response.status, choices, usage, response.headers.get('Svc-Cost-Microcents')])
+    }
+    expect(answers[0]?.[0]).toBe(200)
+    expect(answers[1]).toEqual(answers[0] ?? [])
+  })
+
+  test.each([
+    [[]],
+    [[text('a'), { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }]],
+    [[text('a', { cache_control: { type: 'ephemeral' } })]],
+    [[{ type: 'text' }]],
+    [['a']],
+    [Array.from({ length: 10_001 }, () => text(''))],
+  ])('other content is refused, with what to do (%#)', async (content) => {
+    const answer = await parts.ask({ path, key, body: ofParts(content) })
+    expectRefusal(answer, 'B', { status: 422, code: 'validation_failed', param: 'messages[0].content' })
+    expect(answer.text).toContain('send the text as one string')
+  })
+
+  test('stand in the description, and only there where they are on', () => {
+    const describes = ({ description }: AskedGateway) => JSON.stringify(description).includes('ChatMessageOfParts')
+    expect([describes(parts), describes(renaming)]).toEqual([true, false])
+  })
+
+  test('where the switch is off, the refusal says what to do', async () => {
+    const answer = await renaming.ask({ path, key, body: ofParts([text('a')]) })
+    expectRefusal(answer, 'B', { status: 422, code: 'validation_failed', param: 'messages[0].content' })
+    expect(answer.text).toContain('a list of parts is not supported; send the text as one string.')
+  })
+})
+
 describe('neutral parameters', () => {
   const ask = (body: object) => neutral.ask({ path, key, body })
   const values: Readonly<

@@ -124,10 +124,19 @@ test('a port that is taken is named, and the key of the first start is not lost 
   const { code, stdout, stderr } = await next.ended
   expect(code).toBe(0)
   linkOfSecondStart = { file: join(folder, 'another/set-up-link'), shown, all: stdout + stderr }
-  const later = typeCommand(['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another'], { folder })
-  expect(await later.shows('--data-dir')).toContain(`Make a key with: ./tollgate keys create --org default`)
-  later.process.kill('SIGTERM')
-  expect((await later.ended).code).toBe(0)
+  const startLater = async (shows: string) => {
+    const later = typeCommand(['serve', '--port', '0', '--admin-port', '0', '--data-dir', 'another'], { folder })
+    const said = await later.shows(shows)
+    later.process.kill('SIGTERM')
+    expect((await later.ended).code).toBe(0)
+    return said
+  }
+  // With a key nothing is said of making one.
+  expect(await startLater('readiness at /ready')).not.toContain('Make a key with')
+  const { stdout: keys } = await typeCommand(['keys', 'list', '--data-dir', 'another', '--json'], { folder }).ended
+  const [key] = JSON.parse(keys)
+  expect((await typeCommand(['keys', 'revoke', key.id, '--data-dir', 'another'], { folder }).ended).code).toBe(0)
+  expect(await startLater('--data-dir')).toContain(`Make a key with: ./tollgate keys create --org default`)
 })
 
 test('without a terminal the link to set up the first account goes to a file that only its owner may read, and nowhere else', async () => {

@@ -67,6 +67,10 @@ export interface AccountsOptions {
   readonly deleteOrganization: DeleteOrganization
   /** True when this server rents machines. */
   readonly offersInstances: boolean
+  /** True when this server takes payments. */
+  readonly takesPayments: boolean
+  /** Reads the balance of an organization, in micro-cents. */
+  readonly readBalance: (organizationId: string) => Promise<bigint>
   /** True when people may sign in with passkeys. */
   readonly passkeys: boolean
   readonly identityProviders: readonly IdentityProviderOptions[]
@@ -107,8 +111,8 @@ export async function openAccounts(options: AccountsOptions) {
     openAccount: options.openAccount,
     deleteOrganization: options.deleteOrganization,
     sendsLinks: linkTransport !== null,
-    offersInstances: options.offersInstances,
     onSetUp: () => removeSetUpFile(dataDirectory),
+    ...offersOf(options),
     onEnqueued: options.wakeJobs,
     tellPasswordChanged: mailTransport === null ? async () => {} : tellPasswordChanged(clock),
     tellAddressChanged: mailTransport === null ? async () => {} : tellAddressChanged(clock),
@@ -151,6 +155,11 @@ export async function openAccounts(options: AccountsOptions) {
     },
     close: () => pool.end(),
   }
+}
+
+/** Returns what the pages say of this server's offers. */
+function offersOf({ offersInstances, takesPayments, readBalance }: AccountsOptions) {
+  return { offersInstances, takesPayments, readBalance }
 }
 
 /** Opens what people do with their own data; returns its routes and pages. */

@@ -1,10 +1,15 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
 import type { ListedKey } from './key.ts'
-import { selectKeyIds, selectKeyPage, selectKeys, selectMemberOfKey } from './store.ts'
+import { selectHasUsableKey, selectKeyIds, selectKeyPage, selectKeys, selectMemberOfKey } from './store.ts'
 
 /** The keys of an organization, oldest first, revoked and expired ones too. */
 export function listKeys(database: Queryable, organizationId: string): Promise<ListedKey[]> {
   return selectKeys(database, organizationId)
+}
+
+/** Returns whether any organization has a key that may be used now. */
+export function hasUsableKey(database: Queryable, nowMs: number): Promise<boolean> {
+  return selectHasUsableKey(database, nowMs)
 }
 
 /** The keys of an organization, or of all (null), behind an id, the newest first, revoked and expired ones too, so many at most. */

@@ -132,6 +132,12 @@ export async function revokeKeysByOrganization(tx: Transaction, organizationId: 
   return rows.length
 }
 
+/** Returns whether any organization has a key that may be used. */
+export async function selectHasUsableKey(database: Queryable, nowMs: number): Promise<boolean> {
+  const usable = 'revoked_at is null and (expires_at is null or expires_at > $1)'
+  return (await database.query(`select 1 from api_keys where ${usable} limit 1`, [new Date(nowMs)])).length > 0
+}
+
 /** The ids of an organization's keys behind an id, in their order, so many at most. */
 export async function selectKeyIds(
   database: Queryable,
@@ -308,8 +314,7 @@ export async function updateKeyRotated(tx: Transaction, id: string, endsAtMs: nu
 export async function countUsableKeys(tx: Transaction, organizationId: string, nowMs: number): Promise<number> {
   await tx.query('select 1 from organizations where id = $1 for no key update', [organizationId])
   const rows = await tx.query<{ count: bigint }>(
-    `select count(*) from api_keys
-     where organization_id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
+    'select count(*) from api_keys where organization_id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)',
     [organizationId, new Date(nowMs)],
   )
   return Number(rows[0]?.count ?? 0)

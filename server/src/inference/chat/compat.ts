@@ -1,4 +1,4 @@
-/** C9: what a chat request may say beyond the interface where the operator allows it, because it changes nothing. */
+/** C9: what a chat request may say beyond the interface where the operator allows it. */
 
 /** For each parameter the values with which OpenAI's endpoint does what it does without it. */
 const NEUTRAL: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
@@ -27,6 +27,34 @@ export function withoutNeutral(body: unknown): unknown {
   const kept = entries.filter(([name, value]) => NEUTRAL.get(name)?.(value) !== true)
   // Own properties of any name, `__proto__` too: fromEntries defines them.
   return kept.length === entries.length ? body : Object.fromEntries(kept)
+}
+
+/** Text parts of one request. A body of the largest size has 300,000, which take 200 ms to join. */
+export const TEXT_PARTS_MOST = 10_000
+
+/**
+ * Returns the body with each content that is a list of text parts as one string: their texts, one after another, with nothing between
+ * them. Content with any other part, and that behind {@link TEXT_PARTS_MOST} parts, is left as it is, for the schema to refuse.
+ */
+export function withJoinedText(body: unknown): unknown {
+  if (!isObject(body) || !('messages' in body) || !Array.isArray(body.messages)) return body
+  const sent: readonly unknown[] = body.messages
+  let left = TEXT_PARTS_MOST
+  const messages = sent.map((message) => {
+    if (!isObject(message) || !('content' in message) || !Array.isArray(message.content)) return message
+    const parts: readonly unknown[] = message.content
+    left -= parts.length
+    if (parts.length === 0 || left < 0 || !parts.every(isTextPart)) return message
+    return { ...message, content: parts.map(({ text }) => text).join('') }
+  })
+  return messages.some((message, index) => message !== sent[index]) ? { ...body, messages } : body
+}
+
+/** A field that is null counts as absent. */
+function isTextPart(part: unknown): part is { readonly type: 'text'; readonly text: string } {
+  if (!isObject(part) || !('type' in part) || part.type !== 'text') return false
+  if (!('text' in part) || typeof part.text !== 'string') return false
+  return Object.entries(part).every(([name, value]) => name === 'type' || name === 'text' || value === null)
 }
 
 function isObject(value: unknown): value is object {

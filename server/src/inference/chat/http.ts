@@ -6,7 +6,7 @@ import { type EarlyEnd, watchCall } from '../../http/callEnd.ts'
 import { costComment } from '../../http/cost.ts'
 import { errorEvent } from '../../http/envelopes.ts'
 import { eventStream, STREAM_HEADERS } from '../../http/eventStream.ts'
-import { type Issue, pathOf } from '../../http/faults.ts'
+import { type ExplainIssue, type Issue, pathOf } from '../../http/faults.ts'
 import type { Attempt } from '../../http/idempotency/attempts.ts'
 import { callerOf, type Prepare } from '../../http/onceForKey.ts'
 import type { Answer, RouteRequest } from '../../http/pipeline.ts'
@@ -16,43 +16,18 @@ import { type CallSignal, signalWith } from '../../lib/callSignal.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
 import { ok, refused } from '../../lib/result.ts'
 import type { InferenceCaller } from '../call/caller.ts'
-import { withoutNeutral } from './compat.ts'
+import { TEXT_PARTS_MOST, withJoinedText, withoutNeutral } from './compat.ts'
 import { completeStreamed, completeWhole } from './complete.ts'
 import type { ChatDependencies } from './dependencies.ts'
 import type { EndPart, Heading, ShownUsage, StreamedPart, StreamedReply, WholeReply } from './reply.ts'
 import type { ChatRequest } from './request.ts'
-
-const chatMessage = z
-  .strictObject({
-    role: z.enum(['system', 'user', 'assistant'], { error: "must be one of 'system', 'user', 'assistant'" }),
-    content: z.string().meta({ description: 'Text. May be empty.' }),
-  })
-  .meta({ id: 'ChatMessage' })
-
-const chatCompletionRequest = z
-  .strictObject({
-    model: z.string().min(1).meta({ description: 'A model id or alias, optionally with `:economy`.' }),
-    messages: z.array(chatMessage).min(1),
-    stream: z.boolean().nullish().meta({ description: 'Default false.' }),
-    stream_options: z.strictObject({ include_usage: z.boolean().nullish() }).nullish(),
-    max_tokens: z.int().min(1).nullish(),
-    temperature: z.number().min(0).max(2).nullish(),
-  })
-  .meta({ id: 'ChatCompletionRequest' })
-
-/** With the name that newer clients use; only one of the two may be given, or both alike. */
-const lenientRequest = chatCompletionRequest
-  .extend({
-    max_completion_tokens: z.int().min(1).nullish().meta({ description: 'Another name of `max_tokens`.' }),
-  })
-  .meta({ id: 'LenientChatCompletionRequest' })
-
-type RequestBody = z.infer<typeof lenientRequest>
-
-/** Returns what a request may say under these settings, for the description. */
-export function chatRequestSchema(compat: CompatSettings): z.ZodType<RequestBody> {
-  return compat.maxCompletionTokens ? lenientRequest : chatCompletionRequest
-}
+import {
+  type ChatRequestBody,
+  chatCompletionRequest,
+  chatMessage,
+  chatRequestSchema,
+  lenientChatRequest,
+} from './requestSchema.ts'
 
 const tooManyMessages = (most: number) =>
   `must hold at most ${most} messages; leave out the oldest, or put several into one`
@@ -63,14 +38,16 @@ function countMessages(body: unknown): number {
 }
 
 /** Returns the same to validate with: of at most so many messages, and not all looked at where many are wrong. */
-function boundedRequestSchema(compat: CompatSettings, messagesMost: number): z.ZodType<RequestBody> {
+function boundedRequestSchema(compat: CompatSettings, messagesMost: number): z.ZodType<ChatRequestBody> {
   const messages = boundedList(chatMessage, {
     least: 1,
     most: messagesMost,
     tooFew: 'must hold at least one message',
     tooMany: tooManyMessages(messagesMost),
   })
-  return compat.maxCompletionTokens ? lenientRequest.extend({ messages }) : chatCompletionRequest.extend({ messages })
+  return compat.maxCompletionTokens
+    ? lenientChatRequest.extend({ messages })
+    : chatCompletionRequest.extend({ messages })
 }
 
 const usage = z
@@ -115,14 +92,25 @@ export const chatCompletionChunk = z
   })
   .meta({ id: 'ChatCompletionChunk' })
 
+const NO_PARTS = 'a list of parts is not supported'
+const TEXT_PARTS = `at most ${TEXT_PARTS_MOST} parts of the type 'text' are supported, each with a text and nothing else`
+
 const TOOL_ROLES = new Set(['tool', 'function'])
 
 /**
- * Returns chat's own refusal for two mistakes: tool calling inside messages, and names of newer clients (C8). Null:
- * another.
+ * Returns chat's own refusals for three mistakes: tool calling inside messages, names of newer clients, and content in parts (C8). Null:
+ * another mistake.
  */
-function explain(issue: Issue, body: unknown): Refusal | null {
+function explainFor({ textParts }: Pick<CompatSettings, 'textParts'>): ExplainIssue {
+  const parts = textParts ? TEXT_PARTS : NO_PARTS
+  return (issue, body) => explain(issue, body, parts)
+}
+
+function explain(issue: Issue, body: unknown, parts: string): Refusal | null {
   const param = pathOf(issue.path)
+  if (/^messages\[\d+\]\.content$/.test(param) && Array.isArray(valueAt(body, issue.path))) {
+    return refusal('validation_failed', `'${param}': ${parts}; send the text as one string.`, { param })
+  }
   if (issue.code === 'unrecognized_keys' && issue.path.length === 0 && issue.keys[0] === 'max_completion_tokens') {
     return refusal('unsupported_parameter', "The parameter 'max_completion_tokens' is not supported; use max_tokens.", {
       param: 'max_completion_tokens',
@@ -149,7 +137,7 @@ function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
   return value
 }
 
-function fromWire(body: RequestBody): ChatRequest {
+function fromWire(body: ChatRequestBody): ChatRequest {
   return {
     model: body.model,
     messages: body.messages,
@@ -171,12 +159,14 @@ export function chatCompletions(dependencies: ChatDependencies, compat: CompatSe
   // Few messages have few issues: without a bound they are validated in less than half the time.
   const ofFew = chatRequestSchema(compat)
   const ofMany = boundedRequestSchema(compat, messagesMost)
+  const explain = explainFor(compat)
   const tooMany = refusal('validation_failed', `'messages': ${tooManyMessages(messagesMost)}.`, { param: 'messages' })
   return (call) => {
     const count = countMessages(call.body)
     // Looked at before anything is walked through.
     if (count > messagesMost) return refused(tooMany)
-    const body = compat.neutralParameters ? withoutNeutral(call.body) : call.body
+    const known = compat.neutralParameters ? withoutNeutral(call.body) : call.body
+    const body = compat.textParts ? withJoinedText(known) : known
     const schema = count > 0 && count <= ISSUES_MOST ? ofFew : ofMany
     const valid = validate(schema, body, 'validation_failed', explain)
     if (!valid.ok) return valid

@@ -6,7 +6,8 @@ import { errorSchema } from '../../http/describe.ts'
 import { planRefusedHeaders, streamHeaders } from '../../http/describedHeaders.ts'
 import type { Route } from '../../http/route.ts'
 import type { ChatDependencies } from './dependencies.ts'
-import { chatCompletionChunk, chatCompletionResponse, chatCompletions, chatRequestSchema } from './http.ts'
+import { chatCompletionChunk, chatCompletionResponse, chatCompletions } from './http.ts'
+import { describedRequest } from './requestSchema.ts'
 
 interface ChatRouteDependencies {
   readonly chat: ChatDependencies
@@ -30,7 +31,7 @@ export function chatRoutes({ chat, compat, messagesMost }: ChatRouteDependencies
         description:
           'With `stream: true` the answer is a stream of server-sent events, ended by `data: [DONE]`. An unknown model on a ' +
           'stream, and a failure after its start, arrive as one `{"error": …}` event before it.',
-        requestBody: chatRequestSchema(compat),
+        requestBody: describedRequest(compat),
         responses: {
           200: {
             description: 'The answer, whole or streamed.',

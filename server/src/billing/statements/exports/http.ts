@@ -32,13 +32,20 @@ const EXPORTS_ORGANIZATION_MOST = 4
 const EXPORT_LONGEST_MS = HOUR_MS
 
 const instant = timestampField(0, LATEST_MS, 'from 1970 up to 9998')
-const day = instant.refine((text) => (parseTimestamp(text) ?? 0) % DAY_MS === 0, {
-  error: 'must be the first instant of a UTC day, such as 2031-05-01T00:00:00Z',
-})
+const DATE = /^\d{4}-\d{2}-\d{2}$/
+/** A day, or its first instant; read as the instant. */
+const day = z
+  .string()
+  .transform((text) => (DATE.test(text) ? `${text}T00:00:00Z` : text))
+  .pipe(
+    instant.refine((text) => (parseTimestamp(text) ?? 0) % DAY_MS === 0, {
+      error: 'must be a UTC day, such as 2031-05-01, or its first instant, 2031-05-01T00:00:00Z',
+    }),
+  )
 
 export const exportQuery = z.object({
-  start: day.meta({ description: 'Inclusive, by posting: the first instant of a UTC day.' }),
-  end: day.meta({ description: 'Exclusive, by posting: the first instant of a UTC day.' }),
+  start: day.meta({ description: 'Inclusive, by posting: a UTC day, such as `2031-05-01`, or its first instant.' }),
+  end: day.meta({ description: 'Exclusive, by posting: a UTC day, such as `2031-06-01`, or its first instant.' }),
   format: z
     .enum(EXPORT_FORMATS, { error: `must be one of ${EXPORT_FORMATS.join(', ')}` })
     .optional()

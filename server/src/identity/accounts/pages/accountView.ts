@@ -1,6 +1,7 @@
 /** The page of a person's own account. */
 
 import { type Html, html } from '../../../lib/html.ts'
+import { toCentsRoundingDown } from '../../../lib/money.ts'
 import { toTimestamp } from '../../../lib/time.ts'
 import type { FoundSession, ListedSession, Membership } from '../sessions/session.ts'
 import type { FormToken } from './browser.ts'
@@ -25,6 +26,12 @@ export interface OwnPageView extends FormView {
   readonly done?: string
   readonly ways: SignInWays
   readonly hasPassword: boolean
+  /** Of the organization that the session acts for, in micro-cents; null: the person is a member of none. */
+  readonly balanceMicrocents: bigint | null
+  /** True when this server takes payments. */
+  readonly takesPayments: boolean
+  /** Where people reach this server. */
+  readonly server: string
 }
 
 export function accountPage(view: OwnPageView): Response {
@@ -33,6 +40,7 @@ export function accountPage(view: OwnPageView): Response {
   const { person, membership } = session
   const said = done === undefined ? html`` : html`<p class="done" role="status">${done}</p>`
   const body = html`${problemLine(problem)}${said}<p>${person.name}, ${person.email}</p>${actingFor(view)}
+    ${nextSteps(view)}
     <h2>Password</h2>${actionForm('/account/password', form, html`${CURRENT_PASSWORD}${NEW_PASSWORD}`, 'Change the password', 'plain')}
     <h2>Mail address</h2>${addressForm(view)}
     ${waysSection(ways)}
@@ -51,6 +59,20 @@ function actingFor({ session: { membership }, memberships, form }: OwnPageView):
       ? html`<p>You are a member of no organization. Ask an admin of yours for an invitation.</p>`
       : html`<p>You act for the organization ${labelOf(membership, memberships, true)}.</p>`
   return html`${acting}${others.map((each) => actionForm('/account/organization', form, organizationOf(each), `Act for ${labelOf(each, memberships)}`, 'plain'))}`
+}
+
+/** The balance, and how a program gets to call models. Nothing for a member of no organization. */
+function nextSteps({ balanceMicrocents, takesPayments, server }: OwnPageView): Html {
+  if (balanceMicrocents === null) return html``
+  const topUp = takesPayments ? html` <code>tollgate topup 20</code> begins a payment of $20.` : html``
+  return html`<h2>Use it</h2><p>The balance of the organization is ${dollarsOf(balanceMicrocents)}.${topUp}</p>
+    <p>To call models, run <code>tollgate login --server ${server}</code>. It shows a code: type it at <a href="/account/device">Log a program in</a>.</p>`
+}
+
+/** Whole cents, rounded down as everywhere: `$25.00`, `-$0.50`. */
+function dollarsOf(microcents: bigint): string {
+  const cents = toCentsRoundingDown(microcents)
+  return `${cents < 0 ? '-' : ''}$${(Math.abs(cents) / 100).toFixed(2)}`
 }
 
 function organizationOf({ organizationId }: Pick<NamedMembership, 'organizationId'>): Html {

@@ -119,6 +119,21 @@ describe('two organizations of one name', () => {
 })
 
 describe('the page of the account', () => {
+  test('tells the balance, and how a program gets a key; where payments are on, how to pay', async () => {
+    const lin = await register('lin@example.com', 'Lin')
+    const [own, first] = [(await lin.open('/account')).text, (await owner.open('/account')).text]
+    expect(own).toContain('The balance of the organization is $0.00.</p>')
+    expect(first).toContain('The balance of the organization is $25.00.</p>')
+    for (const text of [own, first]) {
+      expect(text).toContain(`<code>tollgate login --server ${BROWSER_ORIGIN}</code>`)
+      expect(text).toContain('<a href="/account/device">')
+      expect(text).not.toContain('tollgate topup')
+    }
+    const paying = await openAccountsHouse({ settings: `${ACCOUNT_SETTINGS}payments: { provider: local }\n` })
+    expect((await (await paying.owner()).open('/account')).text).toContain('<code>tollgate topup 20</code>')
+    await paying.gateway.close()
+  })
+
   test('ends with leaving and deleting; the last owner is told why there is no leaving', async () => {
     const alone = await register('alone@example.com', 'Alone')
     const { text } = await alone.open('/account')
@@ -165,9 +180,30 @@ test.each([
   expect(answer.headers.get('Location')).toBe(location)
 })
 
+test('a mistyped address is answered with a page where a browser asks, and with a problem where a program does', async () => {
+  const answers = ['text/html,application/xhtml+xml', '*/*'].map((accept) =>
+    house.gateway.send('/account/sign-inn', { headers: { Accept: accept } }),
+  )
+  const [page, problem] = await Promise.all(answers)
+  expect([page?.status, page?.headers.get('Content-Type')]).toEqual([404, 'text/html; charset=utf-8'])
+  expect(await page?.text()).toContain('<a href="/account">')
+  expect(page?.headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/)
+  expect([problem?.status, problem?.headers.get('Content-Type')]).toEqual([404, 'application/problem+json'])
+})
+
 test('a broken link is said once', async () => {
   const { text } = await house.browser().open('/account/reset?token=guessed')
   expect(text.match(/This link does not work/g)).toHaveLength(2) // The title of the window, and of the page.
+  for (const path of ['/account/forgotten', '/account/sign-in']) expect(text).toContain(`<a href="${path}">`)
+})
+
+test('on the page of the sign-in the button comes right after the password', async () => {
+  const { text } = await house.browser().open('/account/sign-in')
+  const places = ['name="password"', '<button>', '/account/forgotten', '/account/register'].map((part) =>
+    text.indexOf(part),
+  )
+  expect(places).toEqual([...places].sort((one, other) => one - other))
+  expect(places).not.toContain(-1)
 })
 
 test('the mail of an invitation names who invites, and where', async () => {

@@ -49,14 +49,16 @@ export interface FormView {
   readonly typed?: (field: KeptField) => string
   /** The page is of somebody who is signed in. */
   readonly isSignedIn?: true
+  /** Stands below the form, behind its button. */
+  readonly after?: Html
 }
 
 /** The fields that a refused form keeps. */
 export type KeptField = 'name' | 'email' | 'organization'
 
 export function formPage(title: string, before: Html, fields: Html, button: string, view: FormView): Response {
-  const { form, problem, status = problem === undefined ? 200 : 422, isSignedIn } = view
-  const body = html`${problemLine(problem)}${before}<form method="post" enctype="multipart/form-data">${hidden(form)}${fields}<button>${button}</button></form>`
+  const { form, problem, status = problem === undefined ? 200 : 422, isSignedIn, after = html`` } = view
+  const body = html`${problemLine(problem)}${before}<form method="post" enctype="multipart/form-data">${hidden(form)}${fields}<button>${button}</button></form>${after}`
   return accountsPage(title, body, {
     status,
     cookies: [form.setCookie],
@@ -117,8 +119,11 @@ export function signInPage(view: SignInView): Response {
     actionForm(`/account/identity/${id}${query}`, form, html``, `Sign in with ${name}`, 'plain'),
   )
   const register = offersRegistration ? html`<p><a href="/account/register">Register</a></p>` : html``
-  const fields = html`${emailField(view)}${PASSWORD}<p><a href="/account/forgotten">Forgotten your password?</a></p>${register}`
-  return formPage('Sign in', html`${passkey}${others}`, fields, 'Sign in', view)
+  const after = html`<p><a href="/account/forgotten">Forgotten your password?</a></p>${register}`
+  return formPage('Sign in', html`${passkey}${others}`, html`${emailField(view)}${PASSWORD}`, 'Sign in', {
+    ...view,
+    after,
+  })
 }
 
 /** For a person whose session began too long ago for this. */
@@ -195,7 +200,7 @@ export function signInFirstPage({ email }: OfferedMembership): Response {
 }
 
 export function brokenLinkPage(): Response {
-  const body = html`<p>It was used, has expired, or a newer one was made. Ask for a new one.</p>`
+  const body = html`<p>It was used, has expired, or a newer one was made. Ask for a new one, or <a href="/account/sign-in">sign in</a> if you have used it.</p><p><a href="/account/forgotten">Get a link to set a new password</a></p>`
   return accountsPage('This link does not work', body, { status: 404 })
 }
 

@@ -50,6 +50,10 @@ export interface PageDependencies {
   readonly sendsLinks: boolean
   /** True when this server rents machines. */
   readonly offersInstances: boolean
+  /** True when this server takes payments. */
+  readonly takesPayments: boolean
+  /** Reads the balance of an organization, in micro-cents. */
+  readonly readBalance: (organizationId: string) => Promise<bigint>
   /** The first person has an account. Never rejects. */
   readonly onSetUp: () => Promise<void>
   /** Jobs were enqueued and committed. */
@@ -190,8 +194,21 @@ export async function accountOf(
   const sessions = await listSessions(dependencies, id, null, SESSIONS_SHOWN)
   const memberships = await listMemberships(dependencies.database, id, MEMBERSHIPS_SHOWN)
   const hasPassword = (await findPasswordHash(dependencies.database, id)) !== null
-  const isLast = session.membership !== null && (await isLastOwner(dependencies.database, session.membership.memberId))
-  const shown = { sessions, memberships, hasPassword, isLastOwner: isLast, ways: dependencies.ways }
+  const { membership } = session
+  const isLast = membership !== null && (await isLastOwner(dependencies.database, membership.memberId))
+  const balanceMicrocents = membership === null ? null : await dependencies.readBalance(membership.organizationId)
+  const { ways, takesPayments } = dependencies
+  const server = dependencies.origin()
+  const shown = {
+    sessions,
+    memberships,
+    hasPassword,
+    isLastOwner: isLast,
+    ways,
+    takesPayments,
+    balanceMicrocents,
+    server,
+  }
   return accountPage({ session, form, ...shown, ...said })
 }
 
