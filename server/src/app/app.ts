@@ -298,15 +298,7 @@ function operatorPart(
 
 /** The routes of all rooms, and those that the settings leave out, which refuse. */
 function routesOf({ config }: AppOptions, rooms: readonly Room[]): Route[] {
-  const { payments, deposits, instances, accounts } = config.settings.fixed
-  const off = routesNotEnabled({
-    hasPayments: payments !== null,
-    hasDeposits: deposits !== null,
-    hasInstances: instances !== null,
-    hasApps: instances !== null && instances.access !== null,
-    hasAccounts: accounts !== null,
-  })
-  return [...rooms.flatMap((room) => room.routes ?? []), ...off]
+  return [...rooms.flatMap((room) => room.routes ?? []), ...routesNotEnabled(config.settings.fixed)]
 }
 
 /** The router, over these routes. */

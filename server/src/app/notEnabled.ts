@@ -1,3 +1,4 @@
+import type { FixedSettings } from '../catalog/settings.ts'
 import { type ApiKeyAccess, apiKey, fullKeyOrSession, publicAccess } from '../http/access.ts'
 import { MANAGE, type Route } from '../http/route.ts'
 import { refusal } from '../lib/errors.ts'
@@ -11,25 +12,17 @@ type Method = 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE'
 
 /** Returns the routes that this server does not have by its settings. Key and scope are checked all the same (B7). */
 export function routesNotEnabled({
-  hasPayments,
-  hasDeposits,
-  hasInstances,
-  hasApps,
-  hasAccounts,
-}: {
-  readonly hasPayments: boolean
-  readonly hasDeposits: boolean
-  readonly hasInstances: boolean
-  /** Apps of instances answer at hosts of their own. */
-  readonly hasApps: boolean
-  readonly hasAccounts: boolean
-}): Route[] {
+  payments,
+  deposits,
+  instances,
+  accounts,
+}: Pick<FixedSettings, 'payments' | 'deposits' | 'instances' | 'accounts'>): Route[] {
   return [
-    ...(hasPayments ? [] : paymentsOff()),
-    ...(hasInstances ? [] : instancesOff()),
-    ...(hasApps ? [] : appsOff()),
-    ...(hasDeposits ? [] : depositsOff()),
-    ...(hasAccounts ? [] : accountsOff()),
+    ...(payments === null ? paymentsOff() : []),
+    ...(instances === null ? instancesOff() : []),
+    ...(instances === null || instances.access === null ? appsOff() : []),
+    ...(deposits === null ? depositsOff() : []),
+    ...(accounts === null ? accountsOff() : []),
   ]
 }
 
