@@ -1,5 +1,6 @@
 import { openAccount } from '../src/billing/admission/balance/balance.ts'
 import { grantCredit } from '../src/billing/ledger/grantCredit.ts'
+import { inTransaction } from '../src/identity/audit/inTransaction.ts'
 import { createKey } from '../src/identity/keys/create.ts'
 import { parseScopes } from '../src/identity/keys/scopes.ts'
 import { createOrganization } from '../src/identity/organizations/create.ts'
@@ -34,21 +35,22 @@ export async function makeCustomer(
 ): Promise<TestKey> {
   const random = systemRandom()
   const unique = uuidV7(systemClock.now(), random)
-  const made = await createOrganization(
-    { database, clock, randomBytes: random, openAccount },
-    { name: `customer ${unique}`, standing },
+  const made = await inTransaction(database, (tx) =>
+    createOrganization(tx, { clock, randomBytes: random, openAccount }, { name: `customer ${unique}`, standing }),
   )
   if (!made.ok) throw new Error(made.refusal.message)
   const organizationId = made.value.id
   if (cents > 0) {
-    await grantCredit(database, random, {
-      organizationId,
-      amountMicrocents: BigInt(cents) * MICROCENTS_PER_CENT,
-      source: `test:${unique}`,
-      note: null,
-      isPayment: false,
-      atMs: clock.now(),
-    })
+    await database.transaction((tx) =>
+      grantCredit(tx, random, {
+        organizationId,
+        amountMicrocents: BigInt(cents) * MICROCENTS_PER_CENT,
+        source: `test:${unique}`,
+        note: null,
+        isPayment: false,
+        atMs: clock.now(),
+      }),
+    )
   }
   return makeKey(
     database,

@@ -11,6 +11,7 @@ import { grantCredit } from '../src/billing/ledger/grantCredit.ts'
 import { openPlans } from '../src/billing/plans/plans.ts'
 import type { Plan } from '../src/catalog/plan.ts'
 import { DEFAULT_FIXED_SETTINGS } from '../src/catalog/settings.ts'
+import { inTransaction } from '../src/identity/audit/inTransaction.ts'
 import { createOrganization } from '../src/identity/organizations/create.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { isNothingDone, isRefusedData } from '../src/infra/postgres/faults.ts'
@@ -44,14 +45,16 @@ export async function openHouse(clock: Clock, databaseClock: Pick<Clock, 'now'> 
   let made = 0
   const grant = async (organizationId: string, microcents: bigint) => {
     const source = `test:${uuidV7(clock.now(), random)}`
-    await grantCredit(database, random, {
-      organizationId,
-      amountMicrocents: microcents,
-      source,
-      note: null,
-      isPayment: false,
-      atMs: clock.now(),
-    })
+    await database.transaction((tx) =>
+      grantCredit(tx, random, {
+        organizationId,
+        amountMicrocents: microcents,
+        source,
+        note: null,
+        isPayment: false,
+        atMs: clock.now(),
+      }),
+    )
   }
   return {
     ...fresh,
@@ -59,11 +62,15 @@ export async function openHouse(clock: Clock, databaseClock: Pick<Clock, 'now'> 
     grant,
     async organization(microcents, { newSinceMs } = {}) {
       made += 1
+      const name = `organization ${made}`
       const isNew = newSinceMs !== undefined
       const itsClock = isNew ? { ...clock, now: () => newSinceMs } : clock
-      const organization = await createOrganization(
-        { database, clock: itsClock, randomBytes: random, openAccount },
-        { name: `organization ${made}`, standing: isNew ? 'new' : 'established' },
+      const organization = await inTransaction(database, (tx) =>
+        createOrganization(
+          tx,
+          { clock: itsClock, randomBytes: random, openAccount },
+          { name, standing: isNew ? 'new' : 'established' },
+        ),
       )
       if (!organization.ok) throw new Error(organization.refusal.message)
       if (microcents > 0n) await grant(organization.value.id, microcents)
@@ -175,6 +182,19 @@ export function withFaults(database: Database, next: () => Fault): Database {
     transaction: (work) => meet(() => database.transaction(work)),
     close: () => database.close(),
   }
+}
+
+/** A database that counts the renewals of shares: each is one statement. */
+export function countRenewals(database: Database): { readonly database: Database; readonly renewals: () => number } {
+  let renewals = 0
+  const counted: Database = {
+    ...database,
+    query: (text, parameters) => {
+      if (text.includes('wanted as (')) renewals += 1
+      return database.query(text, parameters)
+    },
+  }
+  return { database: counted, renewals: () => renewals }
 }
 
 /** A clock that runs so many times as fast as the wall's: for tests of many retries against a real database. */

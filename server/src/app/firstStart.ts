@@ -1,9 +1,9 @@
 import { openAccount } from '../billing/admission/balance/balance.ts'
-import { postCredit } from '../billing/ledger/grantCredit.ts'
+import { grantCredit } from '../billing/ledger/grantCredit.ts'
 import { createKey } from '../identity/keys/create.ts'
 import { listKeyIds } from '../identity/keys/list.ts'
 import { parseScopes } from '../identity/keys/scopes.ts'
-import { addOrganization } from '../identity/organizations/create.ts'
+import { createOrganization } from '../identity/organizations/create.ts'
 import { findOrganizationByName, hasDeletedOrganization } from '../identity/organizations/find.ts'
 import { FIRST_ORGANIZATION, inOneFirstStart } from '../identity/organizations/oneFirstStart.ts'
 import type { Database, Queryable, Transaction } from '../infra/postgres/database.ts'
@@ -33,7 +33,7 @@ export async function makeFirstKey(
     if (!(await isFirstStart(tx))) return null
     const organizationId = await firstOrganization(tx, clock, random)
     // Posted once, whatever happened before: its source is unique.
-    await postCredit(tx, random, {
+    await grantCredit(tx, random, {
       organizationId,
       amountMicrocents: FIRST_CREDIT_DOLLARS * MICROCENTS_PER_DOLLAR,
       source: `first-start:${organizationId}`,
@@ -60,7 +60,7 @@ async function firstOrganization(tx: Transaction, clock: Clock, random: RandomBy
   const found = await findOrganizationByName(tx, FIRST_ORGANIZATION)
   if (found.ok) return found.value.id
   const wanted = { name: FIRST_ORGANIZATION, standing: 'established' } as const
-  return (await addOrganization(tx, { clock, randomBytes: random, openAccount }, wanted)).id
+  return (await createOrganization(tx, { clock, randomBytes: random, openAccount }, wanted)).id
 }
 
 function orThrow<T>(result: Result<T>): T {

@@ -43,14 +43,16 @@ describe('GET /manage/v1/ledger', () => {
     // Two of one instant, at the end of a page.
     for (const [index, atMs] of [START, START, START + 1, START + 2, START + 2].entries())
       for (const { organizationId } of [customer, other])
-        await grantCredit(gateway.database, systemRandom(), {
-          organizationId,
-          amountMicrocents: BigInt(index + 1),
-          source: `test:${organizationId}:${index}`,
-          note: 'for the operator',
-          isPayment: false,
-          atMs,
-        })
+        await gateway.database.transaction((tx) =>
+          grantCredit(tx, systemRandom(), {
+            organizationId,
+            amountMicrocents: BigInt(index + 1),
+            source: `test:${organizationId}:${index}`,
+            note: 'for the operator',
+            isPayment: false,
+            atMs,
+          }),
+        )
     await gateway.database.query(
       `insert into ledger_entries (id, organization_id, amount_microcents, kind, source, posted_at)
        values (gen_random_uuid(), $1, -5, 'charges', 'test: dropped', $2)`,

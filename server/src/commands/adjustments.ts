@@ -1,6 +1,5 @@
-import { postAdjustment } from '../billing/ledger/adjust.ts'
-import { tellDebit } from '../billing/ledger/takeBack.ts'
-import { changeByShell } from '../identity/audit/shell.ts'
+import { adjustBalance } from '../billing/ledger/adjust.ts'
+import { recordByShell } from '../identity/audit/shell.ts'
 import { findAnyOrganization } from '../identity/organizations/find.ts'
 import { uuidV7 } from '../lib/ids.ts'
 import { toCentsOfLog } from '../lib/money.ts'
@@ -41,13 +40,11 @@ export const createAdjustmentCommand: Command = {
       const { id: organizationId } = organization
       const atMs = clock.now()
       const source = `adjustment:${uuidV7(atMs, random)}`
-      const adjusted = await changeByShell({ database, clock, random }, async (tx, audit) => {
-        await postAdjustment(tx, random, { organizationId, amountMicrocents, source, note, atMs })
-        const after = { amount_cents: toCentsOfLog(amountMicrocents), source }
-        await audit({ organizationId, action: 'balance.adjusted', subjectId: organizationId, before: null, after })
-      })
-      orThrow(adjusted)
-      if (amountMicrocents < 0n) await tellDebit(database, organizationId)
+      const after = { amount_cents: toCentsOfLog(amountMicrocents), source }
+      const entry = { organizationId, action: 'balance.adjusted', subjectId: organizationId, before: null, after }
+      await adjustBalance(database, random, { organizationId, amountMicrocents, source, note, atMs }, (tx) =>
+        recordByShell(tx, { clock, random }, entry),
+      )
       const amountUsd = printUsd(amountMicrocents)
       return {
         json: { org: organization.name, amount_usd: amountUsd, source, note },

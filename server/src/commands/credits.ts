@@ -1,4 +1,4 @@
-import { postCredit } from '../billing/ledger/grantCredit.ts'
+import { grantCredit } from '../billing/ledger/grantCredit.ts'
 import { listEntries } from '../billing/statements/list.ts'
 import type { ListedEntry } from '../billing/statements/statement.ts'
 import { changeByShell } from '../identity/audit/shell.ts'
@@ -42,7 +42,7 @@ export const grantCreditsCommand: Command = {
       const atMs = clock.now()
       const source = `grant:${uuidV7(atMs, random)}`
       const granted = await changeByShell({ database, clock, random }, async (tx, audit) => {
-        await postCredit(tx, random, { organizationId, amountMicrocents, source, note, isPayment: !promotional, atMs })
+        await grantCredit(tx, random, { organizationId, amountMicrocents, source, note, isPayment: !promotional, atMs })
         const after = { amount_cents: toCentsOfLog(amountMicrocents), promotional, source }
         await audit({ organizationId, action: 'credit.granted', subjectId: organizationId, before: null, after })
       })

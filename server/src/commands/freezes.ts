@@ -3,7 +3,7 @@ import { findOrganizationByName } from '../identity/organizations/find.ts'
 import type { Transaction } from '../infra/postgres/database.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { FREEZE_REASONS, type Freeze, type FreezeReason } from '../payments/freezes/freeze.ts'
-import { freezeOrganization, listFreezes, unfreezeOrganization } from '../payments/freezes/freezes.ts'
+import { changeFreezes, freezeOrganization, unfreezeOrganization } from '../payments/freezes/freezes.ts'
 import {
   type Command,
   CommandFailure,
@@ -38,7 +38,7 @@ export const freezeOrganizationCommand: Command = {
     const note = noteOf(invocation)
     return withDatabase(invocation, context, async (database, clock) => {
       const { id, name } = orThrow(await findOrganizationByName(database, invocation.argument))
-      const freezes = await changeFreezes(
+      const freezes = await changeByOperator(
         { database, clock, random: context.randomBytes },
         id,
         'organization.frozen',
@@ -61,7 +61,7 @@ export const unfreezeOrganizationCommand: Command = {
     return withDatabase(invocation, context, async (database, clock) => {
       const { id, name } = orThrow(await findOrganizationByName(database, invocation.argument))
       let taken = 0
-      const freezes = await changeFreezes(
+      const freezes = await changeByOperator(
         { database, clock, random: context.randomBytes },
         id,
         'organization.unfrozen',
@@ -80,23 +80,21 @@ export const unfreezeOrganizationCommand: Command = {
   },
 }
 
-/** Changes the freezes of an organization, and says so in its audit log. The reason and the note are not in it: customers read it. */
-async function changeFreezes(
+/** Changes the freezes of an organization, and says so in its audit log. */
+async function changeByOperator(
   dependencies: Parameters<typeof changeByShell>[0],
   organizationId: string,
   action: string,
   change: (tx: Transaction) => Promise<void>,
 ): Promise<Freeze[]> {
-  const changed = await changeByShell(dependencies, async (tx, note) => {
-    const before = await listFreezes(tx, organizationId)
-    await change(tx)
-    const after = await listFreezes(tx, organizationId)
-    if (before.length !== after.length) {
-      const fields = { before: { frozen: before.length > 0 }, after: { frozen: after.length > 0 } }
-      await note({ organizationId, action, subjectId: organizationId, ...fields })
-    }
-    return after
-  })
+  const changed = await changeByShell(dependencies, (tx, note) =>
+    changeFreezes(
+      tx,
+      organizationId,
+      () => change(tx),
+      (fields) => note({ organizationId, action, subjectId: organizationId, ...fields }),
+    ),
+  )
   return orThrow(changed)
 }
 

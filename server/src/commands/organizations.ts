@@ -1,7 +1,7 @@
 import { openAccount, readBalances } from '../billing/admission/balance/balance.ts'
 import { NEW_ACCOUNT_CAP } from '../billing/admission/gates.ts'
 import { changeByShell, SHELL } from '../identity/audit/shell.ts'
-import { addOrganization } from '../identity/organizations/create.ts'
+import { createOrganization } from '../identity/organizations/create.ts'
 import { listOrganizationPage } from '../identity/organizations/find.ts'
 import type { Organization } from '../identity/organizations/organization.ts'
 import { setNotifyAddresses } from '../identity/organizations/setNotifyAddresses.ts'
@@ -31,7 +31,7 @@ export const createOrganizationCommand: Command = {
       const { randomBytes } = context
       const wanted = { name: invocation.argument, standing: invocation.flag('new') ? 'new' : 'established' } as const
       const made = await changeByShell({ database, clock, random: randomBytes }, async (tx, note) => {
-        const organization = await addOrganization(tx, { clock, randomBytes, openAccount }, wanted)
+        const organization = await createOrganization(tx, { clock, randomBytes, openAccount }, wanted)
         const { id, name, standing } = organization
         const entry = { action: 'organization.created', subjectId: id, before: null, after: { name, standing } }
         await note({ organizationId: id, ...entry })

@@ -13,8 +13,8 @@ const UNSENT_MOST_BYTES = 64 * 1024
 
 /**
  * Memory for bytes that have come and are not read yet, of which the kernel makes twice as much. Without a bound there are up to 6 MB, and
- * all of them are read in one go: a million chunks of one byte hold everybody else up for 50 ms. A client far away gets no more than half
- * of the doubled amount through in a round trip: over 1 MB a second at 100 ms.
+ * all of them are read in one go: a million chunks of one byte hold everybody else up for 50 ms. A client far away gets about this
+ * much through in a round trip: over 1 MB a second at 100 ms.
  */
 const UNREAD_MOST_BYTES = 128 * 1024
 

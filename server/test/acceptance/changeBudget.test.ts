@@ -220,7 +220,9 @@ async function begin(): Promise<{ readonly device_code: string; readonly user_co
 test('nothing that ends something, takes rights away or is done by an operator is refused', async () => {
   const { browser, memberId } = await joinDefault('ends@example.com', 'admin')
   const { database } = house.gateway
-  await grantCredit(database, systemRandom(), { ...GRANT, organizationId: house.organizationId, atMs: clock.now() })
+  await database.transaction((tx) =>
+    grantCredit(tx, systemRandom(), { ...GRANT, organizationId: house.organizationId, atMs: clock.now() }),
+  )
   const wanted = { app: 'server', gpu_type: 'a100', gpu_count: 1, disk_gb: 10, model: 'small' }
   const idOf = ({ json }: Answer, field = 'id') => String((json as Record<string, unknown>)[field])
   const hook = idOf(

@@ -162,14 +162,16 @@ describe('a new organization', () => {
     const key = await newCustomer()
     expect(told(await ask(key))).toEqual(['30', '29', '1'])
     const grant = (source: string, isPayment: boolean) =>
-      grantCredit(gateway.database, systemRandom(), {
-        organizationId: key.organizationId,
-        amountMicrocents: 1_000_000n,
-        source: `${source}:${key.id}`,
-        note: null,
-        isPayment,
-        atMs: clock.now(),
-      })
+      gateway.database.transaction((tx) =>
+        grantCredit(tx, systemRandom(), {
+          organizationId: key.organizationId,
+          amountMicrocents: 1_000_000n,
+          source: `${source}:${key.id}`,
+          note: null,
+          isPayment,
+          atMs: clock.now(),
+        }),
+      )
     await grant('gift', false)
     expect(told(await ask(key))).toEqual(['30', '28', '1'])
     await grant('payment', true)

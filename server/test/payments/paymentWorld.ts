@@ -2,6 +2,7 @@
 
 import { openAccount } from '../../src/billing/admission/balance/balance.ts'
 import { DEFAULT_GRACE_MS, type Plan } from '../../src/catalog/plan.ts'
+import { inTransaction } from '../../src/identity/audit/inTransaction.ts'
 import { createOrganization } from '../../src/identity/organizations/create.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
@@ -80,9 +81,8 @@ export class PaymentWorld {
     for (let each = 0; each < CUSTOMERS; each += 1) {
       const clock = { now: () => this.nowMs, monotonicMs: () => 0, after: () => () => {} }
       const name = `customer ${each}`
-      const made = await createOrganization(
-        { database: this.database, clock, randomBytes: this.randomBytes, openAccount },
-        { name, standing: 'new' },
+      const made = await inTransaction(this.database, (tx) =>
+        createOrganization(tx, { clock, randomBytes: this.randomBytes, openAccount }, { name, standing: 'new' }),
       )
       if (!made.ok) throw new Error(made.refusal.message)
       this.customers.push({ organizationId: made.value.id, name })

@@ -36,8 +36,8 @@ export const PLANTED_PAYMENT_BUGS: readonly PlantedPaymentBug[] = [
     const { updateRetrieved } = await import('./store.ts')
     const isFirst = await database.transaction((tx) => updateRetrieved(tx, payment.id, facts, { nowMs, dueAtMs: null }))
     if (!isFirst) return 'applied'
-    const { postCredit } = await import('../../billing/ledger/grantCredit.ts')
-    await database.transaction((tx) => postCredit(tx, random, {
+    const { grantCredit } = await import('../../billing/ledger/grantCredit.ts')
+    await database.transaction((tx) => grantCredit(tx, random, {
       organizationId: payment.organizationId, amountMicrocents: BigInt(facts.amountCents) * 1000000n,
       source: \`payment:\${payment.provider}:\${facts.payment}\`, note: null, isPayment: true, atMs: nowMs,
     }))

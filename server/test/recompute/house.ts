@@ -90,14 +90,16 @@ export async function withPocketMoney<T>(
 
 async function givePocketMoney(database: Database, { keys, granted }: House, times: number): Promise<void> {
   const organizationId = keys.poor[0]?.organizationId ?? ''
-  await grantCredit(database, systemRandom(), {
-    organizationId,
-    amountMicrocents: POCKET_MICROCENTS,
-    source: `pocket money ${times}`,
-    note: null,
-    isPayment: false,
-    atMs: Date.now(),
-  })
+  await database.transaction((tx) =>
+    grantCredit(tx, systemRandom(), {
+      organizationId,
+      amountMicrocents: POCKET_MICROCENTS,
+      source: `pocket money ${times}`,
+      note: null,
+      isPayment: false,
+      atMs: Date.now(),
+    }),
+  )
   granted.set(organizationId, (granted.get(organizationId) ?? 0n) + POCKET_MICROCENTS)
 }
 

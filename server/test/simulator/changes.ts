@@ -42,14 +42,16 @@ export async function changeSomething(options: ChangeOptions): Promise<void> {
   const perform = async (): Promise<unknown> => {
     if (kind === 'credit') {
       const isPayment = false
-      return await grantCredit(database, random, {
-        organizationId,
-        amountMicrocents: amount,
-        source,
-        note: null,
-        isPayment,
-        atMs,
-      })
+      return await database.transaction((tx) =>
+        grantCredit(tx, random, {
+          organizationId,
+          amountMicrocents: amount,
+          source,
+          note: null,
+          isPayment,
+          atMs,
+        }),
+      )
     }
     if (kind === 'debit') {
       return await adjustBalance(database, random, {

@@ -263,14 +263,16 @@ class Sequence {
       name: 'movement',
       perform: (database) =>
         isCredit
-          ? grantCredit(database, randomBytesOf(bytes), {
-              organizationId,
-              amountMicrocents: amount,
-              source,
-              note: null,
-              isPayment,
-              atMs,
-            })
+          ? database.transaction((tx) =>
+              grantCredit(tx, randomBytesOf(bytes), {
+                organizationId,
+                amountMicrocents: amount,
+                source,
+                note: null,
+                isPayment,
+                atMs,
+              }),
+            )
           : adjustBalance(database, randomBytesOf(bytes), {
               organizationId,
               amountMicrocents: -amount,

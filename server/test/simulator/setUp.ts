@@ -1,6 +1,7 @@
 import { setLimit } from '../../src/billing/admission/accounts/limit.ts'
 import { openAccount } from '../../src/billing/admission/balance/balance.ts'
 import { grantCredit } from '../../src/billing/ledger/grantCredit.ts'
+import { inTransaction } from '../../src/identity/audit/inTransaction.ts'
 import { createOrganization } from '../../src/identity/organizations/create.ts'
 import type { Database, SqlParameter, Transaction } from '../../src/infra/postgres/database.ts'
 import type { RandomBytes } from '../../src/lib/ids.ts'
@@ -45,16 +46,21 @@ export async function makeOrganizations(
   const database = directDatabase(engine, clock.now())
   const ids: string[] = []
   for (const [index, { isNew, creditMicrocents, limits }] of plans.entries()) {
-    const made = await createOrganization(
-      { database, clock, randomBytes: random, openAccount },
-      { name: `organization ${index + 1}`, standing: isNew ? 'new' : 'established' },
+    const made = await inTransaction(database, (tx) =>
+      createOrganization(
+        tx,
+        { clock, randomBytes: random, openAccount },
+        { name: `organization ${index + 1}`, standing: isNew ? 'new' : 'established' },
+      ),
     )
     if (!made.ok) throw new Error(made.refusal.message)
     const { id } = made.value
     ids.push(id)
     const credit = { source: `first:${id}`, note: null, isPayment: false, atMs: clock.now() }
     if (creditMicrocents > 0n) {
-      await grantCredit(database, random, { organizationId: id, amountMicrocents: creditMicrocents, ...credit })
+      await database.transaction((tx) =>
+        grantCredit(tx, random, { organizationId: id, amountMicrocents: creditMicrocents, ...credit }),
+      )
     }
     if (limits !== null) {
       await setLimit(database, id, {

@@ -1,7 +1,7 @@
 /** Credit and freezes, as operators grant, set and take them away. */
 
 import { z } from 'zod'
-import { postCredit } from '../../billing/ledger/grantCredit.ts'
+import { grantCredit } from '../../billing/ledger/grantCredit.ts'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
 import type { Prepare } from '../../http/onceForKey.ts'
 import type { RouteRequest } from '../../http/pipeline.ts'
@@ -15,8 +15,8 @@ import { Refused, refusal } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../../lib/money.ts'
 import { ok } from '../../lib/result.ts'
-import { FREEZE_REASONS } from '../../payments/freezes/freeze.ts'
-import { freezeOrganization, listFreezes, unfreezeOrganization } from '../../payments/freezes/freezes.ts'
+import { FREEZE_REASONS, type Freeze } from '../../payments/freezes/freeze.ts'
+import { changeFreezes, freezeOrganization, unfreezeOrganization } from '../../payments/freezes/freezes.ts'
 import { findOperatedOrganization, type OperatorDependencies, operatorOf } from './dependencies.ts'
 import { freezeEntry, freezeToWire } from './organizations.ts'
 
@@ -68,7 +68,7 @@ export function postGrant(dependencies: OperatorDependencies): Prepare<SessionPr
         database,
         async (tx): Promise<z.infer<typeof grantedCredit>> => {
           const { id } = await findOperatedOrganization(tx, asked)
-          await postCredit(tx, random, {
+          await grantCredit(tx, random, {
             organizationId: id,
             amountMicrocents: BigInt(amountCents) * MICROCENTS_PER_CENT,
             source,
@@ -100,13 +100,13 @@ export function postFreeze(dependencies: OperatorDependencies): Prepare<SessionP
         database,
         async (tx) => {
           const { id } = await findOperatedOrganization(tx, asked)
-          const before = (await listFreezes(tx, id)).length
-          await freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() })
-          const body = await frozenBody(tx, id)
-          const wasFrozen = { frozen: before > 0 }
-          if (body.freezes.length > before)
-            await record(tx, dependencies, call, id, 'organization.frozen', wasFrozen, { frozen: true })
-          return body
+          const freezes = await changeFreezes(
+            tx,
+            id,
+            () => freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() }),
+            ({ before, after }) => record(tx, dependencies, call, id, 'organization.frozen', before, after),
+          )
+          return frozenBody(id, freezes)
         },
         async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
       )
@@ -128,11 +128,16 @@ export function deleteFreeze(dependencies: OperatorDependencies): Prepare<Sessio
         database,
         async (tx) => {
           const { id } = await findOperatedOrganization(tx, asked)
-          if (reason === undefined || (await unfreezeOrganization(tx, id, reason)) === 0) throw new Refused(NOT_FROZEN)
-          const body = await frozenBody(tx, id)
-          const after = { frozen: body.freezes.length > 0 }
-          await record(tx, dependencies, call, id, 'organization.unfrozen', { frozen: true }, after)
-          return body
+          const freezes = await changeFreezes(
+            tx,
+            id,
+            async () => {
+              if (reason === undefined || (await unfreezeOrganization(tx, id, reason)) === 0)
+                throw new Refused(NOT_FROZEN)
+            },
+            ({ before, after }) => record(tx, dependencies, call, id, 'organization.unfrozen', before, after),
+          )
+          return frozenBody(id, freezes)
         },
         async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 200))),
       )
@@ -141,11 +146,11 @@ export function deleteFreeze(dependencies: OperatorDependencies): Prepare<Sessio
   }
 }
 
-async function frozenBody(tx: Transaction, id: string): Promise<z.infer<typeof frozenOrganization>> {
-  return { organization_id: id, freezes: (await listFreezes(tx, id)).map(freezeToWire) }
+function frozenBody(id: string, freezes: readonly Freeze[]): z.infer<typeof frozenOrganization> {
+  return { organization_id: id, freezes: freezes.map(freezeToWire) }
 }
 
-/** Writes a change into the audit log of the organization. Reasons and notes of freezes are not in it: customers read it. */
+/** Writes a change into the audit log of the organization. */
 function record(
   tx: Transaction,
   dependencies: OperatorDependencies,

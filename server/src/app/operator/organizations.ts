@@ -12,7 +12,7 @@ import type { SessionPrincipal } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
 import { inTransaction } from '../../identity/audit/inTransaction.ts'
 import { recordAuditEntry } from '../../identity/audit/record.ts'
-import { addOrganization } from '../../identity/organizations/create.ts'
+import { createOrganization } from '../../identity/organizations/create.ts'
 import { listOrganizationPage } from '../../identity/organizations/find.ts'
 import type { Organization } from '../../identity/organizations/organization.ts'
 import { cursorPage, LIST_SHAPE } from '../../lib/listPage.ts'
@@ -106,7 +106,7 @@ export function postNewOrganization(dependencies: OperatorDependencies): Prepare
       const made = await inTransaction(
         database,
         async (tx) => {
-          const organization = await addOrganization(tx, { clock, randomBytes: random, openAccount }, checked.value)
+          const organization = await createOrganization(tx, { clock, randomBytes: random, openAccount }, checked.value)
           const { id, name } = organization
           await recordAuditEntry(tx, random, clock.now(), {
             organizationId: id,

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { callOnce, openTills } from '../../../test/moneyGates.ts'
-import { FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
+import { countRenewals, FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
-import type { Database } from '../../infra/postgres/database.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const PROCESSES = 16
@@ -16,18 +15,11 @@ beforeAll(async () => {
 afterAll(() => house.drop())
 
 test('16 processes spend the last of an account to the last call, and renew their shares no more than 100 times', async () => {
-  let renewals = 0
-  const counted: Database = {
-    ...house.database,
-    query: (text, parameters) => {
-      if (text.includes('wanted as (')) renewals += 1
-      return house.database.query(text, parameters)
-    },
-  }
+  const counted = countRenewals(house.database)
   await house.database.query('insert into processes (slot, started_at) select n, now() from generate_series(0, 15) n')
   const slots = Array.from({ length: PROCESSES }, (_, slot) => slot)
   const clock = new FastClock(NOON_MS, 1)
-  const tills = openTills({ ...house, database: counted }, slots, clock)
+  const tills = openTills({ ...house, database: counted.database }, slots, clock)
   const organization = await house.organization(BigInt(CALLS) * COST)
   const answers = new Map<string, number>()
   let made = 0
@@ -43,6 +35,6 @@ test('16 processes spend the last of an account to the last call, and renew thei
   }
   await Promise.all(Array.from({ length: PROCESSES }, work))
   expect(answers.get('charged')).toBe(CALLS)
-  expect(renewals).toBeLessThanOrEqual(100)
+  expect(counted.renewals()).toBeLessThanOrEqual(100)
   await checkBooks(house.database)
 })

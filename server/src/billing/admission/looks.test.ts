@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { admitCall } from '../../../test/admitCall.ts'
 import { TurnedClock } from '../../../test/clock.ts'
-import { type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
-import type { Database } from '../../infra/postgres/database.ts'
+import { countRenewals, type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { setLimit } from './accounts/limit.ts'
 import { readBalance } from './balance/balance.ts'
@@ -117,15 +116,8 @@ describe('calls after a refusal', () => {
 
   /** A till that counts its renewals. */
   function openCounted(clock: TurnedClock) {
-    let renewals = 0
-    const database: Database = {
-      ...house.database,
-      query: (text, parameters) => {
-        if (text.includes('wanted as (')) renewals += 1
-        return house.database.query(text, parameters)
-      },
-    }
-    return { till: openTill(database, 0, clock), renewals: () => renewals }
+    const { database, renewals } = countRenewals(house.database)
+    return { till: openTill(database, 0, clock), renewals }
   }
 
   async function ask(till: Till, organizationId: string, microcents: bigint): Promise<string> {

@@ -183,21 +183,23 @@ test('a new organization spends $20 in any 60 minutes, and more once it is old e
   clock.aheadMs += 4 * MINUTE_MS
   expect(await spend()).toBe(20)
   expect(await mostInAnHour(house, organization)).toBe(20n * dollar)
-  await grantCredit(house.database, till.random, {
-    organizationId: organization,
-    amountMicrocents: dollar,
-    source: `gift:${organization}`,
-    note: null,
-    isPayment: false,
-    atMs: clock.now(),
-  })
+  await house.database.transaction((tx) =>
+    grantCredit(tx, till.random, {
+      organizationId: organization,
+      amountMicrocents: dollar,
+      source: `gift:${organization}`,
+      note: null,
+      isPayment: false,
+      atMs: clock.now(),
+    }),
+  )
   expect(await spend()).toBe(0)
   clock.aheadMs += 7 * DAY_MS
   const after = await Promise.all(Array.from({ length: 30 }, () => callOnce(till, organization, dollar)))
   expect(after.filter((answer) => answer === 'charged')).toHaveLength(30)
   const payer = await house.organization(100n * dollar, { newSinceMs: clock.now() })
   const pays = { organizationId: payer, amountMicrocents: dollar, note: null, isPayment: true, atMs: clock.now() }
-  await grantCredit(house.database, till.random, { ...pays, source: `payment:${payer}` })
+  await house.database.transaction((tx) => grantCredit(tx, till.random, { ...pays, source: `payment:${payer}` }))
   const paid = await Promise.all(Array.from({ length: 30 }, () => callOnce(till, payer, dollar)))
   expect(paid.filter((answer) => answer === 'charged')).toHaveLength(30)
   await checkBooks(house.database)

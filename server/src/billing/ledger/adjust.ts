@@ -15,17 +15,26 @@ export interface Adjustment {
 }
 
 /**
- * Corrects a balance by hand, up or down; it may become negative. After a debit every process is asked to come into line
- * with it; one that can't be told sees the debit when it next asks the account. False when this source was posted before.
+ * Corrects a balance by hand, up or down; it may become negative. `record` writes in the same transaction, if the adjustment was posted.
+ * After a debit every process is asked to come into line with it; one that can't be told sees the debit when it next asks the account.
+ * False when this source was posted before.
  */
-export async function adjustBalance(database: Database, random: RandomBytes, adjustment: Adjustment): Promise<boolean> {
-  const isPosted = await database.transaction((tx) => postAdjustment(tx, random, adjustment))
+export async function adjustBalance(
+  database: Database,
+  random: RandomBytes,
+  adjustment: Adjustment,
+  record: (tx: Transaction) => Promise<void> = async () => {},
+): Promise<boolean> {
+  const isPosted = await database.transaction(async (tx) => {
+    const posted = await post(tx, random, adjustment)
+    if (posted) await record(tx)
+    return posted
+  })
   if (adjustment.amountMicrocents < 0n) await tellDebit(database, adjustment.organizationId)
   return isPosted
 }
 
-/** The same in the caller's transaction. After the commit of a debit the caller tells of it ({@link tellDebit}). */
-export async function postAdjustment(tx: Transaction, random: RandomBytes, adjustment: Adjustment): Promise<boolean> {
+async function post(tx: Transaction, random: RandomBytes, adjustment: Adjustment): Promise<boolean> {
   const { organizationId, amountMicrocents, source, note, atMs } = adjustment
   if (amountMicrocents === 0n) throw new RangeError('an adjustment of nothing changes nothing')
   await openAccount(tx, organizationId)

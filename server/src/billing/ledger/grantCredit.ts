@@ -1,6 +1,6 @@
 import { reconsiderKeysOf } from '../../identity/keys/reconsider.ts'
 import { markFirstPayment } from '../../identity/organizations/markFirstPayment.ts'
-import type { Database, Transaction } from '../../infra/postgres/database.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
 import { endNewness } from '../admission/accounts/newness.ts'
 import { openAccount, postLedgerEntry } from '../admission/balance/balance.ts'
@@ -17,13 +17,8 @@ export interface Credit {
   readonly atMs: number
 }
 
-/** Adds credit to an organization's balance. False when this source was posted before. */
-export function grantCredit(database: Database, random: RandomBytes, credit: Credit): Promise<boolean> {
-  return database.transaction((tx) => postCredit(tx, random, credit))
-}
-
-/** Adds credit in the caller's transaction. False, and nothing is changed, when this source was posted before. */
-export async function postCredit(tx: Transaction, random: RandomBytes, credit: Credit): Promise<boolean> {
+/** Adds credit to an organization's balance, in the caller's transaction. False, and nothing is changed, when this source was posted before. */
+export async function grantCredit(tx: Transaction, random: RandomBytes, credit: Credit): Promise<boolean> {
   const { organizationId, amountMicrocents, source, note, atMs } = credit
   if (amountMicrocents <= 0n) throw new RangeError('a credit must be more than nothing')
   await openAccount(tx, organizationId)

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
 import { systemClock } from '../../infra/clock.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
+import { inTransaction } from '../audit/inTransaction.ts'
 import { createOrganization } from './create.ts'
 import { findOrganizationByName, listOrganizationPage } from './find.ts'
 
@@ -20,9 +21,8 @@ async function openAccount(tx: Transaction, organizationId: string): Promise<voi
 
 function create(name: string, open = openAccount) {
   const clock = { ...systemClock, now: () => NOW_MS }
-  return createOrganization(
-    { database: fresh.database, clock, randomBytes, openAccount: open },
-    { name, standing: 'established' },
+  return inTransaction(fresh.database, (tx) =>
+    createOrganization(tx, { clock, randomBytes, openAccount: open }, { name, standing: 'established' }),
   )
 }
 

@@ -1,15 +1,12 @@
-import type { Database, Transaction } from '../../infra/postgres/database.ts'
+import type { Transaction } from '../../infra/postgres/database.ts'
 import { Refused, refusal } from '../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
-import type { Result } from '../../lib/result.ts'
 import type { Clock } from '../../lib/time.ts'
-import { inTransaction } from '../audit/inTransaction.ts'
 import { type Organization, parseOrganizationName, type Standing } from './organization.ts'
 import type { OpenAccount } from './register.ts'
 import { insertOrganization } from './store.ts'
 
 export interface CreateOrganizationDependencies {
-  readonly database: Database
   readonly clock: Clock
   readonly randomBytes: RandomBytes
   readonly openAccount: OpenAccount
@@ -21,20 +18,12 @@ export interface NewOrganization {
 }
 
 /**
- * Makes an organization together with its account, or neither. Refused (`validation_failed`) when the name is not valid
- * or is taken.
+ * Makes an organization together with its account, in the caller's transaction. Throws the refusal (`validation_failed`) when the name is
+ * not valid or is taken.
  */
-export function createOrganization(
-  dependencies: CreateOrganizationDependencies,
-  wanted: NewOrganization,
-): Promise<Result<Organization>> {
-  return inTransaction(dependencies.database, (tx) => addOrganization(tx, dependencies, wanted))
-}
-
-/** The same in the caller's transaction; throws the refusal. */
-export async function addOrganization(
+export async function createOrganization(
   tx: Transaction,
-  { clock, randomBytes, openAccount }: Omit<CreateOrganizationDependencies, 'database'>,
+  { clock, randomBytes, openAccount }: CreateOrganizationDependencies,
   wanted: NewOrganization,
 ): Promise<Organization> {
   const name = parseOrganizationName(wanted.name)

@@ -1,5 +1,4 @@
-import type { Result } from '../../lib/result.ts'
-import { refused } from '../../lib/result.ts'
+import { type Result, refused } from '../../lib/result.ts'
 import type { Actor } from '../audit/entry.ts'
 import { inTransaction } from '../audit/inTransaction.ts'
 import { type OrganizationDependencies, putNotifyAddresses } from './change.ts'

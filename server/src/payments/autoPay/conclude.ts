@@ -1,5 +1,5 @@
 import { lockAccountAutoPay, setAccountAutoPay } from '../../billing/admission/balance/autoPay.ts'
-import { postCredit } from '../../billing/ledger/grantCredit.ts'
+import { grantCredit } from '../../billing/ledger/grantCredit.ts'
 import { noteAutoPay } from '../../billing/notices/noteAutoPay.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
@@ -28,7 +28,7 @@ export async function applyAttempt(
 ): Promise<void> {
   const isChanged = await updateAttempt(tx, id, facts, nowMs)
   if (!isChanged || facts.state !== 'paid') return
-  await postCredit(tx, random, {
+  await grantCredit(tx, random, {
     organizationId,
     amountMicrocents: BigInt(facts.amountCents) * MICROCENTS_PER_CENT,
     source: `payment:${provider.name}:${facts.payment}`,

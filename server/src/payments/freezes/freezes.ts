@@ -1,4 +1,4 @@
-import type { Queryable } from '../../infra/postgres/database.ts'
+import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import { refuse } from '../../lib/errors.ts'
 import type { Freeze, FreezeReason } from './freeze.ts'
 import { deleteFreezes, insertFreeze, selectFreezes } from './store.ts'
@@ -18,6 +18,30 @@ export function unfreezeOrganization(
   cause: string | null = null,
 ): Promise<number> {
   return deleteFreezes(db, organizationId, reason, cause)
+}
+
+/** The fields of a change of freezes in the audit log. Customers read it, so that reasons and notes are not among them. */
+export interface FrozenFields {
+  readonly before: { readonly frozen: boolean }
+  readonly after: { readonly frozen: boolean }
+}
+
+/**
+ * Changes the freezes of an organization in the caller's transaction, and calls `record` with what the audit log says of it where that has
+ * changed one. Returns the freezes that are left.
+ */
+export async function changeFreezes(
+  tx: Transaction,
+  organizationId: string,
+  change: () => Promise<void>,
+  record: (fields: FrozenFields) => Promise<void>,
+): Promise<Freeze[]> {
+  const before = await listFreezes(tx, organizationId)
+  await change()
+  const after = await listFreezes(tx, organizationId)
+  if (before.length !== after.length)
+    await record({ before: { frozen: before.length > 0 }, after: { frozen: after.length > 0 } })
+  return after
 }
 
 /** Returns the freezes of an organization, the oldest first. It is frozen where there is one. */

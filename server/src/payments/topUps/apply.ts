@@ -1,4 +1,4 @@
-import { postCredit } from '../../billing/ledger/grantCredit.ts'
+import { grantCredit } from '../../billing/ledger/grantCredit.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../../lib/money.ts'
@@ -20,7 +20,7 @@ export async function applyCheckout(
   const dueAtMs = isPending(facts.state) ? nextLookMs(payment.createdAtMs, nowMs) : null
   const isChanged = await updateRetrieved(tx, payment.id, facts, { nowMs, dueAtMs })
   if (!isChanged || facts.state !== 'paid') return
-  await postCredit(tx, random, {
+  await grantCredit(tx, random, {
     organizationId: payment.organizationId,
     amountMicrocents: BigInt(facts.amountCents) * MICROCENTS_PER_CENT,
     source: `payment:${payment.provider}:${facts.payment}`,

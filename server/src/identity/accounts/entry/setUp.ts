@@ -7,7 +7,7 @@ import type { Secret } from '../../../lib/secret.ts'
 import type { Clock } from '../../../lib/time.ts'
 import { inTransaction } from '../../audit/inTransaction.ts'
 import { recordAuditEntry } from '../../audit/record.ts'
-import { addOrganization, type CreateOrganizationDependencies } from '../../organizations/create.ts'
+import { type CreateOrganizationDependencies, createOrganization } from '../../organizations/create.ts'
 import { findOrganizationByName } from '../../organizations/find.ts'
 import { FIRST_ORGANIZATION } from '../../organizations/oneFirstStart.ts'
 import type { OpenAccount } from '../../organizations/register.ts'
@@ -93,7 +93,7 @@ async function firstOrganization(
 ): Promise<string> {
   const found = await findOrganizationByName(tx, FIRST_ORGANIZATION)
   if (!found.ok)
-    return (await addOrganization(tx, dependencies, { name: FIRST_ORGANIZATION, standing: 'established' })).id
+    return (await createOrganization(tx, dependencies, { name: FIRST_ORGANIZATION, standing: 'established' })).id
   await keepFromDeletion(tx, found.value.id)
   return found.value.id
 }

@@ -1,6 +1,6 @@
 /** Decides about settled transfers: credits, rejects or holds them, each in the transaction of its deposit's new state. */
 
-import { postCredit } from '../../../billing/ledger/grantCredit.ts'
+import { grantCredit } from '../../../billing/ledger/grantCredit.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import type { RandomBytes } from '../../../lib/ids.ts'
 import { MICROCENTS_PER_CENT } from '../../../lib/money.ts'
@@ -106,7 +106,7 @@ async function postTransfer(
 ): Promise<Deposit> {
   const amountMicrocents = transfer.units * MICROCENTS_PER_UNIT
   const creditedMicrocents = deposit.creditedMicrocents + amountMicrocents
-  await postCredit(tx, random, {
+  await grantCredit(tx, random, {
     organizationId: deposit.organizationId,
     amountMicrocents,
     source: sourceOf(transfer),
