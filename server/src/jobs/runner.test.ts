@@ -104,6 +104,27 @@ test('no more items than the bound are in work, and the end of one makes room at
   ])
 })
 
+test('after a look that found something the next comes sooner', async () => {
+  run({ busyPollMs: SECOND_MS / 10 })
+  await settled()
+  due = ['a']
+  await clock.turn(SECOND_MS / 10)
+  expect(names()).toEqual([])
+  await clock.turn((9 * SECOND_MS) / 10)
+  expect(names()).toEqual(['a'])
+  due = ['b']
+  await clock.turn(SECOND_MS / 10)
+  expect(names()).toEqual(['a', 'b'])
+  // Its end makes room: the look that follows finds nothing.
+  begun.get('a')?.end('succeeded')
+  await settled()
+  due = ['c']
+  await clock.turn(SECOND_MS / 10)
+  expect(names()).toEqual(['a', 'b'])
+  await clock.turn((9 * SECOND_MS) / 10)
+  expect(names()).toEqual(['a', 'b', 'c'])
+})
+
 test('an item that becomes due is found by the next poll, and at once when the runner is woken', async () => {
   run()
   await settled()

@@ -64,6 +64,8 @@ export interface RunnerOptions<Item> {
   readonly name: string
   /** Between two looks when nobody wakes it. */
   readonly pollMs: number
+  /** The same after a look that found something: where there was work, there soon is more. Without it: `pollMs`. */
+  readonly busyPollMs?: number
   /** How long {@link Runner.close} waits for what is in work before it aborts it. */
   readonly patienceMs: number
   /** How long it waits after that. Null: until all has ended, since each item bounds itself once it is aborted. */
@@ -115,6 +117,8 @@ class LookingRunner<Item> implements Runner {
   private isClosed = false
   private isAwake = false
   private failures = 0
+  /** Items that the last look claimed. */
+  private claimed = 0
   private endPause = () => {}
 
   constructor(options: RunnerOptions<Item>) {
@@ -179,7 +183,8 @@ class LookingRunner<Item> implements Runner {
   }
 
   private pause(): Promise<void> {
-    const { clock, pollMs } = this.options
+    const { clock, pollMs: idlePollMs, busyPollMs = idlePollMs } = this.options
+    const pollMs = this.claimed > 0 ? busyPollMs : idlePollMs
     return new Promise((resolve) => {
       const pauseMs = doubledMs(pollMs, Math.max(FAILED_PAUSE_MOST_MS, pollMs), this.failures)
       const cancelTimer = clock.after(pauseMs, resolve)
@@ -200,6 +205,7 @@ class LookingRunner<Item> implements Runner {
 
   private async lookOnce(): Promise<boolean> {
     if (this.isClosed) return false
+    this.claimed = 0
     const prepared = (await this.options.prepare?.()) ?? 'ready'
     if (prepared === 'skip') return false
     let isMore = prepared === 'more'
@@ -233,6 +239,7 @@ class LookingRunner<Item> implements Runner {
       if (claimed < room) this.full.delete(source.kind)
       return isMore && claimed < room
     } finally {
+      this.claimed += claimed
       if (claimed > 0) this.options.metrics?.jobsClaimed(source.kind, claimed)
     }
   }

@@ -17,6 +17,9 @@ import { type DeliveryUpdate, type DueDelivery, findDue, queueNewDeliveries, tak
 /** With nothing to do the database is asked this often: what is published leaves within it. */
 const POLL_MS = 250
 
+/** The same while there is something to do. */
+const BUSY_POLL_MS = 125
+
 /** Up to this part of a delay is added, so that what failed together is not tried again together. */
 const JITTER = 0.1
 
@@ -71,6 +74,7 @@ export function createDeliverer(dependencies: DeliverDependencies): Deliverer {
     log,
     name: 'webhooks',
     pollMs: POLL_MS,
+    busyPollMs: BUSY_POLL_MS,
     patienceMs: STOP_PATIENCE_MS,
     abortedPatienceMs: STOP_PATIENCE_MS,
     async prepare() {
