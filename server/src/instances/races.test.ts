@@ -58,7 +58,8 @@ async function step(organizations: readonly string[]): Promise<void> {
     await tried(Promise.allSettled(processes.map((each) => askForDeletion(each, one))))
   } else if (what === 3 && one?.state === 'creating')
     house.driver.set(one, random.pick(['running', 'running', 'ended']))
-  else if (what === 4 && one?.state === 'running') house.driver.set(one, random.pick([null, 'ended', 'running']))
+  else if ((what === 4 || what === 8) && one?.state === 'running')
+    house.driver.set(one, random.pick([null, 'ended', 'running']))
   else if (what === 5) house.driver.next = random.pick(['running', 'running', 'running', 'creating', 'ended'])
   else if (what === 6)
     await house.grant(organizationId, priceInstanceLife(GPU_HOUR_MICROCENTS, random.between(60, 900)))
@@ -105,8 +106,8 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
       await house.organization(priceInstanceLife(GPU_HOUR_MICROCENTS, random.between(700, 9_000))),
       await house.organization(10n ** 12n),
     ]
-    const limit = priceInstanceLife(GPU_HOUR_MICROCENTS, random.between(700, 9_000))
-    const enforcement = random.pick(['stop_running', 'block_launch', 'notify_only'])
+    const limit = priceInstanceLife(GPU_HOUR_MICROCENTS, random.between(700, 4_000))
+    const enforcement = random.pick(['stop_running', 'stop_running', 'block_launch', 'notify_only'])
     await house.database.query(
       'update accounts set daily_limit_microcents = $2::bigint, enforcement = $3 where organization_id = $1::uuid',
       [organizations[1] ?? '', limit, enforcement],
