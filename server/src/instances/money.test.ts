@@ -5,8 +5,9 @@ import { TurnedClock } from '../../test/clock.ts'
 import { type InstanceHouse, openInstanceHouse } from '../../test/instanceHouse.ts'
 import { askForDeletion, askForInstance, GPU_HOUR_MICROCENTS } from '../../test/instanceProcess.ts'
 import { readFigures } from '../billing/admission/accounts/figures.ts'
+import { placeInstanceHold } from '../billing/admission/holds/instanceHold.ts'
 import { priceInstanceLife } from '../billing/charges/pricing.ts'
-import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { billInstance } from './bill.ts'
 import { readBurnCents } from './burn.ts'
 import { driverNameOf, type Instance } from './job/instance.ts'
@@ -291,6 +292,23 @@ describe('money that runs out', () => {
     expect(await house.charged(instance)).toMatchObject({ microcents: cost(900) })
   })
 })
+
+test.each(['daily', 'monthly'])(
+  'of a %s limit, a process whose date is false has no more than others',
+  async (period) => {
+    const organization = await house.organization(1_000n * CENT)
+    await limit(organization, `${period}_limit_microcents = ${cost(1_000)}, enforcement = 'stop_running'`)
+    const instance = await running(organization)
+    await live(500)
+    await house.delete(instance)
+    const { id } = instance
+    const hold = { id, organizationId: organization, microcents: cost(600) }
+    for (const nowMs of [clock.now(), clock.now() + 40 * DAY_MS]) {
+      const place = house.database.transaction((tx) => placeInstanceHold(tx, hold, GPU_HOUR_MICROCENTS, nowMs))
+      expect(await place).toBe(false)
+    }
+  },
+)
 
 test('ends so many hours after its creation as the organization has set, to the second', async () => {
   const organization = await house.organization(1_000n * CENT)

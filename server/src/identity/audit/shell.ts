@@ -14,6 +14,7 @@ type EntryOfShell = Omit<NewAuditEntry, 'actor'>
 /** Writes the entry of a change that a shell makes, in its transaction. */
 export type NoteByShell = (entry: EntryOfShell) => Promise<void>
 
+/** Writes the entry of a change by a shell, in the transaction of the change. */
 export function recordByShell(
   tx: Transaction,
   { clock, random }: { readonly clock: Clock; readonly random: RandomBytes },

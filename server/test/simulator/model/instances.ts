@@ -120,8 +120,11 @@ function leavesEnough(row: AccountRow, p: Parameters): boolean {
   const stoppable = row.enforcement === 'stop_running' ? row.instancesHeld : 0n
   const fits = (limit: bigint | null, spent: bigint) =>
     limit === null || limit - spent - row.granted - stoppable >= more
-  const daySpent = row.day >= p.text(5) ? row.daySpent : 0n
-  const monthSpent = row.month >= p.text(6) ? row.monthSpent : 0n
+  // A process with a later day than the database has a false one.
+  const today = dayOf(p.instant(9) + TOLERANCE_MS)
+  const earlier = (one: string, other: string) => (one < other ? one : other)
+  const daySpent = row.day >= earlier(p.text(5), today) ? row.daySpent : 0n
+  const monthSpent = row.month >= earlier(p.text(6), monthOf(today)) ? row.monthSpent : 0n
   const isLimited = row.enforcement === 'stop_running' || (row.enforcement === 'block_launch' && isNewInstance)
   if (isLimited && !(fits(row.dailyLimit, daySpent) && fits(row.monthlyLimit, monthSpent))) return false
   if (!isNewInstance || row.newUntilMs === null || row.newUntilMs <= atMs) return true

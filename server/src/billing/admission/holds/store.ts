@@ -50,8 +50,8 @@ export async function addInstanceHeld(tx: Transaction, reserve: InstanceReserve)
      where organization_id = $1::uuid
        and balance_microcents - shares_microcents - held_microcents >= $2::bigint
        and (enforcement = 'notify_only' or (enforcement = 'block_launch' and not $7::boolean)
-         or (coalesce(daily_limit_microcents - ${USED('day', '$5')} >= $2::bigint, true)
-           and coalesce(monthly_limit_microcents - ${USED('month', '$6')} >= $2::bigint, true)))
+         or (coalesce(daily_limit_microcents - ${USED('day', `least($5::date, ${TODAY})`)} >= $2::bigint, true)
+           and coalesce(monthly_limit_microcents - ${USED('month', `least($6::date, date_trunc('month', ${TODAY}))`)} >= $2::bigint, true)))
        and (not $7::boolean or coalesce(new_until <= $4::timestamptz, true)
          or hour_spent_microcents + shares_microcents + burn_microcents + $3::bigint <= $8::bigint)
      returning organization_id`,
@@ -69,12 +69,15 @@ export async function addInstanceHeld(tx: Transaction, reserve: InstanceReserve)
   return rows.length === 1
 }
 
+/** The last day that any process may be in. One that counts a later day has a false clock, and ends no day with it (E20). */
+const TODAY = `(clock_timestamp() + interval '5 seconds')::date`
+
 /**
- * Returns the SQL of the amount that counts against the limit of a day or month that began at the parameter: the
+ * Returns the SQL of the amount that counts against the limit of a day or month that began at `since`: the
  * spend in it, the shares of processes and, where reaching the limit stops instances, the money held for these.
  */
 const USED = (period: 'day' | 'month', since: string) =>
-  `(case when ${period} >= ${since}::date then ${period}_spent_microcents else 0 end + shares_microcents
+  `(case when ${period} >= ${since} then ${period}_spent_microcents else 0 end + shares_microcents
      + case when enforcement = 'stop_running' then instances_held_microcents else 0 end)`
 
 /** Writes how much an instance holds: a row, or none for nothing. The sum on the account is its caller's to change. */
