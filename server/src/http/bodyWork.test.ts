@@ -89,6 +89,29 @@ describe('turns', () => {
     expect([done, turns.waiting, clock.pending]).toEqual([['b'], 0, 0])
   })
 
+  test('those of an owner that rests wait for the end of that, 10 s at most, and nobody else', async () => {
+    const clock = new TurnedClock()
+    const turns = createOwnerTurns(clock)
+    const done: string[] = []
+    const take = (owner: string) => void turns.take(owner, true, async () => done.push(owner))
+    turns.rest('a', 3_000)
+    turns.rest('a', 1_000)
+    turns.rest('b', 60_000)
+    for (const owner of ['b', 'a', 'a', 'c']) take(owner)
+    await clock.turn(0)
+    expect(done).toEqual(['c'])
+    await clock.turn(3_999)
+    take('c')
+    await clock.turn(0)
+    expect(done).toEqual(['c', 'c'])
+    await clock.turn(1)
+    expect(done).toEqual(['c', 'c', 'a', 'a'])
+    await clock.turn(5_999)
+    expect(turns.waiting).toBe(1)
+    await clock.turn(1)
+    expect([done.at(-1), turns.waiting, clock.pending]).toEqual(['b', 0, 0])
+  })
+
   test('work that fails is rejected to its owner, and the next has its turn', async () => {
     const turns = createOwnerTurns(new TurnedClock())
     const failing = turns.take('a', false, () => Promise.reject(new Error('broken')))

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { pipelineParts } from '../../test/exchange.ts'
+import { pipelineParts, TEST_KEY } from '../../test/exchange.ts'
 import { refusal } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { refused } from '../lib/result.ts'
 import { apiKey, publicAccess } from './access.ts'
 import { createLifecycle } from './lifecycle.ts'
 import { type SteppedRoute, stepsOf } from './middleware/steps.ts'
-import { type Handle, pipeline, type Requirements } from './pipeline.ts'
+import { type Answer, type Handle, pipeline, type Requirements } from './pipeline.ts'
 import { splitUrl } from './routeTable.ts'
 
 /** Each idle timeout that was set, in seconds. */
@@ -85,6 +85,29 @@ test('a caller that is signed out while its request runs gets no headers of a li
     null,
     null,
   ])
+})
+
+describe('a body that was worked on', () => {
+  const unpaid: unknown[] = []
+  const bodyWork = { ...pipelineParts().bodyWork, noteUnpaid: (...noted: unknown[]) => void unpaid.push(noted) }
+  const post = async (answer: Answer, needs: Requirements) => {
+    unpaid.length = 0
+    const { ask } = open(() => answer, { body: 'json', ...needs }, { bodyWork })
+    await ask('/v1/models', { method: 'POST', headers: { 'Content-Length': '7' }, body: '{"a":1}' })
+    return unpaid
+  }
+
+  test('is unpaid work of its organization where it is refused, replayed or free', async () => {
+    const noted = [[TEST_KEY.organizationId, 7]]
+    const replayed = new Response('', { headers: { 'Idempotency-Replayed': 'true' } })
+    expect(await post(refusal('context_length_exceeded', 'Shorten it.'), { isPaid: true })).toEqual(noted)
+    expect(await post(replayed, { isPaid: true })).toEqual(noted)
+    expect(await post(new Response(''), {})).toEqual(noted)
+  })
+
+  test('is none where its answer is paid for', async () => {
+    expect(await post(new Response(''), { isPaid: true })).toEqual([])
+  })
 })
 
 describe('a process that stops', () => {

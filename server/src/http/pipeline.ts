@@ -6,7 +6,7 @@
 
 import { IDLE_TIMEOUT_SECONDS, type Peer } from '../infra/httpServer.ts'
 import type { ClientAddress } from '../lib/clientAddress.ts'
-import { type Refusal, Refused, refusal } from '../lib/errors.ts'
+import { type Refusal, refusal } from '../lib/errors.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import { requestIdOf } from '../lib/requestId.ts'
@@ -14,6 +14,7 @@ import { type Clock, SECOND_MS } from '../lib/time.ts'
 import type { BodyDeadlines } from './bodyDeadline.ts'
 import type { BodyWork } from './bodyWork.ts'
 import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
+import { explain } from './explain.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { BodyMemory, BodyReservation } from './limits/bodyMemory.ts'
 import type { RateLimit } from './limits/bucket.ts'
@@ -167,11 +168,6 @@ const STOPPING = refusal('upstream_unavailable', 'This server is stopping. Nothi
   retryAfterSeconds: 1,
 })
 
-const BROKEN = refusal(
-  'internal_error',
-  'The request failed because of a fault in this server. It is logged with this request id; name the id when you ask for help.',
-)
-
 export const NO_BYTES = new Uint8Array()
 const NO_QUERY = new URLSearchParams()
 const NOBODY: PublicPrincipal = { kind: 'public', address: '' }
@@ -249,7 +245,7 @@ export function pipeline(
     }
     if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
     tellRest(response, pending, steps, dependencies.isCrowded())
-    noteAnswer(dependencies, name, response.status, pending)
+    noteAnswer(dependencies, name, needs, response, pending)
     return response
   }
 }
@@ -261,14 +257,30 @@ function stopping(envelope: Envelope, requestId: string, { isPrivate }: Steps): 
 }
 
 function noteAnswer(
-  { clock, log, onAnswered }: PipelineDependencies,
+  dependencies: PipelineDependencies,
   route: string,
-  status: number,
-  { requestId, startedAtMs }: PendingRequest,
+  needs: Requirements,
+  response: Response,
+  pending: PendingRequest,
 ): void {
+  const { clock, log, onAnswered } = dependencies
+  const { status } = response
+  const { requestId, startedAtMs } = pending
+  noteUnpaid(dependencies, needs, response, pending)
   const elapsedMs = clock.monotonicMs() - startedAtMs
   onAnswered?.(route, status, elapsedMs)
   log.debug({ route, status, requestId, elapsedMs: Math.round(elapsedMs) }, 'answered')
+}
+
+/** Bounds the work on large bodies for which nobody pays: refusals, replays, routes that are free. */
+function noteUnpaid(
+  { bodyWork }: PipelineDependencies,
+  { isPaid }: Requirements,
+  { ok, headers }: Response,
+  { bodyMemory }: PendingRequest,
+): void {
+  if (bodyMemory === null || (isPaid === true && ok && !headers.has('Idempotency-Replayed'))) return
+  bodyWork.noteUnpaid(bodyMemory.owner, bodyMemory.mostBytes)
 }
 
 /** Adds the headers that follow from the way of the request. */
@@ -333,21 +345,4 @@ export async function refuseEnded(again: Steps['again'], pending: PendingRequest
 
 function organizationOf(principal: Principal): string | null {
   return 'organizationId' in principal ? principal.organizationId : null
-}
-
-function explain(
-  { log, isDatabaseAway }: PipelineDependencies,
-  error: unknown,
-  route: string,
-  requestId: string,
-): Refusal {
-  if (error instanceof Refused) return error.refusal
-  if (isDatabaseAway(error)) {
-    log.warn({ err: error, route, requestId }, 'the database could not be asked')
-    return refusal('upstream_unavailable', "The service can't do this at this moment; try again shortly.", {
-      retryAfterSeconds: 1,
-    })
-  }
-  log.error({ err: error, route, requestId }, 'a request failed unexpectedly')
-  return BROKEN
 }

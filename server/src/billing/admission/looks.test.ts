@@ -85,6 +85,18 @@ describe('looks', () => {
     expect(reads.length).toBe(3)
   })
 
+  test('what is posted here during a look is not what others may give back', async () => {
+    const { reads, see } = openLooks()
+    const share = new Share('one')
+    share.grantedMicrocents = 90n
+    share.unpostedMicrocents = 90n
+    const asked = see('one', 20n, share)
+    share.unpostedMicrocents = 0n
+    share.postedMicrocents = 90n
+    reads[0]?.answer(figuresOf(100n, 90n))
+    expect(await asked).toBe('ask')
+  })
+
   test('four accounts are looked at at once; another is asked by a renewal', async () => {
     const { reads, see } = openLooks()
     const asked = ['a', 'b', 'c', 'd'].map((each) => see(each, 10n))

@@ -27,6 +27,11 @@ interface Looking {
   next: Promise<Figures | null> | null
 }
 
+/** The part of a share that is in the books as granted and not spent. */
+function unspentOf({ grantedMicrocents, postedMicrocents }: Share): bigint {
+  return largest(grantedMicrocents - postedMicrocents, 0n)
+}
+
 export class Looks {
   private readonly clock: Clock
   private readonly readFigures: ReadFigures
@@ -49,13 +54,15 @@ export class Looks {
   async see(share: Share, { wholeMicrocents, firstStepMicrocents }: WorstCase): Promise<Seen> {
     const { organizationId } = share
     if (!this.underWay.has(organizationId) && this.underWay.size >= LOOKS_AT_ONCE) return 'ask'
+    const ownBefore = unspentOf(share)
     const figures = await within(this.clock, LOOK_MOST_MS, this.look(organizationId), null)
     if (figures === null) return 'ask'
     const gate = firstInsufficient(headroomOf({ ...figures, sharesMicrocents: 0n }), 0n, firstStepMicrocents, GATES)
     if (gate !== null) return gate
     const neededMicrocents = wholeMicrocents - share.spendableMicrocents
     const isThere = firstInsufficient(headroomOf(figures), 0n, neededMicrocents, GATES) === null
-    const isElsewhere = figures.sharesMicrocents > largest(share.grantedMicrocents - share.postedMicrocents, 0n)
+    // The shares that were read may still have what was posted here meanwhile.
+    const isElsewhere = figures.sharesMicrocents > largest(ownBefore, unspentOf(share))
     return isThere || !isElsewhere ? 'ask' : 'wait'
   }
 

@@ -7,6 +7,8 @@ import { addBytes } from '../../lib/ownedBytes.ts'
 export interface BodyReservation {
   /** The organization, or for requests without one the address or the sender. */
   readonly owner: string
+  /** The most that it has come to. */
+  readonly mostBytes: number
   /** Sets the reservation to `bytes`. Returns a refusal and changes nothing if there is no room; shrinking always works. */
   hold(bytes: number): Refusal | null
   /** Gives everything back; may be called more than once. */
@@ -82,6 +84,7 @@ class Reservation implements BodyReservation {
   private readonly key: string
   private readonly organization: string | null
   private bytes = 0
+  mostBytes = 0
 
   constructor(memory: SharedMemory, key: string, organization: string | null) {
     this.memory = memory
@@ -101,6 +104,7 @@ class Reservation implements BodyReservation {
     const refused = more > 0 ? this.memory.refuse(this.key, this.organization, more, bytes) : null
     if (refused !== null) return refused
     this.bytes = bytes
+    this.mostBytes = Math.max(this.mostBytes, bytes)
     this.memory.add(this.key, this.organization, more)
     return null
   }
