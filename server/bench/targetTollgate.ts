@@ -13,6 +13,8 @@ const COMMAND_LIMIT_SECONDS = 60
 /** How long an orphaned PostgreSQL may take for each kind of shutdown, fast to hard. */
 const ORPHAN_STEP_MS = 5_000
 const GRANT_USD = 1_000_000
+/** All keys of an organization have the places of ten together, and the bench has one organization. */
+const PLACES_OF_KEY = 1_000
 /** Asked for once, to see that calls are served. */
 const PROBE_MODEL = 'mock-1x0'
 
@@ -128,7 +130,7 @@ function configuration({ mockPort, models }: BenchContext): string {
       targets: [{ provider: 'mock', model }],
     }
   })
-  return JSON.stringify({ providers, models: served }, null, 2)
+  return JSON.stringify({ providers, models: served, open_requests_per_key: PLACES_OF_KEY }, null, 2)
 }
 
 /** Older versions call providers upstreams in their settings. */

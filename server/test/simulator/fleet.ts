@@ -19,6 +19,9 @@ const OWNERS_FIRST_MS = 60_000
  */
 const EVERYTHING = String(1n << 62n)
 
+/** Statements that take their time, and whose connection has nothing else to do. */
+const LASTING: ReadonlySet<string> = new Set(['renewal', 'post'])
+
 export class Fleet {
   readonly gateways: Gateway[] = []
   /** Machines whose process has not got through its start, or will not. */
@@ -86,8 +89,9 @@ export class Fleet {
     world.note(`${machine.name} DIES: ${why}`)
     for (const asked of world.asked.filter((each) => each.machine === machine)) {
       const isInTransaction = machine.transactions.size > 0
-      if (!asked.isBlocked() && !isInTransaction && world.random.percent(50)) void world.run(asked, 'fine')
-      else world.abandon(asked)
+      if (asked.isBlocked() || isInTransaction || world.random.percent(50)) world.abandon(asked)
+      // The server carries it out to its end, which may come when another process has the slot.
+      else if (!LASTING.has(asked.label) || world.random.percent(50)) void world.run(asked, 'fine')
     }
     machine.die()
     for (const transaction of machine.transactions) outage.endTransaction(machine, transaction)

@@ -25,6 +25,9 @@ const HELD_MS = 60_000
 /** A process is off by half a round trip, and steps of up to 2 s are followed one by one. */
 export const FOLLOWED_WITHIN_MS = 2_600
 
+/** That of a statement whose process is dead: much has happened since, mostly, when the server ends it. */
+const LATE_WEIGHT = 0.1
+
 /** Rounds of {@link World.catchUp}: far more than ever follow from each other without time going on. */
 const ROUNDS_MOST = 10_000
 
@@ -263,7 +266,10 @@ export class World {
 
   private candidates(): Candidate[] {
     const found: Candidate[] = []
-    for (const each of this.asked) if (!each.isBlocked()) found.push({ weight: 4, happen: () => this.run(each) })
+    for (const each of this.asked) {
+      const weight = each.machine.isAlive ? 4 : LATE_WEIGHT
+      if (!each.isBlocked()) found.push({ weight, happen: () => this.run(each) })
+    }
     for (const machine of this.machines) found.push(...machine.deliveries())
     for (const source of this.sources) found.push(...source())
     return found

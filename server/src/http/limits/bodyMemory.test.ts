@@ -43,6 +43,9 @@ describe('the memory of bodies', () => {
     expect(memory.takenBytes).toBe(30 * MIB)
     expect(body.hold(1)).toBeNull()
     expect(memory.takenBytes).toBe(1)
+    body.close()
+    // The work on it is known after its end too.
+    expect([body.mostBytes, memory.takenBytes]).toEqual([30 * MIB, 0])
   })
 
   test('whatever is held and given back, nothing is lost and no bound is passed', () => {
