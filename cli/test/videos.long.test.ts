@@ -120,7 +120,7 @@ test('a server that is killed and started again while a job is waited for', asyn
   await Promise.all([first.says('does not answer'), second.says('does not answer')])
   server = await startServer({ settings: SETTINGS, port, dataDir: server.dataDir })
   const { code, stdout } = await first.ended
-  expect([code, stdout]).toEqual([0, expect.stringMatching(/: \d+ s, \d+ cents\. For 24 hours /)])
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/: \d+ s for \$\d+\.\d\d\. For 24 hours /)])
   expect(await second.ended).toMatchObject({ code: 0 })
   expect(await isClip('behind.mp4')).toBe(true)
 })
