@@ -19,6 +19,9 @@ const OWNERS_FIRST_MS = 60_000
  */
 const EVERYTHING = String(1n << 62n)
 
+/** Where the slot stands among the parameters of each statement that {@link Fleet} watches: `$1`, `$6`, `$13`. */
+const PLACES = { taking: 1, renewal: 6, post: 13 } as const
+
 /** Statements that take their time, and whose connection has nothing else to do. */
 const LASTING: ReadonlySet<string> = new Set(['renewal', 'post'])
 
@@ -130,7 +133,7 @@ export class Fleet {
     const folds = text.includes('wanted as (')
     const posts = text.includes('insert into charges')
     if (!takes && !folds && !posts) return
-    const slot = Number(parameters[takes ? 0 : folds ? 5 : 15])
+    const slot = slotOf(text, parameters, takes ? PLACES.taking : folds ? PLACES.renewal : PLACES.post)
     // A process that takes a slot has its lock, and folds it as its own from then on.
     const before = this.slots.get(machine)
     const isOwn = before === slot
@@ -173,4 +176,13 @@ export class Fleet {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
     }
   }
+}
+
+/** Throws where the statement has no number of a slot at this place any more: its parameters have been changed. */
+function slotOf(text: string, parameters: readonly SqlParameter[], place: number): number {
+  const slot = parameters[place - 1]
+  if (typeof slot !== 'number' || !text.includes(`$${place}::integer`)) {
+    throw new Error(`parameter ${place} is no slot in ${text}`)
+  }
+  return slot
 }
