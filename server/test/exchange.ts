@@ -5,6 +5,7 @@ import { createBodyWork } from '../src/http/bodyWork.ts'
 import { createLifecycle } from '../src/http/lifecycle.ts'
 import { createBodyMemory } from '../src/http/limits/bodyMemory.ts'
 import { createOpenRequests } from '../src/http/limits/openRequests.ts'
+import { createOrganizationTurns } from '../src/http/limits/organizationTurns.ts'
 import { createRateLimiter } from '../src/http/limits/rateLimit.ts'
 import { createOpenCalls } from '../src/http/openCalls.ts'
 import type { PendingRequest, PipelineDependencies } from '../src/http/pipeline.ts'
@@ -52,6 +53,7 @@ export function pipelineParts(more: Partial<PipelineDependencies> = {}): Pipelin
     newAccountRateLimit: { perSecond: 1_000, burst: 1_000 },
     addressRateLimiter: createRateLimiter(clock),
     openRequests: createOpenRequests(100),
+    readTurns: createOrganizationTurns(clock, { underWayMost: 100, waitingMost: 0, waitMostMs: 0 }),
     clientAddress: (address) => address,
     bodyLimitBytes: 65_536,
     partsMost: 100,

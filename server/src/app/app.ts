@@ -321,6 +321,7 @@ function routerOf(
       rateLimiter: http.limits.rateLimiter,
       addressRateLimiter: http.limits.addressRateLimiter,
       openRequests: http.limits.openRequests,
+      readTurns: http.readTurns,
       rateLimit: fixed.rateLimit,
       newAccountRateLimit: fixed.newAccountRateLimit,
       clientAddress: createClientAddress(fixed.trustedProxies),

@@ -6,7 +6,7 @@ import { ByteBudget } from '../lib/byteBudget.ts'
 import type { DataKeys } from '../lib/dataKeys.ts'
 import { toHex } from '../lib/ids.ts'
 import type { Secret } from '../lib/secret.ts'
-import { MINUTE_MS, sleep } from '../lib/time.ts'
+import { MINUTE_MS, SECOND_MS, sleep } from '../lib/time.ts'
 import { createBodyDeadlines } from './bodyDeadline.ts'
 import { createBodyWork } from './bodyWork.ts'
 import { type AttemptsDependencies, createAttempts } from './idempotency/attempts.ts'
@@ -18,6 +18,7 @@ import { adoptLiving, freeAbandoned, sweepAttempts } from './idempotency/sweep.t
 import { createLifecycle } from './lifecycle.ts'
 import { createBodyMemory } from './limits/bodyMemory.ts'
 import { type Limits, openLimits } from './limits/openLimits.ts'
+import { createOrganizationTurns, type TurnBounds } from './limits/organizationTurns.ts'
 import { LIMITS_SCRIPT, PROBE } from './limits/script.ts'
 import { createOpenCalls } from './openCalls.ts'
 import { createTurns, PIECE_EVERY_MS } from './replay.ts'
@@ -31,6 +32,12 @@ const ORGANIZATION_LARGE_ANSWERS_BYTES = LARGE_ANSWERS_BYTES / 2
 
 /** Calls that wait for some of it at one time; each has its provider's answer begun. */
 const LARGE_ANSWERS_WAITING = 64
+
+/**
+ * Half of the connections for reads (`infra/postgres/reads.ts`), several times what an organization's pages and programs ask for at once,
+ * and as long as a read waits for the database (E14).
+ */
+const READ_TURNS: TurnBounds = { underWayMost: 2, waitingMost: 200, waitMostMs: 5 * SECOND_MS }
 
 export interface HttpOptions
   extends Omit<AttemptsDependencies, 'bodies' | 'quota' | 'space' | 'onAsked'>,
@@ -76,6 +83,7 @@ export async function openHttp(options: HttpOptions) {
     memoryBudget,
     lifecycle,
     limits,
+    readTurns: createOrganizationTurns(options.clock, READ_TURNS),
     requestBodies: requestBodies.parts,
     openCalls: createOpenCalls(),
     forgetAnswer,

@@ -19,6 +19,7 @@ import type { Lifecycle } from './lifecycle.ts'
 import type { BodyMemory, BodyReservation } from './limits/bodyMemory.ts'
 import type { RateLimit } from './limits/bucket.ts'
 import type { LeavePlace, OpenRequests } from './limits/openRequests.ts'
+import type { OrganizationTurns } from './limits/organizationTurns.ts'
 import type { RateLimiter, RateVerdict } from './limits/rateLimit.ts'
 import { tellRate } from './limits/wire.ts'
 import type { OpenCalls } from './openCalls.ts'
@@ -82,6 +83,8 @@ export interface Requirements {
   readonly isPaid?: true
   /** It takes a place of its key or member from before the body is read until its answer has left (K4). */
   readonly takesPlace?: true
+  /** It reads little, and its callers are never told to wait: it takes no turn among the reads of its organization. */
+  readonly waitsForNoTurn?: true
   /** Left out, requests may come without one. */
   readonly idempotencyKey?: 'required'
   /** Query parameters that the route knows; others are refused (E8). */
@@ -148,6 +151,8 @@ export interface PipelineDependencies {
   readonly addressRateLimiter: RateLimiter
   /** The open inference requests of each key. */
   readonly openRequests: OpenRequests
+  /** Of the GETs of each organization. */
+  readonly readTurns: OrganizationTurns
   readonly clientAddress: ClientAddress
   readonly bodyLimitBytes: number
   /** Of all bodies under way. */

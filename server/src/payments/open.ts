@@ -1,5 +1,7 @@
 import type { Catalog } from '../catalog/model.ts'
 import type { FixedSettings, PaymentSettings } from '../catalog/settings.ts'
+import { createOrganizationTurns } from '../http/limits/organizationTurns.ts'
+import { createRateLimiter } from '../http/limits/rateLimit.ts'
 import type { Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Metrics } from '../infra/metrics.ts'
@@ -7,6 +9,7 @@ import type { Database, Queryable } from '../infra/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
+import { ASKING_TURNS, createProviderAsks, type ProviderAsks } from './asks/asks.ts'
 import { mendAutoPay } from './autoPay/mend.ts'
 import { readEnabledAutoPay } from './autoPay/read.ts'
 import { autoPayRoutes } from './autoPay/routes.ts'
@@ -50,6 +53,11 @@ export interface PaymentsOptions {
   }
 }
 
+/** The bounds on what organizations have asked of the payment provider, in the memory of this process. */
+function openAsks(clock: Clock): ProviderAsks {
+  return createProviderAsks({ limiter: createRateLimiter(clock), turns: createOrganizationTurns(clock, ASKING_TURNS) })
+}
+
 type Parts = Omit<SubscriptionRefreshDependencies, 'provider'>
 
 /** Opens the room of payments. Where the settings have no payments, it gives no more than the addresses of pages. */
@@ -66,7 +74,7 @@ export async function openPayments({ config, catalog, metrics, onNoticed, noter,
   const parts = { ...machine, plans: () => catalog().plans, onMethodSaved: mendAutoPay(clock) }
   const { provider, routes } = await openProvider(settings, links, parts)
   const readPrice = createPriceReader(provider, clock, log)
-  const dependencies = { ...parts, provider, links, readPrice, noter }
+  const dependencies = { ...parts, provider, links, readPrice, noter, asks: openAsks(clock) }
   const openLink = mendingLink(dependencies, links)
   const runner = createAutoPayRunner({ ...dependencies, metrics, openLink, onNoticed })
   const startedAtMs = clock.now()

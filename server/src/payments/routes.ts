@@ -2,10 +2,13 @@
 
 import { z } from 'zod'
 import { apiKeyOrSession, publicAccess, signed } from '../http/access.ts'
-import type { Verify } from '../http/principal.ts'
+import type { Prepare, Work } from '../http/onceForKey.ts'
+import type { KeyOrSession, Verify } from '../http/principal.ts'
 import { MANAGE, PAYMENTS, type Route } from '../http/route.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Queryable } from '../infra/postgres/database.ts'
+import { ok } from '../lib/result.ts'
+import type { ProviderAsks } from './asks/asks.ts'
 import {
   type LocalPageDependencies,
   postLocalCheckout,
@@ -40,13 +43,27 @@ import {
 import type { Links } from './topUps/links.ts'
 import type { TopUpDependencies } from './topUps/topUp.ts'
 
-export interface PaymentRouteDependencies extends TopUpDependencies {
+interface Asking {
+  readonly asks: ProviderAsks
+}
+
+export interface PaymentRouteDependencies extends TopUpDependencies, Asking {
   readonly bounds: TopUpBounds
   /** For reads whose clients wait. */
   readonly reads: Queryable
   readonly links: Links
   /** Writes changes into the audit log. */
   readonly noter: Noter
+}
+
+/** Has the work of a route that always asks the payment provider bounded. */
+function boundAsks(asks: ProviderAsks, prepare: Prepare<KeyOrSession>): Prepare<KeyOrSession> {
+  return (call) => {
+    const prepared = prepare(call)
+    if (!prepared.ok) return prepared
+    const work: Work = (attempt) => asks.take(call.principal.organizationId, () => prepared.value(attempt))
+    return ok(work)
+  }
 }
 
 /** Beneath /manage/v1. */
@@ -58,7 +75,7 @@ export function paymentRoutes({ bounds, links, reads, ...dependencies }: Payment
       path: '/top-ups',
       access: apiKeyOrSession('billing:write', 'member'),
       body: 'json',
-      prepare: postTopUp(dependencies, bounds, links),
+      prepare: boundAsks(dependencies.asks, postTopUp(dependencies, bounds, links)),
       describe: {
         operationId: 'createTopUp',
         summary: 'Begin a payment of credit',
@@ -102,7 +119,7 @@ export function paymentRoutes({ bounds, links, reads, ...dependencies }: Payment
 }
 
 /** Beneath /v1. */
-export function subscriptionCheckoutRoutes(dependencies: SubscriptionHttpDependencies): Route[] {
+export function subscriptionCheckoutRoutes(dependencies: SubscriptionHttpDependencies & Asking): Route[] {
   const access = apiKeyOrSession('billing:write', 'admin')
   return [
     {
@@ -111,7 +128,7 @@ export function subscriptionCheckoutRoutes(dependencies: SubscriptionHttpDepende
       access,
       body: 'json',
       isBodyOptional: true,
-      prepare: postSubscriptionCheckout(dependencies),
+      prepare: boundAsks(dependencies.asks, postSubscriptionCheckout(dependencies)),
       describe: {
         operationId: 'createSubscriptionCheckout',
         summary: 'Begin a subscription',
@@ -130,7 +147,7 @@ export function subscriptionCheckoutRoutes(dependencies: SubscriptionHttpDepende
       access,
       body: 'json',
       isBodyOptional: true,
-      prepare: postSubscriptionPortal(dependencies),
+      prepare: boundAsks(dependencies.asks, postSubscriptionPortal(dependencies)),
       describe: {
         operationId: 'createSubscriptionPortal',
         summary: 'Open the billing portal',

@@ -10,6 +10,7 @@ export function preflightRoutes(dependencies: PreflightDependencies): Route[] {
       path: '/inference/preflight',
       access: apiKey('serverless:read'),
       query: ['model'],
+      waitsForNoTurn: true,
       handle: showPreflight(dependencies),
       describe: {
         operationId: 'getInferencePreflight',

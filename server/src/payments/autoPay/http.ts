@@ -10,6 +10,7 @@ import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/au
 import type { Participant, Queryable } from '../../infra/postgres/database.ts'
 import { ok } from '../../lib/result.ts'
 import { toTimestamp } from '../../lib/time.ts'
+import type { ProviderAsks } from '../asks/asks.ts'
 import { ATTEMPTS_A_DAY, ATTEMPTS_A_DAY_MOST } from './autoPay.ts'
 import { readAutoPay } from './read.ts'
 import { type AutoPayTerms, type JoinAutoPay, type SetAutoPayDependencies, setAutoPay } from './set.ts'
@@ -23,6 +24,7 @@ export interface AutoPayBounds {
 export interface AutoPayHttpDependencies extends SetAutoPayDependencies {
   /** Writes changes into the audit log. */
   readonly noter: Noter
+  readonly asks: ProviderAsks
 }
 
 const THRESHOLD_CENTS_MOST = 99_999_999
@@ -93,8 +95,12 @@ export function putAutoPay(dependencies: AutoPayHttpDependencies, bounds: AutoPa
     }
     return ok(async () => {
       const note = noting(counting(organizationId, dependencies.clock.now()), dependencies.noter(call))
-      await setAutoPay(dependencies, organizationId, wanted, note)
-      return jsonAnswer(await shown(dependencies.database, organizationId))
+      const set = async () => {
+        await setAutoPay(dependencies, organizationId, wanted, note)
+        return jsonAnswer(await shown(dependencies.database, organizationId))
+      }
+      // The provider is asked for the saved payment method. To switch off, nobody is asked.
+      return enabled ? dependencies.asks.take(organizationId, set) : set()
     })
   }
 }
