@@ -60,7 +60,8 @@ async function billLocked(tx: Transaction, means: BillMeans, own: Instance, nowM
   const lifeMs = figures?.autoTerminateHours == null ? Number.POSITIVE_INFINITY : figures.autoTerminateHours * HOUR_MS
   const overAtMs = own.createdAtMs + lifeMs
   if (nowMs >= overAtMs) {
-    const second = Math.max(secondAt(own, overAtMs), own.settledSecond)
+    // It costs nothing while the driver does not know it.
+    const second = Math.max(secondAt(own, Math.min(own.missingSinceMs ?? overAtMs, overAtMs)), own.settledSecond)
     return finishLife(
       tx,
       means,

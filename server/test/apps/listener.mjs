@@ -1,6 +1,6 @@
 // A small app that a test rents: says what it can see and do, and echoes what it is sent, over HTTP and WebSocket. Started by Bun.
 
-import { dlopen, FFIType } from 'bun:ffi'
+import { dlopen, FFIType, read } from 'bun:ffi'
 import { spawn, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -84,6 +84,27 @@ function openSockets() {
   return { ...Object.fromEntries(kinds), ring: told(syscall(425, 1, new Uint8Array(120))) }
 }
 
+/** The calls that know no namespaces, each with the error that it gets; `done` where it gets none. */
+function tryCalls() {
+  const { syscall, __errno_location: errno } = dlopen('libc.so.6', {
+    syscall: {
+      args: [FFIType.i64, FFIType.i64, FFIType.i64, FFIType.i64, FFIType.i64, FFIType.i64],
+      returns: FFIType.i64,
+    },
+    __errno_location: { args: [], returns: FFIType.ptr },
+  }).symbols
+  const numbers =
+    process.arch === 'x64'
+      ? { keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323 }
+      : { keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282 }
+  return Object.fromEntries(
+    Object.entries(numbers).map(([name, number]) => {
+      const result = Number(syscall(number, 0, 0, 0, 0, 0))
+      return [name, result < 0 ? read.i32(errno()) : 'done']
+    }),
+  )
+}
+
 /** How a connection goes: `open`, or why not. */
 const dial = (to) =>
   new Promise((resolve) => {
@@ -149,6 +170,8 @@ async function answer(request) {
       })
     case '/sockets':
       return Response.json(openSockets())
+    case '/calls':
+      return Response.json(tryCalls())
     case '/dig':
       digFolders(Number(url.searchParams.get('thousands')))
       return new Response('dug')

@@ -91,7 +91,7 @@ export class SimulatedReversals {
     const found = this.all.get(id)
     if (found === undefined) throw new Error(`the payment provider has no ${id}`)
     const { payment, state, movements, createdAtMs, request } = found
-    return { reversal: id, payment, state, movements: [...movements], createdAtMs, request }
+    return { reversal: id, payment, state, movements: [...movements], foreignCurrency: null, createdAtMs, request }
   }
 
   private make(

@@ -37,6 +37,9 @@ export interface ForwardOptions extends HandedOn {
 
 const BAD_GATEWAY = 502
 
+/** Answers of a status below 200 that may come before the answer, such as early hints. Endless ones would keep us busy for nothing. */
+const INFORMATIONAL_MOST = 16
+
 /** Its own text: the other server's failure is nothing that a stranger must know. */
 const NO_ANSWER = 'The app does not answer.\n'
 
@@ -53,6 +56,8 @@ export function forwardRequest(asked: IncomingMessage, answer: ServerResponse, o
     else answer.writeHead(BAD_GATEWAY, { ...options.ownHeaders, 'Content-Type': 'text/plain' }).end(NO_ANSWER)
   }
   sent.on('response', (got) => {
+    // It was broken off before.
+    if (sent.destroyed) return
     got.on('aborted', end)
     got.on('error', end)
     try {
@@ -119,6 +124,7 @@ export function forwardUpgrade(
     inside.pipe(socket)
   })
   sent.on('response', (got) => {
+    if (sent.destroyed) return
     const status = got.statusCode ?? BAD_GATEWAY
     socket.write(headText(status, { ...returnedHeaders(got.rawHeaders, status), connection: 'close' }))
     got.on('error', end)
@@ -155,9 +161,20 @@ function send(asked: IncomingMessage, { target, ...said }: ForwardOptions, more:
   const headers = { ...handedOnHeaders(asked.rawHeaders, said), ...more }
   const options: RequestOptions = { method: asked.method ?? 'GET', headers, agent: false, setHost: false }
   const path = asked.url ?? '/'
-  if ('socketPath' in target) return request({ ...options, socketPath: target.socketPath, path })
+  if ('socketPath' in target) return boundInformational(request({ ...options, socketPath: target.socketPath, path }))
   const { host, port, isTls, pathPrefix } = target
-  return (isTls ? requestByTls : request)({ ...options, host, port, path: `${pathPrefix}${path}` })
+  const sendBy = isTls ? requestByTls : request
+  return boundInformational(sendBy({ ...options, host, port, path: `${pathPrefix}${path}` }))
+}
+
+/** Breaks a request off, as one that fails, where more goes before its answer than {@link INFORMATIONAL_MOST}. */
+function boundInformational(sent: ClientRequest): ClientRequest {
+  let count = 0
+  const note = () => {
+    count += 1
+    if (count > INFORMATIONAL_MOST) sent.destroy(new Error('too many informational answers'))
+  }
+  return sent.on('information', note).on('continue', note)
 }
 
 /** An answer as text, for a connection whose HTTP is ours to write. */

@@ -65,7 +65,7 @@ export function factsOfRefund(reversal: string, refund: LocalRefund): ReversalFa
   const taken: Movement = { id: reversal, kind: 'payment_refund', amountCents: -amountCents }
   const back: Movement = { id: `${reversal}:failed`, kind: 'payment_refund', amountCents }
   const movements = state === 'failed' ? [taken, back] : [taken]
-  return { reversal, payment, state, movements, createdAtMs, request }
+  return { reversal, payment, state, movements, foreignCurrency: null, createdAtMs, request }
 }
 
 /** Returns the facts of a dispute. An inquiry has moved nothing; one that was won has given the money back. */
@@ -74,7 +74,7 @@ export function factsOfDispute(reversal: string, dispute: LocalDispute): Reversa
   const taken: Movement = { id: `${reversal}_out`, kind: 'payment_dispute', amountCents: -amountCents }
   const back: Movement = { id: `${reversal}_in`, kind: 'payment_dispute', amountCents }
   const movements = { inquiry: [], open: [taken], lost: [taken], won: [taken, back] }[state]
-  return { reversal, payment, state, movements, createdAtMs, request: null }
+  return { reversal, payment, state, movements, foreignCurrency: null, createdAtMs, request: null }
 }
 
 /** The events that a person may cause to a payment at the local payment provider. */

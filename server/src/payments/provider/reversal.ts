@@ -27,6 +27,8 @@ export interface ReversalFacts {
   readonly state: ReversalState
   /** All that it has moved so far, oldest first. */
   readonly movements: readonly Movement[]
+  /** A currency that it has moved money of which is no US dollars, such as `eur`: that is in no movement. Null: there is none. */
+  readonly foreignCurrency: string | null
   readonly createdAtMs: number
   /** The id of the operator's request that made it; null where it was made at the payment provider. */
   readonly request: string | null

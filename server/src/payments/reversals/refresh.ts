@@ -35,6 +35,10 @@ export async function refreshReversal(
   const facts = await provider.retrieveReversal(reversal)
   if (facts === null) return 'unknown'
   const { subscription, organizationId } = leased
+  if (facts.foreignCurrency !== null) {
+    const named = { organization: organizationId, dispute: reversal, currency: facts.foreignCurrency }
+    log.error(named, 'a dispute moved money that is no US dollars: take its credit back by hand (docs/payments.md)')
+  }
   const isDisputed = isAgainstOperator(facts.state) && !isAgainstOperator(leased.state)
   // Before the state is written down: where the payment provider can't be asked now, it is tried again.
   if (subscription !== null && isDisputed) await provider.cancelSubscription(subscription)

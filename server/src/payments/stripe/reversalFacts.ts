@@ -20,6 +20,7 @@ export function refundFactsFromWire(refund: Stripe.Refund): ReversalFacts | null
     payment,
     state,
     movements: state === 'failed' ? [taken, back] : [taken],
+    foreignCurrency: null,
     createdAtMs: refund.created * 1_000,
     request: refund.metadata?.['tollgate_refund'] ?? null,
   }
@@ -32,23 +33,22 @@ export function refundStateFromWire({ status }: Stripe.Refund): 'pending' | 'suc
 
 /**
  * Returns the facts of a Dispute; null where it is of no PaymentIntent. Its movements are Stripe's balance transactions, without fees: an
- * inquiry has none.
- *
- * @throws where one is in another currency than US dollars, in which every account of ours settles.
+ * inquiry has none. Those in another currency than US dollars, in which every account of ours settles, are left out: a
+ * dispute may be of other business of the operator's.
  */
 export function disputeFactsFromWire(dispute: Stripe.Dispute): ReversalFacts | null {
   const payment = paymentOf(dispute)
   if (payment === null) return null
   const moved = dispute.balance_transactions.toSorted((a, b) => a.created - b.created)
   const foreign = moved.find(({ currency }) => currency !== CURRENCY)
-  if (foreign !== undefined) throw new Error(`the dispute ${dispute.id} moved ${foreign.currency}, not USD`)
   return {
     reversal: dispute.id,
     payment,
     state: disputeStateFromWire(dispute),
     movements: moved
-      .filter(({ amount }) => amount !== 0)
+      .filter(({ amount, currency }) => amount !== 0 && currency === CURRENCY)
       .map(({ id, amount }) => ({ id, kind: 'payment_dispute', amountCents: amount })),
+    foreignCurrency: foreign?.currency ?? null,
     createdAtMs: dispute.created * 1_000,
     request: null,
   }

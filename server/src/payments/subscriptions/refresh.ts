@@ -55,6 +55,8 @@ export async function refreshSubscription(
   const isRefundDone = leased.isSurplus && (await endSurplus(dependencies, subscription, leased))
   if (leased.isForDeleted && !leased.isSurplus) await cancel(dependencies, subscription, leased)
   const facts = await provider.retrieveSubscription(subscription)
+  // Before one is called one too many: the row of an older one may say that it lives, and it has ended since.
+  if (!hasSubscriptionEnded(facts.status)) await refreshOthers(dependencies, organizationId, subscription)
   // One that lives may be paid for once more: its refund is final when it has ended.
   const isRefunded = isRefundDone && hasSubscriptionEnded(facts.status)
   const applied = await database.transaction(async (tx) => {
@@ -85,6 +87,33 @@ export async function refreshSubscription(
     )
   }
   return 'applied'
+}
+
+/** Retrieves the other subscriptions of an organization that live by their rows. The choice among all of them comes afterwards. */
+async function refreshOthers(
+  { database, clock, random, provider }: SubscriptionRefreshDependencies,
+  organizationId: string,
+  subscription: string,
+): Promise<void> {
+  const known = await selectProviderSubscriptions(database, organizationId)
+  const others = known.filter((each) => each.subscription !== subscription && !each.isSurplus)
+  for (const { subscription: other, status } of others) {
+    if (hasSubscriptionEnded(status)) continue
+    const lease = uuidV7(clock.now(), random)
+    const leased = await leaseSubscription(database, provider.name, other, lease, clock.now() + MINUTE_MS)
+    if (leased === null) continue
+    const facts = await provider.retrieveSubscription(other)
+    await database.transaction(async (tx) => {
+      await lockCustomerOf(tx, organizationId, provider.name)
+      const nowMs = clock.now()
+      const looks = { dueAtMs: nextSubscriptionLookMs(facts, nowMs), unfinishedDueAtMs: nowMs + UNFINISHED_MS }
+      const isNewest = await updateSubscriptionRetrieved(tx, provider.name, lease, facts, {
+        ...looks,
+        isRefunded: false,
+      })
+      if (isNewest && facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)
+    })
+  }
 }
 
 /**

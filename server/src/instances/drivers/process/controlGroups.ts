@@ -15,8 +15,11 @@ type Controller = (typeof CONTROLLERS)[number]
 /** The period over which the share of the processors is counted. */
 const PERIOD_MICROSECONDS = 100_000
 
-/** A kernel without swap has no bound for it. */
-const OF_SWAP: readonly string[] = ['memory.swap.max', 'memory.memsw.limit_in_bytes']
+/** Cgroup v1 counts the memory of TCP apart. */
+const TCP_MEMORY = 'memory.kmem.tcp.limit_in_bytes'
+
+/** A kernel without swap has no bound for it, and not every one has that of TCP. */
+const OPTIONAL: readonly string[] = ['memory.swap.max', 'memory.memsw.limit_in_bytes', TCP_MEMORY]
 
 export interface GroupBounds {
   readonly memoryBytes: number
@@ -99,7 +102,7 @@ async function makeGroup({ version, bounds }: Tree, folder: string, given: Group
   await mkdir(folder, { recursive: true })
   for (const [file, text] of groupFiles(version, bounds, given)) {
     await writeFile(join(folder, file), text).catch((error: unknown) => {
-      if (!OF_SWAP.includes(file)) throw error
+      if (!OPTIONAL.includes(file)) throw error
     })
   }
 }
@@ -126,6 +129,7 @@ export function groupFiles(
         ? [
             [LEGACY_FILES.memory, memory],
             ['memory.memsw.limit_in_bytes', memory],
+            [TCP_MEMORY, memory],
           ]
         : [
             ['memory.max', memory],

@@ -58,6 +58,7 @@ test('a control group bounds what it has controllers for', () => {
   expect(groupFiles(1, new Set(['memory', 'cpu', 'pids']), BOUNDS)).toEqual([
     ['memory.limit_in_bytes', '5000000'],
     ['memory.memsw.limit_in_bytes', '5000000'],
+    ['memory.kmem.tcp.limit_in_bytes', '5000000'],
     ['cpu.cfs_period_us', '100000'],
     ['cpu.cfs_quota_us', '150000'],
     ['pids.max', '9'],

@@ -11,7 +11,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { systemClock } from '../../../infra/clock.ts'
 import { absentAs, writeSecretFile } from '../../../infra/folder.ts'
 import { raiseLoopback } from '../../../infra/loopback.ts'
-import { refuseSystemCalls } from '../../../infra/systemCalls.ts'
+import { leaveKeyring, refuseSystemCalls } from '../../../infra/systemCalls.ts'
 import { sleep } from '../../../lib/time.ts'
 import { appLine, type Programs } from './commandLines.ts'
 import { enterGroup } from './controlGroups.ts'
@@ -53,6 +53,7 @@ async function main(): Promise<void> {
   await hide(programs, spec.hidden)
   await makeRoot(programs)
   await openSocket(files, spec.port)
+  leaveKeyring()
   refuseSystemCalls()
   await runApp(programs, spec, files)
 }

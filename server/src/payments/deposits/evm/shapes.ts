@@ -9,6 +9,10 @@ const quantity = z
   .transform(Number)
   .refine(Number.isSafeInteger)
 
+/** The place of an event in its block; as many as no block has, and as a column of ours takes. */
+const PLACE_MOST = 2 ** 31 - 1
+const place = quantity.refine((number) => number <= PLACE_MOST)
+
 const hash = z
   .string()
   .regex(/^0x[0-9a-f]{64}$/i)
@@ -44,7 +48,7 @@ const log = z.object({
   blockNumber: quantity,
   blockHash: hash,
   transactionHash: hash,
-  logIndex: quantity,
+  logIndex: place,
   removed: z.boolean().optional(),
 })
 
@@ -52,7 +56,7 @@ export type EvmLog = z.infer<typeof log>
 
 export const logs = z.array(log)
 
-export const receipt = z.object({ blockHash: hash, logs: z.array(z.object({ logIndex: quantity })) })
+export const receipt = z.object({ blockHash: hash, logs: z.array(z.object({ logIndex: place })) })
 
 /** A word of 32 bytes as a number. */
 export function wordToBigint(word: string): bigint | null {

@@ -1,0 +1,59 @@
+/** Answers that go before an answer (1xx): few are passed over, and an endless number of them is no answer. */
+
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { TurnedClock } from '../../../test/clock.ts'
+import { openProxyServer, type ProxyServer } from './server.ts'
+
+const HINT = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
+const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+
+let hints: number
+let ended: Promise<unknown>
+let app: Server
+let proxy: ProxyServer
+beforeEach(async () => {
+  app = createServer((socket) => {
+    ended = once(socket, 'close')
+    socket.on('error', () => {})
+    socket.once('data', () => socket.write(HINT.repeat(hints), () => socket.write(ANSWER)))
+  })
+  app.listen(0, '127.0.0.1')
+  await once(app, 'listening')
+  const { port } = app.address() as AddressInfo
+  proxy = await openProxyServer({
+    ...{
+      host: '127.0.0.1',
+      port: 0,
+      clock: new TurnedClock(),
+      callerOf: (address) => address,
+      requestIdOf: () => 'r1',
+    },
+    decide: async () => ({
+      kind: 'forward',
+      target: { host: '127.0.0.1', port, isTls: false, pathPrefix: '' },
+      ...{ isSecure: false, isOwnCookie: () => false, onOpened: () => {}, onClosed: () => {} },
+    }),
+  })
+})
+afterEach(() => {
+  proxy.close()
+  app.close()
+})
+
+const ask = (headers = {}) => fetch(`http://127.0.0.1:${proxy.port}/`, { headers })
+
+test('sixteen are passed over', async () => {
+  hints = 16
+  expect(await (await ask()).text()).toBe('ok')
+})
+
+test.each([{}, { Connection: 'Upgrade', Upgrade: 'websocket' }])(
+  'more end the request at the app, and are a 502 (%j)',
+  async (headers) => {
+    hints = 17
+    expect((await ask(headers)).status).toBe(502)
+    await ended
+  },
+)
