@@ -333,6 +333,7 @@ export class StripeState {
     const invoice = this.make('in', 'invoice', {
       status: 'paid',
       amount_paid: session['amount_total'],
+      billing_reason: 'subscription_create',
       customer: session['customer'],
     })
     this.make('inpay', 'invoice_payment', { invoice: invoice.id, payment: { payment_intent: intent } })
@@ -342,6 +343,8 @@ export class StripeState {
     const { id } = this.make('sub', 'subscription', {
       customer: session['customer'],
       status: 'active',
+      collection_method: 'charge_automatically',
+      pause_collection: null,
       created: start,
       cancel_at: null,
       cancel_at_period_end: false,

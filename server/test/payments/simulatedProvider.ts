@@ -113,7 +113,7 @@ export class SimulatedProvider implements PaymentProvider {
       this.subscription(id)
     const isPaid = status !== 'past_due'
     const period = { periodStartMs, periodEndMs, cancelAtPeriodEnd }
-    return { subscription: id, customer, status, price, ...period, createdAtMs, isPaid }
+    return { subscription: id, customer, status, price, ...period, createdAtMs, isPaid, unpaid: null }
   }
 
   async refundSubscription(id: string): Promise<void> {

@@ -14,11 +14,12 @@ interface SubscriptionRow {
   readonly period_end: Date
   readonly cancel_at_period_end: boolean
   readonly price: string | null
+  readonly renewal_until: Date | null
   readonly carried_start: Date | null
   readonly carried_until: Date | null
 }
 
-const COLUMNS = 'organization_id, plan, status, period_start, period_end, cancel_at_period_end, price'
+const COLUMNS = 'organization_id, plan, status, period_start, period_end, cancel_at_period_end, price, renewal_until'
 
 /** The columns with the meter that is carried on at an instant, a parameter. A meter until the period's end has its grace too. */
 const columnsAt = (instant: string) => {
@@ -49,10 +50,12 @@ export async function upsertSubscription(
   const { carriedMeter } = subscription
   await db.query(
     `insert into subscriptions (${COLUMNS}, changed_at, meter_start, meter_until)
-     values ($1::uuid, $2, $3, $4::timestamptz, $5::timestamptz, $6::boolean, $7, $8::timestamptz, $9::timestamptz, $10::timestamptz)
+     values ($1::uuid, $2, $3, $4::timestamptz, $5::timestamptz, $6::boolean, $7, $8::timestamptz, $9::timestamptz, $10::timestamptz,
+       $11::timestamptz)
      on conflict (organization_id) do update set plan = excluded.plan, status = excluded.status,
        period_start = excluded.period_start, period_end = excluded.period_end,
-       cancel_at_period_end = excluded.cancel_at_period_end, price = excluded.price, changed_at = excluded.changed_at,
+       cancel_at_period_end = excluded.cancel_at_period_end, price = excluded.price,
+       renewal_until = excluded.renewal_until, changed_at = excluded.changed_at,
        meter_start = excluded.meter_start, meter_until = excluded.meter_until`,
     [
       organizationId,
@@ -62,6 +65,7 @@ export async function upsertSubscription(
       toTimestamp(subscription.periodEndMs),
       subscription.cancelAtPeriodEnd,
       subscription.paymentPrice ?? null,
+      subscription.renewalUntilMs === undefined ? null : toTimestamp(subscription.renewalUntilMs),
       toTimestamp(atMs),
       carriedMeter === undefined ? null : toTimestamp(carriedMeter.startMs),
       carriedMeter === undefined ? null : toTimestamp(carriedMeter.untilMs),
@@ -235,6 +239,7 @@ function fromRow(row: SubscriptionRow): Subscription {
     periodEndMs: row.period_end.getTime(),
     cancelAtPeriodEnd: row.cancel_at_period_end,
     ...(row.price === null ? {} : { paymentPrice: row.price }),
+    ...(row.renewal_until === null ? {} : { renewalUntilMs: row.renewal_until.getTime() }),
     ...(row.carried_start === null || row.carried_until === null
       ? {}
       : { carriedMeter: { startMs: row.carried_start.getTime(), untilMs: row.carried_until.getTime() } }),

@@ -19,6 +19,8 @@ export interface Subscription {
   /** Exclusive. */
   readonly periodEndMs: number
   readonly cancelAtPeriodEnd: boolean
+  /** While its renewal is being paid it entitles up to here, exclusive. Left out: its renewal is not begun, or is paid. */
+  readonly renewalUntilMs?: number
   /** The meter of an earlier period that is carried on. Left out: the meter is the period's own. */
   readonly carriedMeter?: MeterSpan
 }
@@ -86,8 +88,8 @@ export function isEntitled(subscription: Subscription, graceMs: number, nowMs: n
 }
 
 /** The instant from which a subscription of an entitling status entitles no more. */
-export function endsAt({ periodEndMs, cancelAtPeriodEnd }: Subscription, graceMs: number): number {
-  return cancelAtPeriodEnd ? periodEndMs : periodEndMs + graceMs
+export function endsAt({ periodEndMs, cancelAtPeriodEnd, renewalUntilMs = 0 }: Subscription, graceMs: number): number {
+  return cancelAtPeriodEnd ? periodEndMs : Math.max(periodEndMs + graceMs, renewalUntilMs)
 }
 
 /** Returns whether the period is over at an instant: a subscription that entitles all the same does so by its grace. */

@@ -130,7 +130,7 @@ function subscriptionsOf(
   }
   return {
     async retrieveSubscription(subscription) {
-      return { subscription, isPaid: true, ...(await readSubscription(subscription)) }
+      return { subscription, isPaid: true, unpaid: null, ...(await readSubscription(subscription)) }
     },
     // Nothing is paid for a local subscription, as far as anybody can see.
     async refundSubscription() {},

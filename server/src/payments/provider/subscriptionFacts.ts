@@ -14,6 +14,8 @@ export interface SubscriptionFacts {
   readonly createdAtMs: number
   /** True when its last invoice was paid, and came to more than nothing. */
   readonly isPaid: boolean
+  /** `all`: it was never paid. `period`: this period, or this price, is not paid yet. Null: all is paid, or need not be. */
+  readonly unpaid: 'all' | 'period' | null
 }
 
 /** A checkout for a subscription as it was retrieved. */
@@ -25,6 +27,18 @@ export type SubscriptionCheckoutFacts =
 export const ENDED_STATUSES: readonly string[] = ['canceled', 'incomplete_expired']
 const ENDED: ReadonlySet<string> = new Set(ENDED_STATUSES)
 const ENTITLING: ReadonlySet<string> = new Set(['active', 'trialing'])
+
+/** The word of payment providers for a subscription whose first payment is not made. */
+const INCOMPLETE = 'incomplete'
+
+/**
+ * Returns the status that a subscription has here (B10): one that was never paid is incomplete, whatever its payment provider calls it. So is one of
+ * which no earlier period is known, while its period is not paid.
+ */
+export function statusByPayment({ status, unpaid }: SubscriptionFacts, isPeriodKnown: boolean): string {
+  const lacksPayment = unpaid === 'all' || (unpaid === 'period' && !isPeriodKnown)
+  return ENTITLING.has(status) && lacksPayment ? INCOMPLETE : status
+}
 
 export function hasSubscriptionEnded(status: string): boolean {
   return ENDED.has(status)

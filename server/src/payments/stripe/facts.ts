@@ -57,6 +57,7 @@ export function subscriptionFactsFromWire(subscription: Stripe.Subscription): Su
   if (item === undefined) throw new Error(`the subscription ${subscription.id} has no item`)
   const invoice = expanded(subscription.latest_invoice)
   const { cancel_at: cancelAt, cancel_at_period_end: cancelAtPeriodEnd } = subscription
+  const unpaid = unpaidOf(subscription, invoice)
   return {
     subscription: subscription.id,
     customer: typeof subscription.customer === 'string' ? subscription.customer : subscription.customer.id,
@@ -67,7 +68,24 @@ export function subscriptionFactsFromWire(subscription: Stripe.Subscription): Su
     cancelAtPeriodEnd: cancelAtPeriodEnd || (cancelAt !== null && cancelAt <= item.current_period_end),
     createdAtMs: subscription.created * 1_000,
     isPaid: invoice?.status === 'paid' && invoice.amount_paid > 0,
+    unpaid,
   }
+}
+
+/** Invoices of these states may never be paid. One that the operator has made void is waived. */
+const UNPAID: ReadonlySet<string> = new Set(['draft', 'open', 'uncollectible'])
+
+/**
+ * Returns what of a subscription is not paid, by its latest invoice. Where the operator sends invoices, or has paused their collection, the
+ * operator trusts the customer, and all counts as paid.
+ */
+function unpaidOf(
+  { collection_method: collection, pause_collection: pause }: Stripe.Subscription,
+  invoice: Stripe.Invoice | null,
+): SubscriptionFacts['unpaid'] {
+  if (invoice === null || collection !== 'charge_automatically' || pause !== null) return null
+  if (!UNPAID.has(invoice.status ?? '')) return null
+  return invoice.billing_reason === 'subscription_create' ? 'all' : 'period'
 }
 
 const INTERVALS = ['day', 'week', 'month', 'year'] as const

@@ -30,6 +30,12 @@ export interface SubscriptionRefreshDependencies extends RefreshDependencies {
 /** A change that nobody tells of is seen so soon. */
 const LOOK_MS = HOUR_MS
 
+/** Stripe leaves the invoice of a renewal open to changes for an hour, and then has it paid. */
+const PAYING_MS = 3 * HOUR_MS
+
+/** Nobody tells that a renewal was paid, so it is looked at so often. */
+const PAYING_LOOK_MS = 5 * MINUTE_MS
+
 /** A renewal is there so soon after the period has ended. */
 const AFTER_END_MS = MINUTE_MS
 
@@ -198,10 +204,11 @@ async function apply(
 
 /** The plan is the one whose price it has. A price of no plan names a plan that nobody can have, and entitles to nothing (B10). */
 function entitlementOf(current: ProviderSubscription, plans: readonly Plan[]) {
-  const { status, price, periodStartMs, periodEndMs, cancelAtPeriodEnd } = current
+  const { status, price, periodStartMs, periodEndMs, cancelAtPeriodEnd, unpaidSinceMs } = current
   const plan = planOf(price, plans)
   const planKey = plan?.key ?? keyOfUnknownPrice(price)
-  return { planKey, paymentPrice: price, status, periodStartMs, periodEndMs, cancelAtPeriodEnd }
+  const renewal = unpaidSinceMs === null ? {} : { renewalUntilMs: unpaidSinceMs + PAYING_MS }
+  return { planKey, paymentPrice: price, status, periodStartMs, periodEndMs, cancelAtPeriodEnd, ...renewal }
 }
 
 function planOf(price: string, plans: readonly Plan[]): Plan | undefined {
@@ -209,14 +216,15 @@ function planOf(price: string, plans: readonly Plan[]): Plan | undefined {
 }
 
 /**
- * Returns when a subscription is to be retrieved again: within an hour, just after its period's end, and after that more and more
+ * Returns when a subscription is to be retrieved again: soon while its period is being paid, within an hour, just after its period's end, and after that more and more
  * rarely, up to an hour. Null: it has ended.
  */
 function nextSubscriptionLookMs(
-  { status, periodEndMs }: Pick<SubscriptionFacts, 'status' | 'periodEndMs'>,
+  { status, periodStartMs, periodEndMs, unpaid }: SubscriptionFacts,
   nowMs: number,
 ): number | null {
   if (hasSubscriptionEnded(status)) return null
+  if (unpaid !== null && nowMs < periodStartMs + PAYING_MS) return nowMs + PAYING_LOOK_MS
   if (nowMs < periodEndMs) return Math.min(periodEndMs + AFTER_END_MS, nowMs + LOOK_MS)
   return nowMs + Math.min(Math.max(nowMs - periodEndMs, AFTER_END_MS), LOOK_MS)
 }

@@ -3,7 +3,7 @@
 import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import type { PaymentProviderName } from '../provider/payment.ts'
-import type { SubscriptionFacts } from '../provider/subscriptionFacts.ts'
+import { type SubscriptionFacts, statusByPayment } from '../provider/subscriptionFacts.ts'
 
 export interface SubscriptionCheckoutRow {
   readonly id: string
@@ -212,7 +212,7 @@ export async function insertSubscription(
 }
 
 /**
- * Writes down what was retrieved of a subscription under a lease. A surplus subscription whose refund is not done is due again at
+ * Writes down what was retrieved of a subscription under a lease. While a period is not paid, the period and the price stay those before it. A surplus subscription whose refund is not done is due again at
  * `unfinishedDueAtMs`. False: another retrieval was begun since.
  */
 export async function updateSubscriptionRetrieved(
@@ -227,7 +227,11 @@ export async function updateSubscriptionRetrieved(
   }: { readonly dueAtMs: number | null; readonly unfinishedDueAtMs: number; readonly isRefunded: boolean },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `update payment_subscriptions set status = $4, price = $5, period_start = $6::timestamptz, period_end = $7::timestamptz,
+    `update payment_subscriptions set status = case when period_start is null or status = 'incomplete' then $13 else $4 end,
+       price = case when $12::boolean and price is not null then price else $5 end,
+       period_start = case when $12::boolean and period_start is not null then period_start else $6::timestamptz end,
+       period_end = case when $12::boolean and period_end is not null then period_end else $7::timestamptz end,
+       unpaid_since = case when $12::boolean then $6::timestamptz end,
        cancel_at_period_end = $8::boolean, is_refunded = is_refunded or $10::boolean,
        due_at = case when is_surplus and not (is_refunded or $10::boolean) then $11::timestamptz else $9::timestamptz end
      where provider = $1 and subscription = $2 and lease = $3::uuid returning subscription`,
@@ -235,7 +239,7 @@ export async function updateSubscriptionRetrieved(
       provider,
       facts.subscription,
       lease,
-      facts.status,
+      statusByPayment(facts, true),
       facts.price,
       toTimestamp(facts.periodStartMs),
       toTimestamp(facts.periodEndMs),
@@ -243,6 +247,8 @@ export async function updateSubscriptionRetrieved(
       dueAtMs === null ? null : toTimestamp(dueAtMs),
       isRefunded,
       toTimestamp(unfinishedDueAtMs),
+      facts.unpaid === 'period',
+      statusByPayment(facts, false),
     ],
   )
   return rows.length === 1
@@ -258,6 +264,8 @@ export interface ProviderSubscription {
   readonly cancelAtPeriodEnd: boolean
   readonly createdAtMs: number
   readonly isSurplus: boolean
+  /** The start of a later period that is not paid, in milliseconds since the epoch: period and price are those before it. Null: all is paid. */
+  readonly unpaidSinceMs: number | null
 }
 
 /** Returns the subscriptions of an organization that were retrieved, at any payment provider. */
@@ -274,8 +282,9 @@ export async function selectProviderSubscriptions(
     cancel_at_period_end: boolean
     created_at: Date
     is_surplus: boolean
+    unpaid_since: Date | null
   }>(
-    `select subscription, status, price, period_start, period_end, cancel_at_period_end, created_at, is_surplus
+    `select subscription, status, price, period_start, period_end, cancel_at_period_end, created_at, is_surplus, unpaid_since
      from payment_subscriptions where organization_id = $1::uuid and status is not null order by created_at, subscription`,
     [organizationId],
   )
@@ -288,6 +297,7 @@ export async function selectProviderSubscriptions(
     cancelAtPeriodEnd: row.cancel_at_period_end,
     createdAtMs: row.created_at.getTime(),
     isSurplus: row.is_surplus,
+    unpaidSinceMs: row.unpaid_since?.getTime() ?? null,
   }))
 }
 
