@@ -55,7 +55,7 @@ export function postIdentity(dependencies: IdentityHttpDependencies, provider: I
 
 /** POST /account/identity/{id}/link: leads to the provider, to link the person's account there. */
 export function postIdentityLink(dependencies: IdentityHttpDependencies, provider: IdentityProvider): IdentityHandle {
-  return dependencies.guards.ownForm(async ({ session, values }) =>
+  return dependencies.guards.ownChange(async ({ session, values }) =>
     isRecent(session, dependencies.clock.now())
       ? leadTo(dependencies, provider, { kind: 'link', sessionToken: values.session ?? '' })
       : signInAgainPage(),

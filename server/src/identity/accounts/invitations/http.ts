@@ -61,7 +61,7 @@ export function postInvitation(dependencies: InvitationHttpDependencies): Prepar
   return (call) => {
     const checked = validate(invitationRequest, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
-    const { organizationId, kind, id } = call.principal
+    const { organizationId, kind, id, newUntilMs } = call.principal
     const wanted = {
       ...checked.value,
       organizationId,
@@ -69,7 +69,8 @@ export function postInvitation(dependencies: InvitationHttpDependencies): Prepar
       actingId: kind === 'session' ? id : null,
     }
     return ok(async (attempt) => {
-      const retryAfterSeconds = await attempts.invitation(organizationId, wanted.email)
+      const isNew = newUntilMs !== null && clock.now() < newUntilMs
+      const retryAfterSeconds = await attempts.invitation(organizationId, wanted.email, isNew)
       if (retryAfterSeconds !== null) return refusal('rate_limit_exceeded', TOO_OFTEN, { retryAfterSeconds })
       const invited = await invite(dependencies, wanted, async (made) =>
         attempt === null ? [] : attempt.keep(keptJson(toWire(made, clock.now()), 201)),

@@ -128,6 +128,14 @@ export function pageGuards(dependencies: PageDependencies): VisitGuards<Handle<P
         dependencies,
         signedIn(dependencies, (visit, session) => change({ ...visit, session })),
       ),
+    ownChange: (change) =>
+      handlePage(
+        dependencies,
+        signedIn(dependencies, async (visit, session) => {
+          const seconds = await dependencies.attempts.byPerson('change', session.person.id)
+          return seconds === null ? change({ ...visit, session }) : tooOftenPage(seconds)
+        }),
+      ),
     counted: (show) =>
       handlePage(dependencies, async (visit) => {
         const seconds = await dependencies.attempts.byAddress('signIn', visit.address)

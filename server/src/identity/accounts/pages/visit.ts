@@ -104,6 +104,8 @@ export interface VisitGuards<Handler> {
   own(show: (visit: SignedVisit) => Promise<Response>): Handler
   /** A form of such a page. */
   ownForm(change: (visit: SignedVisit) => Promise<Response>): Handler
+  /** The same for a form that makes something that is kept: a person may send few of them (`attempts.ts`). */
+  ownChange(change: (visit: SignedVisit) => Promise<Response>): Handler
   /** A page for anybody. It counts as an attempt of its address, as it costs a row or could be used to guess. */
   counted(show: (visit: Visit) => Promise<Response>): Handler
   /** A form of such a page. */

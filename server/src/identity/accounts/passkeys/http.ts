@@ -47,7 +47,7 @@ async function newPasskeyOf(dependencies: PasskeyHttpDependencies, visit: Signed
 
 /** POST /account/passkeys/new. */
 export function postNewPasskey(dependencies: PasskeyHttpDependencies): PasskeyHandle {
-  return dependencies.guards.ownForm(async (visit) => {
+  return dependencies.guards.ownChange(async (visit) => {
     const { session, form, address } = visit
     if (!isRecent(session, dependencies.clock.now())) return signInAgainPage()
     const sent = { name: visit.field('name'), answer: visit.field('answer') }
@@ -60,7 +60,7 @@ export function postNewPasskey(dependencies: PasskeyHttpDependencies): PasskeyHa
 
 /** POST /account/passkeys/rename. */
 export function postRenamePasskey(dependencies: PasskeyHttpDependencies): PasskeyHandle {
-  return dependencies.guards.ownForm((visit) => {
+  return dependencies.guards.ownChange((visit) => {
     const owner = { person: visit.session.person, address: visit.address }
     const [id, name] = [visit.field('passkey'), visit.field('name')]
     return afterChange(dependencies, visit, renamePasskey(dependencies, owner, id, name))

@@ -35,12 +35,19 @@ export function parseEmail(text: string): Result<string> {
   return email === null ? refused(NO_ADDRESS) : ok(email)
 }
 
+/** Controls, of the direction of text too, and addresses of pages: a name stands in mails to people who do not know the person. */
+const NOT_IN_NAMES = /[\p{Cc}\u202a-\u202e\u2066-\u2069]|:\/\//u
+
 /** Reads a person's name: 1 to 100 characters on one line. */
 function parsePersonName(text: string): Result<string> {
   const name = text.trim().normalize('NFC')
-  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !/\p{Cc}/u.test(name)) return ok(name)
+  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !NOT_IN_NAMES.test(name)) return ok(name)
   return refused(
-    refusal('validation_failed', `A name has 1 to ${NAME_CHARACTERS_MOST} characters on one line.`, { param: 'name' }),
+    refusal(
+      'validation_failed',
+      `A name has 1 to ${NAME_CHARACTERS_MOST} characters on one line, and no address of a page.`,
+      { param: 'name' },
+    ),
   )
 }
 

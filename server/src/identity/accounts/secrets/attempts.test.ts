@@ -28,10 +28,16 @@ test('a person who registers an address, or wants it as a new one, leaves the re
 test('one organization mails one address five invitations, however they are written, and others as before', async () => {
   const attempts = open()
   let turn = 0
-  const toOne = () => attempts.invitation('a', turn++ % 2 === 0 ? ' Guest@example.com' : 'guest@example.com')
+  const toOne = () => attempts.invitation('a', turn++ % 2 === 0 ? ' Guest@example.com' : 'guest@example.com', false)
   expect(await useUp(toOne)).toBe(5)
-  expect(await attempts.invitation('b', 'guest@example.com')).toBeNull()
-  expect(await useUp(() => attempts.invitation('a', `${turn++}@example.com`))).toBe(45)
+  expect(await attempts.invitation('b', 'guest@example.com', false)).toBeNull()
+  expect(await useUp(() => attempts.invitation('a', `${turn++}@example.com`, false))).toBe(45)
+})
+
+test('a new organization mails ten invitations at once, whoever they are to', async () => {
+  const attempts = open()
+  let turn = 0
+  expect(await useUp(() => attempts.invitation('a', `${turn++}@example.com`, true))).toBe(10)
 })
 
 describe('the total of attempts', () => {

@@ -69,15 +69,19 @@ const DEVICE_LIMITS = {
 /** Of a browser that has signed in with the account before. */
 const KNOWN_BROWSER: AttemptLimit = { burst: 10, everyMs: 20 * SECOND_MS }
 
-/** Of a person who is signed in, from wherever: who types codes of logins, or the password again. */
+/** Of a person who is signed in, from wherever: who types codes of logins, or the password again, or changes ways to sign in. */
 const PERSON_LIMITS = {
   userCode: { burst: 10, everyMs: 30 * SECOND_MS },
   password: { burst: 10, everyMs: 20 * SECOND_MS },
+  /** New ways to sign in, and new names of them: each is an entry of the audit log, which is kept for 400 days, and mostly a mail. */
+  change: { burst: 60, everyMs: MINUTE_MS },
 } as const satisfies Record<string, AttemptLimit>
 
 /** Invitations are mails to strangers. `recipient`: from one organization to one address, since each new one replaces the last. */
 const INVITATIONS = {
   organization: { burst: 50, everyMs: MINUTE_MS },
+  /** Anybody may have registered it, for the sake of these mails. */
+  newOrganization: { burst: 10, everyMs: HOUR_MS },
   recipient: { burst: 5, everyMs: HOUR_MS },
 } as const satisfies Record<string, AttemptLimit>
 
@@ -90,8 +94,8 @@ export interface AttemptCounter {
   byEmail(kind: AttemptKind, email: string): Promise<number | null>
   /** `browser`: the value of its cookie. */
   byKnownBrowser(browser: string): Promise<number | null>
-  /** An invitation from an organization to a mail address. */
-  invitation(organizationId: string, email: string): Promise<number | null>
+  /** An invitation from an organization to a mail address. `isNew`: the organization is new (K2). */
+  invitation(organizationId: string, email: string, isNew: boolean): Promise<number | null>
   /** A person who is signed in. */
   byPerson(kind: keyof typeof PERSON_LIMITS, userId: string): Promise<number | null>
   /** Of the whole installation. `from`: the address, or the id of the person where there is one. */
@@ -110,9 +114,11 @@ export function createAttemptCounter(limiter: BucketLimiter): AttemptCounter {
     byAddress: (kind, address) => take(kind, 'address', address, { ...LIMITS, ...DEVICE_LIMITS }[kind].address),
     byEmail: (kind, email) => take(kind, 'email', email.trim().toLowerCase(), LIMITS[kind].email),
     byKnownBrowser: (browser) => take('signIn', 'browser', browser, KNOWN_BROWSER),
-    invitation: async (id, email) =>
+    invitation: async (id, email, isNew) =>
       (await take('invitation', 'recipient', `${id} ${email.trim().toLowerCase()}`, INVITATIONS.recipient)) ??
-      (await take('invitation', 'organization', id, INVITATIONS.organization)),
+      (isNew
+        ? await take('invitation', 'new organization', id, INVITATIONS.newOrganization)
+        : await take('invitation', 'organization', id, INVITATIONS.organization)),
     byPerson: (kind, id) => take(kind, 'person', id, PERSON_LIMITS[kind]),
     async inTotal(kind, from) {
       const part = (await take(kind, 'from', from, FIRST)) === null ? 'first' : 'further'
