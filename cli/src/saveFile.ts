@@ -11,7 +11,9 @@ import type { Machine } from './machine.ts'
  */
 export async function saveFile(path: string, content: AsyncIterable<Uint8Array>): Promise<number> {
   const unfinished = unfinishedOf(path)
-  const file = createWriteStream(unfinished)
+  // Not through a link that somebody else has put there.
+  await unlink(unfinished).catch(() => {})
+  const file = createWriteStream(unfinished, { flags: 'wx' })
   try {
     await pipeline(Readable.from(content), file)
     await rename(unfinished, path)
@@ -28,7 +30,8 @@ export async function checkFile(path: string): Promise<void> {
   // A device such as /dev/null would be replaced by a file.
   if (found !== null && !found.isFile()) throw Object.assign(new Error('not a file'), { code: 'EISDIR' })
   const unfinished = unfinishedOf(path)
-  await (await open(unfinished, 'w')).close()
+  await unlink(unfinished).catch(() => {})
+  await (await open(unfinished, 'wx')).close()
   await unlink(unfinished)
 }
 

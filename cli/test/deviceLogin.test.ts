@@ -91,7 +91,8 @@ test('login, a call, and logout, which revokes the key that login had made', asy
   const { code, out, said } = await logIn(approve)
   expect([code, out]).toEqual([0, expect.stringContaining(`Logged in to ${SERVER}.`)])
   expect(said).toMatch(
-    /^Open http:\/\/127\.0\.0\.1:8080\/account\/device and type the code [A-Z]{4}-[A-Z]{4} there\.\n/,
+    // That the server is not encrypted is said before anything is sent there.
+    /^tollgate: \S+ is not encrypted: .*\nOpen http:\/\/127\.0\.0\.1:8080\/account\/device and type the code [A-Z]{4}-[A-Z]{4} there\.\n/,
   )
   expect(await keys()).toEqual([{ name: 'laptop', revoked: false, member: true }])
   expect((await type(['balance'])).code).toBe(0)

@@ -32,9 +32,9 @@ export const loginCommand: CliCommand = {
     const withToken = asked.flag('with-token')
     if (!withToken && !asked.mayAsk) throw new UsageMistake('a login by browser needs a person: give --with-token')
     const before = await findKept(machine, url).catch(() => null)
+    warnOfPlainHttp(machine, url)
     const key = withToken ? await readToken(asked, machine, url) : await logInByDevice(machine, url)
     const place = await keep(machine, url, key, !withToken)
-    warnOfPlainHttp(machine, url)
     // Nobody has the key of the login before any more: a login by browser made it for this machine alone.
     if (before?.isOwn === true && before.key.reveal() !== key.reveal())
       await revokeOwnKey(machine, url, before.key).catch(() => {})

@@ -5,6 +5,7 @@ import { CliFailure, Interruption } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
 import type { Machine } from '../machine.ts'
 import { pauseUnlessLeft } from '../pause.ts'
+import { plainText } from '../plainText.ts'
 import { readCents } from '../values.ts'
 import { dollars } from './balance.ts'
 
@@ -38,7 +39,7 @@ export const topUpCommand: CliCommand = {
     })) as Payment
     const where = `Pay ${dollars(begun.amount_cents)} here:\n\n${begun.checkout_url}\n\n`
     if (!asked.flag('wait')) return { json: begun, text: `${where}The credit is in the balance once it is paid.\n` }
-    machine.stderr(asked.json ? `${begun.checkout_url}\n` : where)
+    machine.stderr(plainText(asked.json ? `${begun.checkout_url}\n` : where))
     const paid = await waitUntilPaid(asked, machine, begun)
     return { json: paid, text: `Paid: ${dollars(paid.amount_cents)} are in the balance.\n` }
   },

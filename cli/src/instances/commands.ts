@@ -5,6 +5,7 @@ import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
 import type { Machine } from '../machine.ts'
+import { plainText } from '../plainText.ts'
 import { readCents, wholeNumberOf } from '../values.ts'
 import { INSTANCES, instancePath, type ShownInstance, type ShownOfferings, type ShownOperation } from './instance.ts'
 import { waitForOperation } from './wait.ts'
@@ -86,7 +87,7 @@ export const createInstanceCommand: CliCommand = {
       headers: { 'Idempotency-Key': idempotencyKey(machine) },
     })) as ShownOperation
     const id = begun.resource_id
-    for (const warning of begun.warnings ?? []) machine.stderr(`tollgate: ${warning}\n`)
+    for (const warning of begun.warnings ?? []) machine.stderr(plainText(`tollgate: ${warning}\n`))
     if (!asked.flag('wait')) {
       const next = `"tollgate instances get ${id}" shows whether it runs`
       return { json: begun, text: `Instance ${id} is being made, for ${dollars(priceCents)} an hour: ${next}.\n` }

@@ -1,6 +1,7 @@
 import { createBar } from '../../../server/src/lib/progressBar.ts'
 import type { CommandLine } from '../command.ts'
 import type { Machine } from '../machine.ts'
+import { plainText } from '../plainText.ts'
 import type { ShownVideo } from './video.ts'
 
 /** Says on stderr how a job goes on. */
@@ -15,8 +16,9 @@ export interface VideoTeller {
 export function createVideoTeller(asked: CommandLine, machine: Machine, { id }: ShownVideo): VideoTeller {
   if (asked.json) return { tell() {}, away() {}, end() {} }
   const { stderr } = machine
-  if (!machine.stderrIsTerminal) return createLines((words) => stderr(`Video ${id}: ${words}\n`))
-  stderr(`Video ${id} is accepted. Ctrl-C stops the waiting, not the video.\n`)
+  const name = plainText(id)
+  if (!machine.stderrIsTerminal) return createLines((words) => stderr(`Video ${name}: ${words}\n`))
+  stderr(`Video ${name} is accepted. Ctrl-C stops the waiting, not the video.\n`)
   const bar = createBar(machine)
   let share = 0
   return {

@@ -4,6 +4,7 @@ import { SECOND_MS, toTimestamp } from '../../../server/src/lib/time.ts'
 import { signedHeaders } from '../../../server/src/lib/webhookSignature.ts'
 import type { CommandLine } from '../command.ts'
 import type { Machine } from '../machine.ts'
+import { plainText } from '../plainText.ts'
 
 /** As long as a webhook endpoint has. */
 const FORWARD_MS = 10 * SECOND_MS
@@ -26,7 +27,7 @@ export function createForwarder(asked: CommandLine, machine: Machine, target: st
       const { status, failure } = answer
       const line = { id, type: event, at: toTimestamp(atMs), status, failure, latency_ms: latencyMs }
       const text = `${toTimestamp(atMs)}  ${event}  ${id}  ${failure ?? status}, ${latencyMs} ms\n`
-      machine.stdout(asked.json ? `${JSON.stringify(line)}\n` : text)
+      machine.stdout(asked.json ? `${JSON.stringify(line)}\n` : plainText(text))
       if (failure !== null && isAnswering && !asked.json) machine.stderr(hint(target, failure))
       isAnswering = failure === null
     },

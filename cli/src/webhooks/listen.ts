@@ -10,6 +10,7 @@ import { readEvents } from '../eventStream.ts'
 import { CliFailure, UsageMistake } from '../failure.ts'
 import { keyFor } from '../logins.ts'
 import type { Machine } from '../machine.ts'
+import { plainText } from '../plainText.ts'
 import { createForwarder, type Forwarder } from './forwarder.ts'
 
 /** The server says something every 15 s; a stream that is silent for so long is dead. */
@@ -146,5 +147,5 @@ function lose(listener: Listener, reason: string): void {
 /** Beside the events: with --json among them, else on stderr. */
 function tell({ asked, machine }: Listener, facts: object, text: string): void {
   if (asked.json) machine.stdout(`${JSON.stringify(facts)}\n`)
-  else machine.stderr(`tollgate: ${text}\n`)
+  else machine.stderr(plainText(`tollgate: ${text}\n`))
 }

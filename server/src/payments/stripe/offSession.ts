@@ -162,7 +162,8 @@ async function invoiceFacts(stripe: Stripe, invoice: Stripe.Invoice): Promise<Li
   if (status === 'draft') return { state: 'begun' }
   const amountCents = invoice.total_excluding_tax ?? invoice.subtotal
   const { data } = await stripe.invoicePayments.list({ invoice: id })
-  const reference = data.at(-1)?.payment.payment_intent
+  // The newest come first. One that was tried before may be there beside the one that is paid.
+  const reference = (data.find((each) => each.status === 'paid') ?? data[0])?.payment.payment_intent
   const intentId = typeof reference === 'object' ? reference.id : reference
   if (status === 'paid')
     return { state: 'paid', payment: intentId ?? id, amountCents, grossCents: invoice.total, receiptUrl }
