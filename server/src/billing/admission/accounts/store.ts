@@ -1,6 +1,7 @@
 /** The queries on accounts: their figures, limits, newness and notices. Grants: `billing/admission/renewal/store.ts`. */
 
 import type { Queryable } from '../../../infra/postgres/database.ts'
+import { CLOCKS_APART } from './windows.ts'
 
 export interface FiguresRow {
   readonly balance: bigint
@@ -34,8 +35,8 @@ const CHARGED = (start: string, period: 'day' | 'month') =>
   `(select coalesce(sum(cost_microcents), 0)::bigint from usage_days
        where organization_id = $1::uuid and ${WITHIN('day', start, period)})`
 
-/** As in a renewal: what is later was charged by a false clock. */
-const LATEST = `$2::timestamptz + interval '5 seconds'`
+/** What is later was charged by a false clock. */
+const LATEST = `$2::timestamptz + ${CLOCKS_APART}`
 
 /** An account with everything posted counted in, folded or not: one statement, so one state of the books. */
 export async function selectFigures(

@@ -1,5 +1,11 @@
 import { HOUR_MS, MINUTE_MS, toTimestamp, utcDay } from '../../../lib/time.ts'
 
+/**
+ * The clocks of processes follow the database's by less, as SQL. A day or an instant that is later than this is of a false clock: no process
+ * may be in it (E20).
+ */
+export const CLOCKS_APART = `interval '5 seconds'`
+
 /** The windows that gates look at, all UTC, for an instant. */
 export interface Windows {
   readonly at: string

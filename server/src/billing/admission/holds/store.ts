@@ -1,6 +1,7 @@
 /** Every query on durable holds. The sum that grants are decided on stands on the row of the account. */
 
 import { arrayLiteral, type Transaction } from '../../../infra/postgres/database.ts'
+import { CLOCKS_APART } from '../accounts/windows.ts'
 
 /** Holds an amount on the account. False: its balance leaves less beside shares and other holds. */
 export async function addHeld(tx: Transaction, organizationId: string, microcents: bigint): Promise<boolean> {
@@ -69,8 +70,8 @@ export async function addInstanceHeld(tx: Transaction, reserve: InstanceReserve)
   return rows.length === 1
 }
 
-/** The last day that any process may be in. One that counts a later day has a false clock, and ends no day with it (E20). */
-const TODAY = `(clock_timestamp() + interval '5 seconds')::date`
+/** The last day that any process may be in. One that counts a later day ends no day with it. */
+const TODAY = `(clock_timestamp() + ${CLOCKS_APART})::date`
 
 /**
  * Returns the SQL of the amount that counts against the limit of a day or month that began at `since`: the

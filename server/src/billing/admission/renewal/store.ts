@@ -3,6 +3,7 @@
 import type { Queryable, SqlParameter } from '../../../infra/postgres/database.ts'
 import { INSTANCES_SLOT } from '../gates.ts'
 import { PLACEHOLDERS as $, RENEWAL_PARAMETERS, type RenewalParameter } from './parameters.ts'
+import { CLOCKS_APART } from '../accounts/windows.ts'
 
 export type RenewalParameters = Readonly<Record<RenewalParameter, SqlParameter>>
 
@@ -33,9 +34,6 @@ export async function renewShareRows(db: Queryable, parameters: RenewalParameter
     RENEWAL_PARAMETERS.map((name) => parameters[name]),
   )
 }
-
-/** The clocks of processes follow the database's by less. A day that begins later than this is no day that any process may be in (E20). */
-const TOLERANCE = `interval '5 seconds'`
 
 /*
  * The statement, part by part, in the order in which the parts depend on each other.
@@ -101,9 +99,9 @@ const LOCKED = `locked as (
  */
 const DATED = `dated as (
     select *, date_trunc('month', today)::date as this_month
-    from (select *, case when reached_day > horizon then horizon - ${TOLERANCE} else reached_day end::date as today,
-        greatest(horizon, ${$.at} + ${TOLERANCE}) as last_minute
-      from (select *, clock_timestamp() + ${TOLERANCE} as horizon, greatest(day, ${$.day}) as reached_day,
+    from (select *, case when reached_day > horizon then horizon - ${CLOCKS_APART} else reached_day end::date as today,
+        greatest(horizon, ${$.at} + ${CLOCKS_APART}) as last_minute
+      from (select *, clock_timestamp() + ${CLOCKS_APART} as horizon, greatest(day, ${$.day}) as reached_day,
           coalesce(new_until > ${$.at}, false) as is_new
         from locked) as seen) as placed
   )`
