@@ -35,7 +35,7 @@ const CHARGED = (start: string, period: 'day' | 'month') =>
   `(select coalesce(sum(cost_microcents), 0)::bigint from usage_days
        where organization_id = $1::uuid and ${WITHIN('day', start, period)})`
 
-/** What is later was charged by a false clock. */
+/** The last instant that counts: charges of a later one are of a false clock. */
 const LATEST = `$2::timestamptz + ${CLOCKS_APART}`
 
 /** An account with everything posted counted in, folded or not: one statement, so one state of the books. */

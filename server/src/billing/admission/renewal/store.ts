@@ -1,9 +1,9 @@
 /** Every query on shares and unfolded spend: the sums that grants are decided on. */
 
 import type { Queryable, SqlParameter } from '../../../infra/postgres/database.ts'
+import { CLOCKS_APART } from '../accounts/windows.ts'
 import { INSTANCES_SLOT } from '../gates.ts'
 import { PLACEHOLDERS as $, RENEWAL_PARAMETERS, type RenewalParameter } from './parameters.ts'
-import { CLOCKS_APART } from '../accounts/windows.ts'
 
 export type RenewalParameters = Readonly<Record<RenewalParameter, SqlParameter>>
 
