@@ -34,10 +34,10 @@ const ORGANIZATION_LARGE_ANSWERS_BYTES = LARGE_ANSWERS_BYTES / 2
 const LARGE_ANSWERS_WAITING = 64
 
 /**
- * Half of the connections for reads (`infra/postgres/reads.ts`), several times what an organization's pages and programs ask for at once,
- * and as long as a read waits for the database (E14).
+ * Half of the connections for reads (`infra/postgres/reads.ts`), several times what an organization's pages and programs ask for at once. With
+ * the 5 s for which a read waits for the database (E14), a client waits little longer than those.
  */
-const READ_TURNS: TurnBounds = { underWayMost: 2, waitingMost: 200, waitMostMs: 5 * SECOND_MS }
+const READ_TURNS: TurnBounds = { underWayMost: 2, waitingMost: 200, waitMostMs: 1.5 * SECOND_MS }
 
 export interface HttpOptions
   extends Omit<AttemptsDependencies, 'bodies' | 'quota' | 'space' | 'onAsked'>,

@@ -115,7 +115,11 @@ test('reads that wait for one table take no connection from reads of other custo
       200,
     )
     expect(isAnswered).toBe(false)
-    clock.turn(5 * SECOND_MS)
+    clock.turn(1.5 * SECOND_MS)
+    // They do not begin to wait for the table when the first two give up.
+    for (const { status } of await Promise.all(hanging.slice(2))) expect(status).toBe(503)
+    expect((await waitingReads()).length).toBe(2)
+    clock.turn(3.5 * SECOND_MS)
     for (const { status } of await Promise.all(hanging)) expect(status).toBe(503)
   } finally {
     await free()
