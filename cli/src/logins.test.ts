@@ -61,6 +61,24 @@ test('a key belongs to one server, and that of the environment goes first', asyn
   expect([found?.source, found?.key.reveal()]).toEqual(['environment', 'svc_live_other'])
 })
 
+test('a key of the environment that goes to the server of the last login is told of, once', async () => {
+  const logins = memoryFile()
+  await keepKey(bare({ logins }), URL, new Secret(KEY))
+  const environment = { TOLLGATE_API_KEY: 'svc_live_other' }
+  const told = async (parts: TestMachineParts, url: string) => {
+    const { machine, printed } = testMachine({ logins, ...parts })
+    await findKey(machine, url)
+    await findKey(machine, url)
+    return printed.said
+  }
+  expect(await told({ environment }, URL)).toBe(
+    `tollgate: the key in TOLLGATE_API_KEY is sent to ${URL}, the server of the last login; say the key's own server in TOLLGATE_URL\n`,
+  )
+  expect(await told({ environment }, 'https://other.example.com')).toBe('')
+  expect(await told({ environment: { ...environment, TOLLGATE_URL: URL } }, URL)).toBe('')
+  expect(await told({ environment: {} }, URL)).toBe('')
+})
+
 test.each(['nonsense', '[]', '{"keys":{"a":1}}', '{"keys":{"a":{"in":"file"}}}'])(
   'a file that says %s is refused in one sentence',
   (text) => {

@@ -52,8 +52,25 @@ export async function loginHint(machine: Machine, url: string): Promise<string> 
 /** Returns the key for a server: of the environment, else of its login; null when there is none. */
 export async function findKey(machine: Machine, url: string): Promise<KeyWithSource | null> {
   const variable = machine.environment[KEY_VARIABLE] ?? ''
-  if (variable !== '') return { key: readKey(variable, KEY_VARIABLE), source: 'environment', isOwn: false }
-  return findKept(machine, url)
+  if (variable === '') return findKept(machine, url)
+  const key = readKey(variable, KEY_VARIABLE)
+  await warnOfLoginsServer(machine, url)
+  return { key, source: 'environment', isOwn: false }
+}
+
+/** Machines that were warned: a command may ask a server many times. */
+const warned = new WeakSet<Machine>()
+
+/** Says where a key of the environment goes, where the environment does not: the key may be of another server. */
+async function warnOfLoginsServer(machine: Machine, url: string): Promise<void> {
+  if ((machine.environment[SERVER_VARIABLE] ?? '') !== '' || warned.has(machine)) return
+  // A file that can't be read must not keep a command from working without it.
+  const logins = await readLogins(machine).catch(() => null)
+  if (logins?.server !== url) return
+  warned.add(machine)
+  machine.stderr(
+    `tollgate: the key in ${KEY_VARIABLE} is sent to ${url}, the server of the last login; say the key's own server in ${SERVER_VARIABLE}\n`,
+  )
 }
 
 /** Returns the key of the login to a server; null when there is none. */

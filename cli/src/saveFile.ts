@@ -35,8 +35,9 @@ export async function checkFile(path: string): Promise<void> {
   await unlink(unfinished)
 }
 
+/** A file of this process's own, so that two commands that write the same file do not remove each other's. */
 function unfinishedOf(path: string): string {
-  return `${path}.unfinished`
+  return `${path}.${process.pid}.unfinished`
 }
 
 /** Refuses an `--output` that can't be written, before anything is paid for. */

@@ -57,7 +57,8 @@ export class IdleClock extends FastClock {
       this.underWay += 1
       return new Promise((resolve, reject) => {
         waiting.push(async () => {
-          await work().then(resolve, reject)
+          // Work may throw at once.
+          await Promise.resolve().then(work).then(resolve, reject)
           this.underWay -= 1
         })
         if (!isRunning) void run()

@@ -30,6 +30,11 @@ export interface PasskeyOptions {
   readonly user?: { readonly id: string }
 }
 
+/** The options in the HTML of a page that asks for a passkey. */
+export function passkeyOptionsIn(html: string): PasskeyOptions {
+  return JSON.parse((/data-passkey="([^"]*)"/.exec(html)?.[1] ?? '').replaceAll('&quot;', '"'))
+}
+
 const VERIFIED = 0x05
 const WITH_CREDENTIAL = 0x40
 

@@ -1,10 +1,12 @@
 /** Holds what clients received and what the provider gave against the books. */
 
+import { listUnfoldedSlots } from '../../src/billing/admission/slots/store.ts'
 import { findImbalances } from '../../src/billing/charges/store.ts'
 import { verifyAll } from '../../src/billing/ledger/verifyAll.ts'
 import { planCheck } from '../../src/billing/plans/verify.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { describe } from '../../src/lib/disagreement.ts'
+import { until } from '../until.ts'
 import type { Received } from './caller.ts'
 import type { CountingProvider } from './countingProvider.ts'
 import { endsWhole } from './killPlan.ts'
@@ -119,11 +121,12 @@ async function auditSums(
   for await (const found of verifyAll({ database, pause: async () => {}, checks: [planCheck] }))
     problems.push(describe(found))
   const spent = charges.reduce((total, charge) => total + charge.cost_microcents, 0n)
+  // The restarted process serves before it has folded what the dead one had; then the account itself says it all.
+  await until(async () => (await listUnfoldedSlots(database)).length === 0)
   const [account] = await database.query<{ balance_microcents: bigint; shares_microcents: bigint }>(
     'select balance_microcents, shares_microcents from accounts where organization_id = $1::uuid',
     [organizationId],
   )
-  // After a restart nothing is granted to the dead process any more, so the account itself says it all.
   if (account?.balance_microcents !== grantedMicrocents - spent) {
     problems.push(`the balance is ${account?.balance_microcents}, not ${grantedMicrocents - spent}`)
   }

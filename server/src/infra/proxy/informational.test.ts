@@ -1,27 +1,19 @@
 /** Answers that go before an answer (1xx): few are passed over, and an endless number of them is no answer. */
 
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server } from 'node:net'
 import { TurnedClock } from '../../../test/clock.ts'
+import { type RawServer, rawServer } from '../../../test/rawServer.ts'
 import { openProxyServer, type ProxyServer } from './server.ts'
 
 const HINT = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 let hints: number
-let ended: Promise<unknown>
-let app: Server
+let app: RawServer
 let proxy: ProxyServer
 beforeEach(async () => {
-  app = createServer((socket) => {
-    ended = once(socket, 'close')
-    socket.on('error', () => {})
-    socket.once('data', () => socket.write(HINT.repeat(hints), () => socket.write(ANSWER)))
-  })
-  app.listen(0, '127.0.0.1')
-  await once(app, 'listening')
-  const { port } = app.address() as AddressInfo
+  app = await rawServer((socket) => socket.write(HINT.repeat(hints), () => socket.write(ANSWER)))
+  const port = Number(new URL(app.url).port)
   proxy = await openProxyServer({
     ...{
       host: '127.0.0.1',
@@ -39,7 +31,7 @@ beforeEach(async () => {
 })
 afterEach(() => {
   proxy.close()
-  app.close()
+  app.stop()
 })
 
 const ask = (headers = {}) => fetch(`http://127.0.0.1:${proxy.port}/`, { headers })
@@ -54,6 +46,6 @@ test.each([{}, { Connection: 'Upgrade', Upgrade: 'websocket' }])(
   async (headers) => {
     hints = 17
     expect((await ask(headers)).status).toBe(502)
-    await ended
+    await app.closed(1)
   },
 )

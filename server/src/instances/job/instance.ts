@@ -133,6 +133,11 @@ export function secondAt({ createdAtMs }: Pick<Instance, 'createdAtMs'>, atMs: n
   return Math.max(Math.floor((atMs - createdAtMs) / SECOND_MS), 0)
 }
 
+/** Up to when an instance may be charged: `atMs`, or earlier, where the driver has not known its machine since. */
+export function knownUntilMs({ missingSinceMs }: Pick<Instance, 'missingSinceMs'>, atMs: number): number {
+  return Math.min(missingSinceMs ?? atMs, atMs)
+}
+
 /** The instant at which a second of an instance's life begins. */
 export function instantOfSecond({ createdAtMs }: Pick<Instance, 'createdAtMs'>, second: number): number {
   return createdAtMs + second * SECOND_MS

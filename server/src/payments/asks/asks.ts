@@ -3,6 +3,7 @@
  * one customer who uses it up keeps all others from paying.
  */
 
+import type { BucketLimiter } from '../../lib/bucketLimiter.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
 import { HOUR_MS, SECOND_MS } from '../../lib/time.ts'
 
@@ -23,16 +24,9 @@ export interface ProviderAsks {
   take<Answer>(organizationId: string, work: () => Answer | Promise<Answer>): Promise<Answer | Refusal>
 }
 
-interface Verdict {
-  readonly admitted: boolean
-  readonly standing: { readonly retryAfterSeconds: number } | null
-}
-
 /** The parts of `http/limits/` that it is made of. */
 export interface AsksDependencies {
-  readonly limiter: {
-    take(organizationId: string, limit: typeof ASKED): Verdict | Promise<Verdict>
-  }
+  readonly limiter: BucketLimiter
   readonly turns: {
     take<Answer>(
       organizationId: string,

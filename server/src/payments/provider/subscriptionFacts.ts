@@ -29,7 +29,7 @@ const ENDED: ReadonlySet<string> = new Set(ENDED_STATUSES)
 const ENTITLING: ReadonlySet<string> = new Set(['active', 'trialing'])
 
 /** The word of payment providers for a subscription whose first payment is not made. */
-const INCOMPLETE = 'incomplete'
+export const INCOMPLETE = 'incomplete'
 
 /**
  * Returns the status that a subscription has here (B10): one that was never paid is incomplete, whatever its payment provider calls it. So is one of

@@ -66,15 +66,9 @@ export async function refreshSubscription(
   // One that lives may be paid for once more: its refund is final when it has ended.
   const isRefunded = isRefundDone && hasSubscriptionEnded(facts.status)
   const applied = await database.transaction(async (tx) => {
-    await lockCustomerOf(tx, organizationId, provider.name)
-    const nowMs = clock.now()
-    const unfinishedDueAtMs = nowMs + UNFINISHED_MS
-    const nextMs = nextSubscriptionLookMs(facts, nowMs)
-    const dueAtMs = leased.isForDeleted && nextMs !== null ? unfinishedDueAtMs : nextMs
-    const looks = { dueAtMs, unfinishedDueAtMs }
-    if (!(await updateSubscriptionRetrieved(tx, provider.name, lease, facts, { ...looks, isRefunded }))) return null
+    const nowMs = await writeRetrieved(tx, dependencies, lease, leased, facts, isRefunded)
+    if (nowMs === null) return null
     if (event !== null) await noteCallback(tx, provider.name, event, nowMs)
-    if (facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)
     // One that ended before, or before it was ever seen, must not undo what the operator has set since.
     const wasLive = leased.status !== null && !hasSubscriptionEnded(leased.status)
     if (!wasLive && hasSubscriptionEnded(facts.status)) return []
@@ -97,10 +91,11 @@ export async function refreshSubscription(
 
 /** Retrieves the other subscriptions of an organization that live by their rows. The choice among all of them comes afterwards. */
 async function refreshOthers(
-  { database, clock, random, provider }: SubscriptionRefreshDependencies,
+  dependencies: SubscriptionRefreshDependencies,
   organizationId: string,
   subscription: string,
 ): Promise<void> {
+  const { database, clock, random, provider } = dependencies
   const known = await selectProviderSubscriptions(database, organizationId)
   const others = known.filter((each) => each.subscription !== subscription && !each.isSurplus)
   for (const { subscription: other, status } of others) {
@@ -109,17 +104,31 @@ async function refreshOthers(
     const leased = await leaseSubscription(database, provider.name, other, lease, clock.now() + MINUTE_MS)
     if (leased === null) continue
     const facts = await provider.retrieveSubscription(other)
-    await database.transaction(async (tx) => {
-      await lockCustomerOf(tx, organizationId, provider.name)
-      const nowMs = clock.now()
-      const looks = { dueAtMs: nextSubscriptionLookMs(facts, nowMs), unfinishedDueAtMs: nowMs + UNFINISHED_MS }
-      const isNewest = await updateSubscriptionRetrieved(tx, provider.name, lease, facts, {
-        ...looks,
-        isRefunded: false,
-      })
-      if (isNewest && facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)
-    })
+    await database.transaction((tx) => writeRetrieved(tx, dependencies, lease, leased, facts, false))
   }
+}
+
+/**
+ * Writes down what was retrieved of a subscription under a lease. Locks its customer. Returns the instant that it counts from; null:
+ * another retrieval was begun since.
+ */
+async function writeRetrieved(
+  tx: Transaction,
+  { clock, provider }: SubscriptionRefreshDependencies,
+  lease: string,
+  { organizationId, isForDeleted }: LeasedSubscription,
+  facts: SubscriptionFacts,
+  isRefunded: boolean,
+): Promise<number | null> {
+  await lockCustomerOf(tx, organizationId, provider.name)
+  const nowMs = clock.now()
+  const unfinishedDueAtMs = nowMs + UNFINISHED_MS
+  const nextMs = nextSubscriptionLookMs(facts, nowMs)
+  const dueAtMs = isForDeleted && nextMs !== null ? unfinishedDueAtMs : nextMs
+  const due = { dueAtMs, unfinishedDueAtMs, isRefunded }
+  if (!(await updateSubscriptionRetrieved(tx, provider.name, lease, facts, due))) return null
+  if (facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)
+  return nowMs
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import type { PaymentProviderName } from '../provider/payment.ts'
-import { type SubscriptionFacts, statusByPayment } from '../provider/subscriptionFacts.ts'
+import { INCOMPLETE, type SubscriptionFacts, statusByPayment } from '../provider/subscriptionFacts.ts'
 
 export interface SubscriptionCheckoutRow {
   readonly id: string
@@ -212,8 +212,8 @@ export async function insertSubscription(
 }
 
 /**
- * Writes down what was retrieved of a subscription under a lease. While a period is not paid, the period and the price stay those before it. A surplus subscription whose refund is not done is due again at
- * `unfinishedDueAtMs`. False: another retrieval was begun since.
+ * Writes down what was retrieved of a subscription under a lease. While a period is not paid, the period and the price stay those
+ * before it. A surplus subscription whose refund is not done is due again at `unfinishedDueAtMs`. False: another retrieval was begun since.
  */
 export async function updateSubscriptionRetrieved(
   tx: Transaction,
@@ -227,7 +227,7 @@ export async function updateSubscriptionRetrieved(
   }: { readonly dueAtMs: number | null; readonly unfinishedDueAtMs: number; readonly isRefunded: boolean },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `update payment_subscriptions set status = case when period_start is null or status = 'incomplete' then $13 else $4 end,
+    `update payment_subscriptions set status = case when period_start is null or status = $14 then $13 else $4 end,
        price = case when $12::boolean and price is not null then price else $5 end,
        period_start = case when $12::boolean and period_start is not null then period_start else $6::timestamptz end,
        period_end = case when $12::boolean and period_end is not null then period_end else $7::timestamptz end,
@@ -249,6 +249,7 @@ export async function updateSubscriptionRetrieved(
       toTimestamp(unfinishedDueAtMs),
       facts.unpaid === 'period',
       statusByPayment(facts, false),
+      INCOMPLETE,
     ],
   )
   return rows.length === 1

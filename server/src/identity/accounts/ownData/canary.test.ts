@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { type MailServer, openMailServer } from '../../../../test/mailServer.ts'
-import { type PasskeyOptions, softPasskey } from '../../../../test/softPasskey.ts'
+import { passkeyOptionsIn, softPasskey } from '../../../../test/softPasskey.ts'
 import { until } from '../../../../test/until.ts'
 import { BROWSER_ORIGIN, type Visitor } from '../../../../test/visitor.ts'
 
@@ -73,7 +73,7 @@ async function changeAddress() {
 
 async function addPasskey(name: string) {
   const { text } = await person.open('/account/passkeys/new')
-  const options: PasskeyOptions = JSON.parse((/data-passkey="([^"]*)"/.exec(text)?.[1] ?? '').replaceAll('&quot;', '"'))
+  const options = passkeyOptionsIn(text)
   const device = softPasskey(BROWSER_ORIGIN)
   const answer = device.register(options)
   const action = '/account/passkeys/new'

@@ -86,6 +86,14 @@ test('an address that somebody has gets no mail, and the page says the same', as
   ).toEqual([])
 })
 
+test('ten mails to new addresses are sent for a person at once, and then one in twelve minutes', async () => {
+  const member = await house.join(owner, 'many@example.com')
+  for (let turn = 0; turn < 10; turn += 1) expect((await ask(member, `${turn}@many.example`)).status).toBe(200)
+  const refused = await ask(member, 'eleventh@many.example')
+  expect(refused.status).toBe(429)
+  expect(Number(refused.headers.get('Retry-After'))).toBeWithin(600, 721)
+})
+
 test('a changed password ends the link to a new address, and one to an address that was taken meanwhile does nothing', async () => {
   await ask(owner, 'ada@third.example')
   const ended = await house.linkTo('ada@third.example')

@@ -13,7 +13,9 @@ export function postNewAddress(dependencies: PageDependencies): PageHandle {
     const { person } = session
     const email = visit.field('email')
     const seconds =
-      (await attempts.byPerson('password', person.id)) ?? (await attempts.byAddress('newAddress', visit.address))
+      (await attempts.byPerson('newAddress', person.id)) ??
+      (await attempts.byPerson('password', person.id)) ??
+      (await attempts.byAddress('newAddress', visit.address))
     if (seconds !== null) return tooOftenPage(seconds)
     const asked = await requestAddress(
       dependencies,

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { ACCOUNT_SETTINGS, type AccountsHouse, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { type MailServer, openMailServer } from '../../../../test/mailServer.ts'
-import { type PasskeyOptions, softPasskey } from '../../../../test/softPasskey.ts'
+import { passkeyOptionsIn, softPasskey } from '../../../../test/softPasskey.ts'
 import { BROWSER_ORIGIN, openVisitor, type Visitor } from '../../../../test/visitor.ts'
 
 const LIST = '/account/passkeys'
@@ -23,11 +23,6 @@ afterAll(async () => {
   await mails.close()
 })
 
-async function optionsOn(path: string): Promise<PasskeyOptions> {
-  const { text } = await owner.open(path)
-  return JSON.parse((/data-passkey="([^"]*)"/.exec(text)?.[1] ?? '').replaceAll('&quot;', '"'))
-}
-
 /** The same session from another address: each address may open a few pages a second. */
 function elsewhere(turn: number): Visitor {
   const browser = openVisitor(house.gateway, `192.0.2.${turn % 4}`)
@@ -37,7 +32,7 @@ function elsewhere(turn: number): Visitor {
 
 test('sixty new passkeys and new names are taken at once; removing one always is', async () => {
   const device = softPasskey(BROWSER_ORIGIN)
-  const answer = device.register(await optionsOn(NEW))
+  const answer = device.register(passkeyOptionsIn((await owner.open(NEW)).text))
   expect((await owner.fill('/account', { name: 'laptop', answer }, { action: NEW })).status).toBe(303)
   const id = /name="passkey" value="([^"]*)"/.exec((await owner.open(LIST)).text)?.[1] ?? ''
   const rename = (browser: Visitor, name: string) =>

@@ -2,7 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
-import { type Dishonest, type PasskeyOptions, type SoftPasskey, softPasskey } from '../../../../test/softPasskey.ts'
+import {
+  type Dishonest,
+  type PasskeyOptions,
+  passkeyOptionsIn,
+  type SoftPasskey,
+  softPasskey,
+} from '../../../../test/softPasskey.ts'
 import { BROWSER_ORIGIN, type Visitor } from '../../../../test/visitor.ts'
 import { PASSKEYS_MOST } from './passkey.ts'
 
@@ -21,9 +27,7 @@ beforeAll(async () => {
 afterAll(() => house.gateway.close())
 
 async function optionsOn(browser: Visitor, path: string): Promise<PasskeyOptions> {
-  const { text } = await browser.open(path)
-  const json = /data-passkey="([^"]*)"/.exec(text)?.[1] ?? ''
-  return JSON.parse(json.replaceAll('&quot;', '"'))
+  return passkeyOptionsIn((await browser.open(path)).text)
 }
 
 /** Adds a passkey; the page with the form was opened by this. */

@@ -1,18 +1,6 @@
 import { hash } from 'node:crypto'
+import type { BucketLimiter } from '../../../lib/bucketLimiter.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../lib/time.ts'
-
-/** Takes a token of a bucket; `http/limits/` has it. */
-export interface BucketLimiter {
-  take(
-    bucket: string,
-    limit: { readonly perSecond: number; readonly burst: number },
-  ): BucketVerdict | Promise<BucketVerdict>
-}
-
-interface BucketVerdict {
-  readonly admitted: boolean
-  readonly standing: { readonly retryAfterSeconds: number } | null
-}
 
 /** So many attempts at once, and then one in each time. */
 interface AttemptLimit {
@@ -73,6 +61,8 @@ const KNOWN_BROWSER: AttemptLimit = { burst: 10, everyMs: 20 * SECOND_MS }
 const PERSON_LIMITS = {
   userCode: { burst: 10, everyMs: 30 * SECOND_MS },
   password: { burst: 10, everyMs: 20 * SECOND_MS },
+  /** Mails to addresses that may be strangers'. */
+  newAddress: { burst: 10, everyMs: 12 * MINUTE_MS },
   /** New ways to sign in, and new names of them: each is an entry of the audit log, which is kept for 400 days, and mostly a mail. */
   change: { burst: 60, everyMs: MINUTE_MS },
 } as const satisfies Record<string, AttemptLimit>

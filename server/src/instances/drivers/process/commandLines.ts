@@ -84,7 +84,8 @@ export function appLine(programs: Programs, { command, uid, limits }: KeptSpec, 
     ...[programs.setpriv, '--pdeathsig', 'KILL', '--'],
     ...[programs.unshare, '--pid', '--fork', '--kill-child=KILL', '--mount-proc'],
     ...[`--root=${root}`, `--wd=${home}`, '--'],
-    ...[programs.prlimit, '--core=0', `--nproc=${tasks}`, `--fsize=${fileBytes}`, `--nofile=${FILES_MOST}`],
+    // The kernel ignores a limit of 0 where it pipes dumps to a program, and dumps nothing anywhere where it is 1.
+    ...[programs.prlimit, '--core=1', `--nproc=${tasks}`, `--fsize=${fileBytes}`, `--nofile=${FILES_MOST}`],
     ...(dataBytes === null ? [] : [`--data=${dataBytes}`]),
     ...['--', programs.nice, '-n', String(NICENESS), programs.choom, '-n', String(OOM_SCORE), '--'],
     // A change of user clears the signal that came from before.

@@ -103,6 +103,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     test('is bounded in processes, memory, files and its share of the processors', async () => {
       const limits = String(self['limits'])
       expect(limits).toMatch(/^Max processes +200 +200 /m)
+      expect(limits).toMatch(/^Max core file size +1 +1 /m)
       expect(limits).toMatch(/^Max file size +1000000000 +1000000000 /m)
       const { groups } = await keptOf(machine)
       const inGroups = async (file: string) => {

@@ -25,13 +25,13 @@ export async function applyFinal(
   { toBlock, transfers, leastUnits, nowMs }: Told & { readonly toBlock: number },
 ): Promise<void> {
   const { deposits, seen } = await lockAll(tx, chain, transfers, toBlock, nowMs)
-  const told = seen.map(ownToken(deposits))
-  await upsertSettled(tx, chain, told.filter(isWanted), { leastUnits, nowMs })
-  await settleSmall(tx, [...new Set(told.map(({ depositId }) => depositId))], { leastUnits, nowMs })
+  const isWanted = ownToken(deposits)
+  await upsertSettled(tx, chain, seen.filter(isWanted), { leastUnits, nowMs })
+  await settleSmall(tx, [...new Set(seen.map(({ depositId }) => depositId))], { leastUnits, nowMs })
   await keepWrongTokens(
     tx,
     chain,
-    told.filter((each) => !isWanted(each)),
+    seen.filter((each) => !isWanted(each)),
     nowMs,
   )
   await dropUnsettled(tx, chain, toBlock, [])
@@ -50,7 +50,8 @@ export async function applyNew(
 ): Promise<void> {
   const { deposits, seen } = await lockAll(tx, chain, transfers, Number.MAX_SAFE_INTEGER, nowMs)
   // One of a wrong token is reported once it is final.
-  const worthwhile = seen.map(ownToken(deposits)).filter((each) => isWanted(each) && each.units >= leastUnits)
+  const isWanted = ownToken(deposits)
+  const worthwhile = seen.filter((each) => isWanted(each) && each.units >= leastUnits)
   const wanted = largestOfEach(worthwhile)
   await dropUnsettled(tx, chain, Number.MAX_SAFE_INTEGER, wanted)
   await upsertNew(tx, chain, wanted, headBlock, nowMs)
@@ -78,12 +79,8 @@ async function lockAll(
   return { deposits, seen }
 }
 
-function isWanted({ asset }: SeenTransfer): boolean {
-  return asset !== null
-}
-
 /** Only the token that a deposit asked for is credited: any other one counts as wrong, also where other deposits may ask for it. */
-function ownToken(deposits: readonly Deposit[]): (seen: SeenTransfer) => SeenTransfer {
+function ownToken(deposits: readonly Deposit[]): (seen: SeenTransfer) => boolean {
   const assets = new Map(deposits.map(({ id, asset }) => [id, asset]))
-  return (seen) => ({ ...seen, asset: assets.get(seen.depositId) === seen.asset ? seen.asset : null })
+  return ({ depositId, asset }) => asset !== null && assets.get(depositId) === asset
 }

@@ -164,6 +164,21 @@ test('a fake token can not take the place of a payment', async () => {
   expect((await statesOf(id)).sort()).toEqual(['credited', 'wrong_token'])
 })
 
+test('no number of worthless tokens hides a token that is taken, but was not asked for', async () => {
+  const { id, address } = await house.create(await house.customer(), 500)
+  const finish = async () => {
+    chain.mine()
+    chain.finalize()
+    await house.look()
+  }
+  for (let time = 0; time < 21; time += 1) chain.pay(address, { units: 1n, asset: null })
+  await finish()
+  chain.pay(address, { units: 5n * DOLLAR, asset: 'usdt' })
+  await finish()
+  const { transfers } = await listTransfers(house.database, id)
+  expect(transfers.map(({ units }) => units)).toEqual([5n * DOLLAR, ...Array.from({ length: 20 }, () => 1n)])
+})
+
 test('a search for wrong tokens that fails holds nothing up', async () => {
   const { id, address } = await house.create(await house.customer(), 500)
   chain.pay(address, 5n * DOLLAR)
