@@ -62,8 +62,8 @@ export const PLANTED_DEPOSIT_BUGS: readonly PlantedPaymentBug[] = [
     exchanges: [
       {
         file: 'deposits/transfers/apply.ts',
-        search: 'assets.get(seen.depositId) === seen.asset ? seen.asset : null',
-        replace: 'assets.has(seen.depositId) ? seen.asset : null',
+        search: 'asset !== null && assets.get(depositId) === asset',
+        replace: 'asset !== null && assets.has(depositId)',
       },
     ],
   },

@@ -85,7 +85,7 @@ export const PLANTED_PAYMENT_BUGS: readonly PlantedPaymentBug[] = [
     exchanges: [
       {
         file: 'subscriptions/refresh.ts',
-        search: '    if (facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)\n',
+        search: '  if (facts.isPaid) await noteFirstPayment(tx, organizationId, nowMs)\n',
         replace: '',
       },
     ],
