@@ -1,6 +1,5 @@
 /** Prices of every kind, for property tests. */
 
-import fc from 'fast-check'
 import { MINUTES_PER_DAY, type PeakWindow } from '../src/catalog/peak.ts'
 import {
   type FlatTokenPrice,
@@ -10,6 +9,7 @@ import {
   type TokenRate,
   UNIT_PRICE_MAX_MICROCENTS,
 } from '../src/catalog/price.ts'
+import { fc } from './properties.ts'
 
 const amount = fc.bigInt({ min: 0n, max: PRICE_MAX_MICROCENTS })
 const unitAmount = fc.bigInt({ min: 0n, max: UNIT_PRICE_MAX_MICROCENTS })

@@ -20,6 +20,7 @@ import { KEPT_NAMES, LONG_FUNCTIONS } from './tidy/today.ts'
 const LIST = 'server/test/tidy/today.ts'
 const HOUSE = 'server/test/tidy/house.ts'
 const LINES_OF_SOURCE = 354
+const PROPERTIES = 'server/test/properties.ts'
 
 const sources = readSources()
 const typeScript = sources.filter(({ path }) => path.endsWith('.ts'))
@@ -152,6 +153,14 @@ describe('packages', () => {
       'import() the file where the settings ask for it, or measure with server/bench/compare.ts and list it in tidy/packages.ts',
     )
     expect([...found.keys()].sort()).toEqual([...PACKAGES_OF_EVERY_SERVER])
+  })
+
+  test('the values of property tests follow from the seed of the run', () => {
+    const found = typeScript.filter(({ path, text }) => path !== PROPERTIES && text.includes("from 'fast-check'"))
+    expectNone(
+      found.map(({ path }) => path).filter((path) => path !== 'server/test/tidyLists.test.ts'),
+      `import { fc } from ${PROPERTIES}`,
+    )
   })
 
   test('types and import() load nothing; values, effects and exports of values do', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { type LoadedSettings, loadSettings } from './load.ts'
 
 const EXAMPLE = readFileSync(new URL('../../../tollgate.example.yaml', import.meta.url), 'utf8')

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { anyPrice } from '../../test/prices.ts'
+import { fc } from '../../test/properties.ts'
 import { type LoadedSettings, loadSettings } from './load.ts'
 import type { Modality } from './model.ts'
 import { centsRoundedHalfUp, PRICE_MAX_MICROCENTS, type PriceTable } from './price.ts'

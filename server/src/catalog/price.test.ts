@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import fc from 'fast-check'
 import { anyFlatPrice, anyPrice, anyTimedPrice } from '../../test/prices.ts'
+import { fc } from '../../test/properties.ts'
 import { DAY_MS, MINUTE_MS } from '../lib/time.ts'
 import { MINUTES_PER_DAY } from './peak.ts'
 import {

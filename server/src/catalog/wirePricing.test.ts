@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { anyFlatPrice, anyPrice, anyTimedPrice } from '../../test/prices.ts'
+import { fc } from '../../test/properties.ts'
 import { periodAt, type TimedTokenPrice } from './price.ts'
 import { PricingSchema } from './schemas.ts'
 import { pricingToWire } from './wirePricing.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { COMMON_OPTIONS } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { helpFor } from './help.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { Counter, Histogram, Registry } from 'prom-client'
+import { fc } from '../../test/properties.ts'
 import { labelledCounter, labelledHistogram } from './labelledMetrics.ts'
 
 const BOUNDS = [0.5, 1, 2.5]

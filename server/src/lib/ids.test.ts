@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { instantOfUuid, isUuid, toHex, uuidV5, uuidV7 } from './ids.ts'
 
 const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { divideRoundingDown, divideRoundingUp, largest, smallest, toCentsRoundingDown } from './money.ts'
 
 const any = fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n })

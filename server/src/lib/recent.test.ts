@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { createRecent } from './recent.ts'
 
 test('never holds more than its capacity, and never gives a value that was not the last one set', () => {

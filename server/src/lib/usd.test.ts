@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { parseUsd, printUsd } from './usd.ts'
 
 const LARGEST_MICROCENTS = 1_000_000_000n * 100_000_000n

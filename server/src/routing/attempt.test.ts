@@ -32,6 +32,14 @@ test.each([['before the headers'], ['after the headers']])(
   },
 )
 
+test('the first-byte deadline is met where the sum of instants is rounded', async () => {
+  // 9,999.999999999998 ms before the deadline.
+  await routed.clock.turn(10_425.000_000_000_002)
+  const text = routed.text(routed.provider('a', ['silence']))
+  await routed.clock.turn(10_000)
+  expect(await text).toBe('timeout!')
+})
+
 test('a target is told how long a connection may take, and one that has none is passed over', async () => {
   const a = routed.provider('a', [new ProviderFailure('unavailable', 'no connection', { mayFailOver: true })])
   expect(await routed.text(a, routed.provider('b', ['b']))).toBe('b')

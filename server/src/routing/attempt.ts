@@ -205,7 +205,8 @@ export class TargetAttempt implements ChatEvents {
   private readonly onDue = (): void => {
     const { clock, wholeDueMs, deadlines } = this.options
     const nowMs = clock.monotonicMs()
-    const isEarly = nowMs - this.startedMs < deadlines.firstByteMs
+    // By the sum that the deadline is: the difference may be less where the sum is met.
+    const isEarly = nowMs < this.startedMs + deadlines.firstByteMs
     if (nowMs >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
     else if (this.phase !== 'answering' && isEarly) this.dueIn(deadlines.firstByteMs, this.startedMs)
     else if (this.phase !== 'answering') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { Breaker } from './breaker.ts'
 
 function opened(atMs = 0): Breaker {

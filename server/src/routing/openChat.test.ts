@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import { RoutedCall, type Step } from '../../test/routedCall.ts'
 import { DEFAULT_ROUTING } from '../catalog/model.ts'
 import { ProviderFailure } from '../providers/dialect/spec.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../test/properties.ts'
 import type { TargetChoice } from '../catalog/model.ts'
 import type { ProviderTarget } from '../providers/dialect/spec.ts'
 import { orderOf } from './order.ts'

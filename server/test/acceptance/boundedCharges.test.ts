@@ -5,11 +5,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
-import fc from 'fast-check'
 import { encodeClip } from '../../src/providers/sandbox/clip.ts'
 import { FRAMES_PER_SECOND } from '../../src/providers/sandbox/frames.ts'
 import { drawText } from '../../src/providers/sandbox/picture.ts'
 import type { TestKey } from '../customer.ts'
+import { fc } from '../properties.ts'
 import { piece, type RawServer, rawServer } from '../rawServer.ts'
 import { until } from '../until.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { Hold, type Renewed, Share } from './share.ts'
 
 /** The amount that the share must come to, kept apart from it. */

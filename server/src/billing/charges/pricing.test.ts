@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { anyTimedPrice } from '../../../test/prices.ts'
+import { fc } from '../../../test/properties.ts'
 import {
   PRICE_MAX_MICROCENTS,
   priceFromJson,

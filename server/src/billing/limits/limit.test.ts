@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import type { AccountFigures } from '../admission/accounts/figures.ts'
 import { isWholeCents, toChange, toSpendingLimit } from './limit.ts'
 

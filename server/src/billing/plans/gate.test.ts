@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { MODALITIES } from '../../catalog/model.ts'
 import type { Plan } from '../../catalog/plan.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS } from '../../lib/time.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { DAY_MS, HOUR_MS } from '../../lib/time.ts'
 import { BUCKETS, bucketEnd, bucketStart, centsOf, defaultBucket, spanOf, windowOf } from './bucket.ts'
 

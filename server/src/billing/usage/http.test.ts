@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { TurnedClock } from '../../../test/clock.ts'
 import { type Gateway, openGateway, type TestKey } from '../../../test/gateway.ts'
+import { fc } from '../../../test/properties.ts'
 import { systemRandom } from '../../infra/random.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { type Clock, DAY_MS, HOUR_MS, toTimestamp, utcDay } from '../../lib/time.ts'

@@ -1,9 +1,9 @@
 /** In any order of processes and steps of a rotation, every living process opens every sealed value at all times. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import fc from 'fast-check'
 import { TurnedClock } from '../../../test/clock.ts'
 import { type FreshDatabase, freshDatabase } from '../../../test/postgres.ts'
+import { fc } from '../../../test/properties.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { systemClock } from '../../infra/clock.ts'
 import { LOCK_CLASS } from '../../infra/postgres/locks.ts'

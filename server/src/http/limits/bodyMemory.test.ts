@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { createBodyMemory, LARGE_BODY_BYTES } from './bodyMemory.ts'
 
 const MOST = 64 << 20

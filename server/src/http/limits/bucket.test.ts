@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { bucketLevelOf, intervalMicros, type RateLimit, takeToken } from './bucket.ts'
 
 const limits = fc.record({ perSecond: fc.integer({ min: 1, max: 10_000 }), burst: fc.integer({ min: 1, max: 300 }) })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { startRedis, type TestRedis } from '../../../test/redis.ts'
 import { connectRedis, type RedisConnection } from '../../infra/redis/connection.ts'
 import { intervalMicros, takeToken } from './bucket.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { allows } from '../../http/middleware/permission.ts'
 import type { Permission } from '../../http/principal.ts'
 import { parseScopes, printScopes, type Scopes } from './scopes.ts'

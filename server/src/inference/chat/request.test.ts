@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { priceTokens } from '../../billing/charges/pricing.ts'
 import { type Model, tierOf } from '../../catalog/model.ts'

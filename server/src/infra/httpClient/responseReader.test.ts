@@ -1,5 +1,5 @@
 import { describe, expect, spyOn, test } from 'bun:test'
-import fc from 'fast-check'
+import { fc } from '../../../test/properties.ts'
 import { MalformedResponse, ResponseReader } from './responseReader.ts'
 
 interface Read {

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { TurnedClock } from '../../../test/clock.ts'
+import { fc } from '../../../test/properties.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import type { ChatCall, ChatEvent, ProviderFailure } from '../dialect/spec.ts'
 import { createClipWork } from './clipWork.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import fc from 'fast-check'
 import { type AskedGateway, openAskedGateway } from '../../../../test/acceptance/ask.ts'
 import type { TestKey } from '../../../../test/gateway.ts'
+import { fc } from '../../../../test/properties.ts'
 import { systemRandom } from '../../../infra/random.ts'
 import { uuidV7 } from '../../../lib/ids.ts'
 import { DAY_MS, HOUR_MS, toTimestamp } from '../../../lib/time.ts'
