@@ -2,7 +2,8 @@
  * The system calls that an app may make, as far as its namespaces and its user do not bound them: a filter of the kernel (seccomp) that
  * refuses sockets of families other than the four that programs need. Namespaces of the network do not hold vsock sockets apart, which
  * reach the hypervisor, the host and other apps. It also refuses calls that know no namespaces: those of keyrings, which outlive an app
- * and go on to the next with its user id, and those of things of which all of a host has a fixed number.
+ * and go on to the next with its user id, those of things of which all of a host has a fixed number, and those that look at what the
+ * kernel does for others.
  */
 
 import { FFIType, ptr } from 'bun:ffi'
@@ -15,13 +16,19 @@ const KINDS: Readonly<Record<string, SystemCalls>> = {
     architecture: 0xc000003e,
     socket: 41,
     socketpair: 53,
-    refused: { keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323, io_uring_setup: 425 },
+    refused: {
+      ...{ keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323, io_uring_setup: 425 },
+      ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321 },
+    },
   },
   arm64: {
     architecture: 0xc00000b7,
     socket: 198,
     socketpair: 199,
-    refused: { keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282, io_uring_setup: 425 },
+    refused: {
+      ...{ keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282, io_uring_setup: 425 },
+      ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280 },
+    },
   },
 }
 
@@ -34,9 +41,12 @@ interface SystemCalls {
 
 /**
  * Refused whatever the arguments are. The rings of `io_uring` open sockets without a system call that a filter sees; a host has few
- * events of `io_setup`; `userfaultfd` makes the kernel wait for as long as the app likes.
+ * events of `io_setup`; `userfaultfd` makes the kernel wait for as long as the app likes; `syslog` reads the kernel's log; by the last three
+ * programs watch what the kernel does for others, where a host lets everybody do so.
  */
-type RefusedCall = 'keyctl' | 'add_key' | 'request_key' | 'io_setup' | 'userfaultfd' | 'io_uring_setup'
+type RefusedCall =
+  | ('keyctl' | 'add_key' | 'request_key' | 'io_setup' | 'userfaultfd' | 'io_uring_setup')
+  | ('syslog' | 'perf_event_open' | 'fanotify_init' | 'bpf')
 
 /** From this number on, calls of x64 are those of another calling convention, with numbers of its own. */
 const OTHER_CONVENTION = 0x4000_0000

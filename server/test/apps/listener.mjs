@@ -84,7 +84,7 @@ function openSockets() {
   return { ...Object.fromEntries(kinds), ring: told(syscall(425, 1, new Uint8Array(120))) }
 }
 
-/** The calls that know no namespaces, each with the error that it gets; `done` where it gets none. */
+/** The calls that an app does not get, each with the error that it gets; `done` where it gets none. */
 function tryCalls() {
   const { syscall, __errno_location: errno } = dlopen('libc.so.6', {
     syscall: {
@@ -95,8 +95,14 @@ function tryCalls() {
   }).symbols
   const numbers =
     process.arch === 'x64'
-      ? { keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323 }
-      : { keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282 }
+      ? {
+          ...{ keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323 },
+          ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321 },
+        }
+      : {
+          ...{ keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282 },
+          ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280 },
+        }
   return Object.fromEntries(
     Object.entries(numbers).map(([name, number]) => {
       const result = Number(syscall(number, 0, 0, 0, 0, 0))

@@ -38,6 +38,9 @@ const ROOT = '/run/root'
 const TERMINALS_FOLDER = '/dev/pts'
 const TERMINALS = 'newinstance,nosuid,noexec,mode=0620,ptmxmode=0666,max=64'
 
+/** Devices that lead to the hypervisor or show the kernel's log, and that some hosts let everybody open. */
+const HIDDEN_DEVICES = ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg'].map((name) => `/dev/${name}`)
+
 async function main(): Promise<void> {
   const [directory = '', name = ''] = process.argv.slice(2)
   const files = filesOf(directory, name)
@@ -58,13 +61,15 @@ async function main(): Promise<void> {
   await runApp(programs, spec, files)
 }
 
-/** Mounts empty folders over those that the app must not read, in this namespace alone. */
+/** Mounts empty folders, and the device of nothing, over those that the app must not have, in this namespace alone. */
 async function hide(programs: Programs, folders: readonly string[]): Promise<void> {
   const scratch = SCRATCH_FOLDERS.filter((folder) => existsSync(folder))
   for (const folder of scratch) {
     await mountEmpty(programs, folder, `${SCRATCH},mode=${folder === '/run' ? '0755' : '1777'}`)
   }
   for (const folder of folders) if (existsSync(folder)) await mountEmpty(programs, folder, 'ro,size=4k,mode=0700')
+  for (const device of HIDDEN_DEVICES.filter((path) => existsSync(path)))
+    await mountAt(programs, ['--bind', '/dev/null', device])
   if (existsSync(TERMINALS_FOLDER))
     await mountAt(programs, ['-t', 'devpts', '-o', TERMINALS, 'devpts', TERMINALS_FOLDER])
 }

@@ -201,10 +201,16 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     test('has no keys, and none of the calls that know no namespaces', async () => {
       const ENOSYS = 38
       const calls = ['keyctl', 'add_key', 'request_key', 'io_setup', 'userfaultfd']
+      calls.push('syslog', 'perf_event_open', 'fanotify_init', 'bpf')
       expect(await json(machine, '/calls')).toEqual(Object.fromEntries(calls.map((name) => [name, ENOSYS])))
       const { file } = await json(machine, '/read?path=/proc/keys')
       // Those of the kernel are everybody's to look at.
       expect(`${file}`.split('\n').filter((line) => line !== '' && !/ (\.\w+|_ses): /.test(line))).toEqual([])
+    })
+
+    test('does not read the log of the kernel', async () => {
+      const { file } = await json(machine, '/read?path=/dev/kmsg')
+      expect(file).toBe(existsSync('/dev/kmsg') ? '' : 'ENOENT')
     })
 
     test('answers at its port, which another machine has too', async () => {
