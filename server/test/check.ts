@@ -8,25 +8,15 @@
 
 import { join } from 'node:path'
 import { findTests, readClosures } from './runner/closure.ts'
+import { runCommand, testCommand } from './runner/command.ts'
 import { chooseQuick } from './runner/quick.ts'
-import { TEST_LIMIT_MS } from './runner/runFile.ts'
 
 const CHECKOUT = join(import.meta.dirname, '../..')
 const TOOLS = join(CHECKOUT, 'node_modules/.bin')
 const RULES_OF_THE_HOUSE = ['tidy', 'tidyLists', 'rules'].map((name) => `server/test/${name}.test.ts`)
 
 async function step(name: string, command: readonly string[]): Promise<boolean> {
-  const [program = '', ...words] = command
-  const child = Bun.spawn([program, ...words], {
-    cwd: CHECKOUT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  const said = `${stdout}${stderr}`.trim()
+  const { code, said } = await runCommand(command)
   if (code !== 0) console.log(`FAILED: ${name}\n${said}\n`)
   else console.log(`${name}: ${said.split('\n').at(-1) || 'passed'}`)
   return code === 0
@@ -34,12 +24,7 @@ async function step(name: string, command: readonly string[]): Promise<boolean> 
 
 const tool = (name: string, program: string, ...words: string[]) => step(name, [join(TOOLS, program), ...words])
 const BIOME = join(import.meta.dirname, 'node_modules/.bin/biome')
-const tests = (name: string, files: readonly string[]) =>
-  step(name, [
-    process.execPath,
-    ...['test', '--only-failures', `--timeout=${TEST_LIMIT_MS}`],
-    ...files.map((file) => `./${file}`),
-  ])
+const tests = (name: string, files: readonly string[]) => step(name, testCommand(files))
 
 const isQuick = process.argv[2] === '--tests'
 // Types of these packages are checked too, and the linter is one of them.

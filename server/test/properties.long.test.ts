@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { findTests, readClosures } from './runner/closure.ts'
+import { runCommand, testCommand } from './runner/command.ts'
 import { FIRST_SEED_VARIABLE } from './runner/failures.ts'
 import { chooseQuick } from './runner/quick.ts'
-import { TEST_LIMIT_MS } from './runner/runFile.ts'
 import { freshSeeds, longSeconds, withSeed } from './seeds.ts'
 
 const CHECKOUT = join(import.meta.dirname, '../..')
@@ -14,18 +14,8 @@ const PROPERTIES = 'server/test/properties.ts'
 const SLACK_MS = 180_000
 
 async function runOnce(files: readonly string[], seed: number): Promise<void> {
-  const command = [process.execPath, 'test', '--only-failures', `--timeout=${TEST_LIMIT_MS}`]
-  const child = Bun.spawn([...command, ...files.map((file) => `./${file}`)], {
-    cwd: CHECKOUT,
-    env: { ...process.env, [FIRST_SEED_VARIABLE]: `${seed}` },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  if (code !== 0) throw new Error(`${stdout}${stderr}`)
+  const { code, said } = await runCommand(testCommand(files), { [FIRST_SEED_VARIABLE]: `${seed}` })
+  if (code !== 0) throw new Error(said)
 }
 
 test(

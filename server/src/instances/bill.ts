@@ -9,7 +9,7 @@ import { divideRoundingUp } from '../lib/money.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { chargeLife, coverLife, endLife, holdOf, isBalanceUsedUp, type LifeEnd, skipLife } from './endLife.ts'
 import type { InstanceDependencies } from './job/dependencies.ts'
-import { type Instance, instantOfSecond, isLive, knownUntilMs, secondAt } from './job/instance.ts'
+import { type Instance, instantOfSecond, isLive, knownUntilMs, lastSecondAt, secondAt } from './job/instance.ts'
 import { lockInstance, writeBilled } from './store.ts'
 
 /** Where money is short, it is asked for again after this long: some may come back from processes, or be added. */
@@ -61,7 +61,7 @@ async function billLocked(tx: Transaction, means: BillMeans, own: Instance, nowM
   const overAtMs = own.createdAtMs + lifeMs
   if (nowMs >= overAtMs) {
     // It costs nothing while the driver does not know it.
-    const second = Math.max(secondAt(own, knownUntilMs(own, overAtMs)), own.settledSecond)
+    const second = lastSecondAt(own, overAtMs)
     return finishLife(
       tx,
       means,

@@ -15,7 +15,7 @@ import type { DriverMachine } from './drivers/driver.ts'
 import { endLife, holdOf, type LifeEnd } from './endLife.ts'
 import { publishInstance } from './events.ts'
 import type { InstanceDependencies } from './job/dependencies.ts'
-import { type Instance, type InstanceReason, instantOfSecond, isLive, knownUntilMs, secondAt } from './job/instance.ts'
+import { type Instance, type InstanceReason, instantOfSecond, isLive, lastSecondAt, secondAt } from './job/instance.ts'
 import { findInstance, isToBeRemoved, lockInstance, moveInstance, setMissing, writeDue } from './store.ts'
 
 export type TransitionMeans = Pick<
@@ -97,7 +97,7 @@ export async function deleteInstance(
     if (earlier === null) await acceptOperation(tx, operation)
     if (isLive(own)) {
       await lock(tx, organizationId)
-      const second = Math.max(secondAt(own, knownUntilMs(own, nowMs)), own.settledSecond)
+      const second = lastSecondAt(own, nowMs)
       // While this waited for the row, it may have been billed to a later second.
       const endedAtMs = Math.max(nowMs, instantOfSecond(own, own.settledSecond))
       const { noticed } = await endLife(tx, means, own, { reason: 'deleted', second, endedAtMs }, nowMs)

@@ -49,6 +49,8 @@ export interface Outcome {
   readonly tenantBesideDiscard: TenantSeen
   /** The attacker's answers, by status; 0: connections that ended without one. */
   readonly byStatus: ReadonlyMap<number, number>
+  /** The answers that it had of the server that discards, by status: it was sent as much, if these are as many. */
+  readonly byStatusAtDiscard: ReadonlyMap<number, number>
   /** Rows and bytes, indexes too, that all tables grew by, those of the customer's calls taken off. */
   readonly rowsAdded: number
   readonly databaseMegabytesAdded: number
@@ -100,8 +102,9 @@ export async function openHarness({ isWatched = false }: HarnessOptions = {}): P
       const attack = await loadAttack(name)
       const seconds = Math.max(wantedSeconds, attack.leastSeconds ?? 0)
       const keys = await attackersKeys(database)
+      let byStatusAtDiscard = new Map<number, number>()
       const tenantBesideDiscard = await besideTenant(async () => {
-        await carryOut(name, { url: discard.url, keys }, seconds)
+        byStatusAtDiscard = await carryOut(name, { url: discard.url, keys }, seconds)
       })
       const before = { ...(await sizeOf(database, tenant)), fileBytes: await folderBytes(server.dataDir) }
       memory.forgetPeak()
@@ -120,6 +123,7 @@ export async function openHarness({ isWatched = false }: HarnessOptions = {}): P
         tenant: seen,
         tenantBesideDiscard,
         byStatus,
+        byStatusAtDiscard,
         held: heldBy(heldFile),
         rowsAdded: after.rows - before.rows - (after.tenantCharges - before.tenantCharges),
         databaseMegabytesAdded: (after.bytes - before.bytes) / 2 ** 20,

@@ -28,6 +28,7 @@ function print({ attack, held, tenant, tenantBesideDiscard, ...outcome }: Outcom
       `beside a server that discards: p99 ${there.p99.toFixed(1)} ms (${(here.p99 / there.p99).toFixed(1)} times), at most ${there.max.toFixed(0)} ms`,
   )
   console.log(`  its answers: ${counts(tenant.byStatus)}; the attacker's: ${counts(outcome.byStatus)}`)
+  console.log(`  the attacker's of the server that discards: ${counts(outcome.byStatusAtDiscard)}`)
   const longest = [...held].sort((a, b) => b.milliseconds - a.milliseconds)
   for (const { milliseconds, lateMilliseconds, functions } of longest.slice(0, LONGEST_SHOWN)) {
     console.log(

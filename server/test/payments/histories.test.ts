@@ -12,6 +12,11 @@ test('no history loses a payment, credits one twice, or leaves a subscription un
   expect(failures).toEqual([])
 }, 120_000)
 
+test('a payment that auto-pay wrote down just before a freeze waits for its end, and no longer', async () => {
+  const { failures } = await runPaymentHistories(2_001_103, (count) => count < 1)
+  expect(failures).toEqual([])
+})
+
 test('a seed is the same history every time', async () => {
   for (const seed of [7, 18]) {
     const { trace } = await runPaymentHistories(seed, (count) => count < 1)

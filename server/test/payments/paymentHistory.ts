@@ -2,6 +2,7 @@
 
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import { unfreezeOrganization } from '../../src/payments/freezes/freezes.ts'
 import { actOnce, sweep } from './acts.ts'
 import { lookAtAutoPay } from './autoPayActs.ts'
 import { checkAtEnd, checkNow, findStateBreaches, findUnfinished, watchStates } from './checker.ts'
@@ -112,7 +113,13 @@ async function calm(world: PaymentWorld): Promise<string[]> {
     await sweepAll(world, process)
     await sweepAll(world, process)
   }
-  return [...(await check(true)), ...(await findUnfinished(database))]
+  const problemsOfDays = await check(true)
+  if (problemsOfDays.length > 0) return problemsOfDays
+  // A payment by auto-pay that was written down before a freeze is asked for when the freeze ends (B11).
+  for (const { organizationId } of customers) await unfreezeOrganization(database, organizationId, 'dispute')
+  world.wait(20 * MINUTE_MS)
+  await sweepAll(world, process)
+  return [...(await checkNow(database, provider, customers)), ...(await findUnfinished(database))]
 }
 
 async function sweepAll(world: PaymentWorld, process: SimulatedProcess): Promise<void> {

@@ -4,7 +4,7 @@ import { lock } from '../../billing/admission/holds/hold.ts'
 import { prepareInstanceCharges } from '../../billing/charges/settleInstance.ts'
 import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import { endLife, type MoneyMeans } from '../endLife.ts'
-import { instantOfSecond, knownUntilMs, secondAt } from '../job/instance.ts'
+import { instantOfSecond, lastSecondAt } from '../job/instance.ts'
 import { eraseWordsOf, selectLive } from './store.ts'
 
 /** Makes sure that the last charges of an organization's instances have a place. Before the transaction of {@link endInstancesOf}. */
@@ -26,7 +26,7 @@ export async function endInstancesOf(
   const live = await selectLive(tx, organizationId, { locks: true })
   if (live.length > 0) await lock(tx, organizationId)
   for (const instance of live) {
-    const second = Math.max(secondAt(instance, knownUntilMs(instance, nowMs)), instance.settledSecond)
+    const second = lastSecondAt(instance, nowMs)
     // While this waited for the row, it may have been billed to a later second.
     const endedAtMs = Math.max(nowMs, instantOfSecond(instance, instance.settledSecond))
     await endLife(tx, means, instance, { reason: 'deleted', second, endedAtMs }, nowMs)

@@ -138,6 +138,17 @@ export function knownUntilMs({ missingSinceMs }: Pick<Instance, 'missingSinceMs'
   return Math.min(missingSinceMs ?? atMs, atMs)
 }
 
+/**
+ * The seconds of an instance's life that are billed when it ends at an instant: none since the driver has not known its machine, and no
+ * fewer than are billed already.
+ */
+export function lastSecondAt(
+  instance: Pick<Instance, 'createdAtMs' | 'missingSinceMs' | 'settledSecond'>,
+  atMs: number,
+): number {
+  return Math.max(secondAt(instance, knownUntilMs(instance, atMs)), instance.settledSecond)
+}
+
 /** The instant at which a second of an instance's life begins. */
 export function instantOfSecond({ createdAtMs }: Pick<Instance, 'createdAtMs'>, second: number): number {
   return createdAtMs + second * SECOND_MS

@@ -56,8 +56,11 @@ function askAndReadNothing({ url }: Target, key: string, signal: AbortSignal): P
     socket.on('error', end)
     socket.on('close', end)
     socket.once('data', (bytes: Buffer) => {
-      status = Number(/^HTTP\/1\.1 (\d{3})/.exec(bytes.toString('latin1'))?.[1] ?? 0)
-      if (status === 200) socket.pause()
+      const head = bytes.toString('latin1')
+      status = Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1] ?? 0)
+      // A server that discards has answered whole: it gets the next request as soon as one that refuses.
+      const isWhole = /^Content-Length: \d{1,3}\r$/im.test(head)
+      if (status === 200 && !isWhole) socket.pause()
       else end()
     })
     socket.write(
