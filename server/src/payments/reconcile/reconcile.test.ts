@@ -268,6 +268,23 @@ test('nor does one that was set right while no server ran', async () => {
   expect(await reconciledUntil()).toBe(room.clock.now())
 })
 
+test('nor does one after which Stripe can’t be asked for two months', async () => {
+  const id = await organization()
+  const checkout = await paid(id)
+  const ahead = { ...parts(), clock: { ...room.clock, now: () => room.clock.now() + DAY_MS } }
+  await reconcileDue(ahead as ReturnType<typeof parts>, 0, () => false)
+  room.stripe.refund(checkout, 500)
+  room.stripe.onRequest = () => ({ status: 500, json: {} })
+  for (let months = 0; months < 2; months += 1) {
+    await due(0)
+    await room.clock.turn(30 * DAY_MS)
+  }
+  room.stripe.onRequest = () => undefined
+  await due(0)
+  expect(await cents(id)).toBe(1_500)
+  expect(await reconciledUntil()).toBe(room.clock.now())
+})
+
 test('a payment by auto-pay that was under way when the backup was restored is credited when its money comes days later', async () => {
   const id = await organization()
   const customer = await customerOf(parts(), id)

@@ -24,8 +24,8 @@ const HELD_MOST = 10_000
 const EVERY_MS = 10 * MINUTE_MS
 const AGAIN_MS = MINUTE_MS
 
-/** Where nothing was ever compared. Nothing older can be missing: before that nobody could pay here. */
-const FIRST_LOOK_BACK_MS = 30 * DAY_MS
+/** Where nothing was ever compared, or the last reconciled instant can't be right. */
+const LOOK_BACK_MS = 30 * DAY_MS
 
 /** Told while windows are compared. */
 export interface ReconcileWatch extends Pick<ComparisonWatch, 'onListed'> {
@@ -68,11 +68,7 @@ export async function openWindow(
   provider: PaymentProviderName,
   nowMs: number,
 ): Promise<ProviderWindow> {
-  return windowFrom(await selectReconciledUntil(database, provider), nowMs)
-}
-
-function windowFrom(reconciledUntilMs: number | null, nowMs: number): ProviderWindow {
-  return { fromMs: reconciledUntilMs ?? nowMs - FIRST_LOOK_BACK_MS, untilMs: nowMs }
+  return { fromMs: (await selectReconciledUntil(database, provider)) ?? nowMs - LOOK_BACK_MS, untilMs: nowMs }
 }
 
 /** Notes that all before an instant is known here. */
@@ -91,15 +87,15 @@ export async function reconcileDue(
 ): Promise<boolean> {
   const { database, clock, provider, log } = dependencies
   const nowMs = clock.now()
-  const at = { nowMs, startedAtMs, untilMs: nowMs + EVERY_MS }
-  const reconciledUntilMs = await claimReconciliation(database, provider.name, at)
-  if (reconciledUntilMs === undefined) return false
+  const at = { nowMs, startedAtMs, untilMs: nowMs + EVERY_MS, backToMs: nowMs - LOOK_BACK_MS }
+  const fromMs = await claimReconciliation(database, provider.name, at)
+  if (fromMs === undefined) return false
   const note = (untilMs: number) => noteReconciled(database, provider.name, untilMs)
   try {
     await finishRefunds(dependencies)
     for await (const { kind, object, organizationId, isMended } of reconcile(
       dependencies,
-      windowFrom(reconciledUntilMs, nowMs),
+      { fromMs, untilMs: nowMs },
       { onReconciled: note },
     )) {
       const fields = { kind, object, organization: organizationId }

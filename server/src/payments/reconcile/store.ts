@@ -6,28 +6,29 @@ import type { PaymentProviderName, PaymentState } from '../provider/payment.ts'
 import type { ProviderWindow } from '../provider/reversal.ts'
 
 /**
- * Claims the comparison that is due, or that was last begun before `startedAtMs`, until `untilMs`. Returns the last reconciled instant,
- * null where nothing was ever compared; undefined where nothing is to be done, or another process does it. Where an instant lies in the
- * future, a clock was ahead: the comparison is due, and the last reconciled instant is forgotten.
+ * Claims the comparison that is due, or that was last begun before `startedAtMs`, until `untilMs`. Returns the last reconciled instant;
+ * undefined where nothing is to be done, or another process does it. Where an instant lies in the future, a clock was ahead: the
+ * comparison is due, and the last reconciled instant is forgotten. One that is forgotten, or that never was, is `backToMs` from now on,
+ * however long no comparison comes to its end.
  */
 export async function claimReconciliation(
   db: Queryable,
   provider: PaymentProviderName,
-  at: { readonly nowMs: number; readonly startedAtMs: number; readonly untilMs: number },
-): Promise<number | null | undefined> {
-  const rows = await db.query<{ reconciled_until: Date | null }>(
-    `insert into payment_reconciliations as r (provider, begun_at, due_at) values ($1, $2::timestamptz, $4::timestamptz)
+  at: { readonly nowMs: number; readonly startedAtMs: number; readonly untilMs: number; readonly backToMs: number },
+): Promise<number | undefined> {
+  const rows = await db.query<{ reconciled_until: Date }>(
+    `insert into payment_reconciliations as r (provider, begun_at, due_at, reconciled_until)
+       values ($1, $2::timestamptz, $4::timestamptz, $5::timestamptz)
      on conflict (provider) do update set begun_at = excluded.begun_at, due_at = excluded.due_at,
-         reconciled_until = case when r.reconciled_until <= $2::timestamptz then r.reconciled_until end
+         reconciled_until = case when r.reconciled_until <= $2::timestamptz then r.reconciled_until else excluded.reconciled_until end
        where r.due_at <= $2::timestamptz or r.begun_at is null or r.begun_at < $3::timestamptz or r.begun_at > $2::timestamptz
      returning reconciled_until`,
-    [provider, toTimestamp(at.nowMs), toTimestamp(at.startedAtMs), toTimestamp(at.untilMs)],
+    [provider, ...[at.nowMs, at.startedAtMs, at.untilMs, at.backToMs].map(toTimestamp)],
   )
-  const row = rows[0]
-  return row === undefined ? undefined : (row.reconciled_until?.getTime() ?? null)
+  return rows[0]?.reconciled_until.getTime()
 }
 
-/** Returns the last reconciled instant; null where nothing was ever compared. */
+/** Returns the last reconciled instant; null where no comparison was ever begun. */
 export async function selectReconciledUntil(db: Queryable, provider: PaymentProviderName): Promise<number | null> {
   const rows = await db.query<{ reconciled_until: Date | null }>(
     'select reconciled_until from payment_reconciliations where provider = $1',

@@ -208,9 +208,12 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
       expect(`${file}`.split('\n').filter((line) => line !== '' && !/ (\.\w+|_ses): /.test(line))).toEqual([])
     })
 
-    test('does not read the log of the kernel', async () => {
-      const { file } = await json(machine, '/read?path=/dev/kmsg')
-      expect(file).toBe(existsSync('/dev/kmsg') ? '' : 'ENOENT')
+    test('finds the device of nothing where this host has one of the hypervisor or of the kernel’s log', async () => {
+      for (const name of ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg']) {
+        const path = `/dev/${name}`
+        const { file } = await json(machine, `/read?path=${path}`)
+        expect(`${path} reads ${file}`).toBe(`${path} reads ${existsSync(path) ? '' : 'ENOENT'}`)
+      }
     })
 
     test('answers at its port, which another machine has too', async () => {
