@@ -33,6 +33,8 @@ const AT_ONCE = 4
 /** Several times what the slowest file takes on a busy machine. */
 const FILE_LIMIT_MS = 120_000
 const MINUTES_PRESET = 25
+/** Installs the engine for GGUF files, which takes half a minute. */
+const ENGINE = 'server/test/ggufEngine.ts'
 
 const { values, positionals: wanted } = parseArgs({
   args: process.argv.slice(2),
@@ -79,8 +81,8 @@ function report(run: FileRun, tries: number, place: string): void {
   else for (const line of seedLines(run)) console.log(`  ${line}`)
 }
 
-/** Runs the files over a PostgreSQL of the run's own; null when the run was interrupted. */
-async function runAll(files: readonly string[], closures: Closures): Promise<Outcome | null> {
+/** Runs the files over a PostgreSQL of the run's own, some once `engine` is there; null when the run was interrupted. */
+async function runAll(files: readonly string[], closures: Closures, engine: Promise<void>): Promise<Outcome | null> {
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-run-'))
   await chmod(folder, 0o711)
   const migratedCluster = join(folder, 'migrated')
@@ -112,7 +114,10 @@ async function runAll(files: readonly string[], closures: Closures): Promise<Out
       ? await runLong(files, { minutes, textOf: closures.textOf, run: runOne, report: reported, clock: systemClock })
       : await runGate(groupFiles(files, closures), {
           atOnce: AT_ONCE,
-          run: (group) => runGroup(group, running, options, folderOf),
+          async run(group) {
+            if (group.some((file) => closures.of(file).has(ENGINE))) await engine
+            return runGroup(group, running, options, folderOf)
+          },
           report: reported,
         })
     return interrupted ? null : outcome
@@ -128,12 +133,16 @@ function quickLast(files: readonly string[], closures: Closures): readonly strin
   return [...files.filter((file) => !quick.has(file)), ...quick]
 }
 
-/** Installs the packages that these tests need and `npm ci` does not bring. */
-async function install(files: readonly string[], closures: Closures): Promise<void> {
+/** Installs the packages that these tests need and `npm ci` does not bring. Few of them need the engine, which the result waits for. */
+async function install(files: readonly string[], closures: Closures): Promise<{ readonly engine: Promise<void> }> {
   await import('./install.ts')
   const reach = (module: string) => files.some((file) => closures.of(file).has(module))
-  if (reach('server/test/ggufEngine.ts')) await import('./ggufEngine.ts')
   if (reach('server/test/kubernetesClient.ts')) await import('./kubernetesClient.ts')
+  const engine = reach(ENGINE) ? import('./ggufEngine.ts').then(() => {}) : Promise.resolve()
+  // A failure is thrown to who waits for it.
+  engine.catch(() => {})
+  if (values.long) await engine
+  return { engine }
 }
 
 async function main(): Promise<number> {
@@ -153,10 +162,10 @@ async function main(): Promise<number> {
     console.error(`The tests need programs that are missing here. Install them with:\n  ${installLine(packages)}`)
     return 1
   }
-  await install(files, closures)
+  const { engine } = await install(files, closures)
   // The long tests write files of gigabytes, and measure.
   if (!values.long && mayHoldRun(MEMORY_FOLDER)) process.env['TMPDIR'] = MEMORY_FOLDER
-  const outcome = await runAll(files, closures)
+  const outcome = await runAll(files, closures, engine)
   if (outcome === null) return 130
   const seconds = (systemClock.monotonicMs() - startedAtMs) / 1_000
   const { lines, passed } = summarize({ ...outcome, missing, seconds, mayNotSkip })

@@ -171,6 +171,7 @@ function changeInvoice(shelf: StripeShelf, id: string, verb: string, fields: Str
   const intent = shelf.all('payment_intent').at(-1)
   shelf.make('inpay', 'invoice_payment', {
     invoice: id,
+    status: intent?.['status'] === 'succeeded' ? 'paid' : 'open',
     payment: { type: 'payment_intent', payment_intent: intent?.id },
   })
   if (intent?.['status'] !== 'succeeded') return paid.status === 200 ? answeredOk(invoice) : paid

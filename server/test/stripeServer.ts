@@ -336,7 +336,7 @@ export class StripeState {
       billing_reason: 'subscription_create',
       customer: session['customer'],
     })
-    this.make('inpay', 'invoice_payment', { invoice: invoice.id, payment: { payment_intent: intent } })
+    this.make('inpay', 'invoice_payment', { invoice: invoice.id, status: 'paid', payment: { payment_intent: intent } })
     const period = { current_period_start: start, current_period_end: start + 30 * 86_400 }
     const price = this.objects.get(String(session['price']))
     const item = { id: 'si_1', object: 'subscription_item', price, ...period }

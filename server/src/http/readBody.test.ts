@@ -19,8 +19,8 @@ function stage() {
   const clock = new TurnedClock()
   const memory = createBodyMemory(8 * LIMIT_BYTES)
   const deadlines = createBodyDeadlines(clock, DEADLINE_MS)
-  const read = (body: BodyInit, headers: HeadersInit = {}) => {
-    const reservation = memory.open('key', 'organization')
+  const read = (body: BodyInit, headers: HeadersInit = {}, organization = 'organization') => {
+    const reservation = memory.open(organization === 'organization' ? 'key' : `key of ${organization}`, organization)
     const request = new Request('http://gateway.test/', { method: 'POST', body, headers })
     return { reservation, done: readBody(request, { limitBytes: LIMIT_BYTES, memory: reservation, deadlines, work }) }
   }
@@ -115,6 +115,29 @@ describe('a body', () => {
     for (const { reservation } of inflated) reservation.close()
     expect(memory.takenBytes).toBe(0)
   })
+
+  test.each([
+    ['announced, small', { 'Content-Length': `${LARGE_BODY_BYTES}` }],
+    ['announced, large', { 'Content-Length': `${4 * MIB}` }],
+    ['compressed', { ...gzip, 'Content-Length': `${LARGE_BODY_BYTES}` }],
+  ])(
+    '%s: bodies of which nothing comes stop nobody: the oldest is refused when others need its memory',
+    async (_name, headers) => {
+      const { memory, read } = stage()
+      const idle = ['one', 'two', 'three'].flatMap((organization) =>
+        Array.from({ length: 1_024 }, () => read(streamOf(Buffer.from('x'), false).stream, headers, organization)),
+      )
+      const full = memory.takenBytes
+      expect(full).toBeGreaterThanOrEqual(56 * MIB)
+      const body = read(streamOf(new Uint8Array(7 * MIB)).stream, { 'Content-Length': `${7 * MIB}` }, 'honest')
+      expect(saidOf(await body.done)).toBe('read')
+      const first = await idle[0]?.done
+      expect(first && saidOf(first)).toMatch(/^rate_limit_exceeded: .* had not arrived when others needed its memory/)
+      for (const { reservation } of [...idle, body]) reservation.close()
+      await turns(2)
+      expect(memory.takenBytes).toBe(0)
+    },
+  )
 
   test.each([
     ['announced, small', 'abc', { 'Content-Length': '10' }],

@@ -54,8 +54,8 @@ export interface ReadOptions {
 
 /**
  * Reads a whole body whose announced length was not refused. Refused while it is read: beyond its limit with 413, without memory with
- * 429 or 503, after its deadline or where it can't be read (cut off, corrupt compression) as `invalid_request`. After any of these some
- * of it may still be coming.
+ * 429 or 503, with 429 where others need its memory before it has come, after its deadline or where it can't be read (cut off, corrupt
+ * compression) as `invalid_request`. After any of these some of it may still be coming.
  */
 export function readBody(request: Request, options: ReadOptions): Promise<ReadBytes> {
   const encoding = request.headers.get('Content-Encoding')?.toLowerCase() ?? 'identity'
@@ -101,19 +101,26 @@ function unknownEncoding(encoding: string): Refusal {
   return refusal('invalid_request', `Content-Encoding '${encoding.slice(0, 32)}' is not known; use ${known}, or none.`)
 }
 
+/** Calls `onEnded`, with the reason, when the body's time is over or others need its memory; the result ends that. */
+function watchArrival({ memory, deadlines }: ReadOptions, onEnded: (why: Refusal) => void): () => void {
+  const endDeadline = deadlines.begin(() => onEnded(LATE))
+  const endArrival = memory.arrive(onEnded)
+  return () => {
+    endDeadline()
+    endArrival()
+  }
+}
+
 /** Most bodies: all of it in one go, its memory taken by its announced length. */
-function readSmall(
-  request: Request,
-  announcedBytes: number,
-  { limitBytes, memory, deadlines }: ReadOptions,
-): Promise<ReadBytes> {
-  const full = memory.hold(announcedBytes)
+function readSmall(request: Request, announcedBytes: number, options: ReadOptions): Promise<ReadBytes> {
+  const full = options.memory.hold(announcedBytes)
   if (full !== null) return Promise.resolve(refused(full))
   return new Promise((resolve) => {
-    const end = deadlines.begin(() => resolve(refused(LATE)))
+    const end = watchArrival(options, (why) => resolve(refused(why)))
     request.arrayBuffer().then(
       (buffer) => {
         end()
+        const { limitBytes } = options
         resolve(buffer.byteLength > limitBytes ? refused(tooLarge(limitBytes)) : ok(new Uint8Array(buffer)))
       },
       () => {
@@ -135,8 +142,8 @@ function readCounted(
   const reader = source.getReader()
   const stop = () => void reader.cancel().catch(() => {})
   return new Promise((resolve) => {
-    const end = options.deadlines.begin(() => {
-      resolve(refused(LATE))
+    const end = watchArrival(options, (why) => {
+      resolve(refused(why))
       stop()
     })
     const collecting = collect(reader, announced, options)

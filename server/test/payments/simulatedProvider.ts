@@ -116,7 +116,7 @@ export class SimulatedProvider implements PaymentProvider {
     return { subscription: id, customer, status, price, ...period, createdAtMs, isPaid, unpaid: null }
   }
 
-  async refundSubscription(id: string): Promise<void> {
+  async refundSubscription(id: string): Promise<boolean> {
     const found = this.subscription(id)
     const others = this.subscriptionsOf(found.customer).filter((other) => other !== found)
     const isAllowed = found.wasWithoutEffect || others.some(({ createdAtMs }) => createdAtMs <= found.createdAtMs)
@@ -124,6 +124,7 @@ export class SimulatedProvider implements PaymentProvider {
     const payment = found.lastPayment
     this.reversals.refund({ payment, amountCents: this.reversals.leftOf(payment), request: `surplus ${payment}` })
     found.isSurplus = true
+    return true
   }
 
   async cancelSubscription(id: string): Promise<void> {

@@ -30,9 +30,9 @@ describe('the memory of bodies', () => {
     const memory = createBodyMemory(MOST)
     memory.open(...key('a', 'o')).hold(32 * MIB)
     memory.open(...key('b', 'p')).hold(24 * MIB)
-    const small = () => memory.open('192.0.2.1', null).hold(LARGE_BODY_BYTES)
-    for (let bytes = 56 * MIB; bytes < MOST; bytes += LARGE_BODY_BYTES) expect(small()).toBeNull()
-    expect(small()).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 1 })
+    const small = (name: number) => memory.open(...key(`${name}`, `${name}`)).hold(LARGE_BODY_BYTES)
+    for (let bytes = 56 * MIB; bytes < MOST; bytes += LARGE_BODY_BYTES) expect(small(bytes)).toBeNull()
+    expect(small(MOST)).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 1 })
   })
 
   test('a refused body keeps what it has, and fewer bytes are always had', () => {
@@ -46,6 +46,47 @@ describe('the memory of bodies', () => {
     body.close()
     // The work on it is known after its end too.
     expect([body.mostBytes, memory.takenBytes]).toEqual([30 * MIB, 0])
+    // A piece of it that is read late takes nothing any more.
+    expect([body.hold(MIB), memory.takenBytes]).toEqual([null, 0])
+  })
+
+  test('requests without an organization have an eighth beside it, and take nothing from those that have one', () => {
+    const memory = createBodyMemory(MOST)
+    const hold = (address: string, bytes: number) => memory.open(address, null).hold(bytes)?.code ?? 'held'
+    expect(hold('192.0.2.1', 4 * MIB)).toBe('held')
+    expect(hold('192.0.2.1', 1)).toBe('rate_limit_exceeded')
+    expect(hold('192.0.2.2', 3 * MIB)).toBe('held')
+    expect(hold('192.0.2.3', MIB)).toBe('upstream_unavailable')
+    expect(memory.open(...key('a', 'o')).hold(32 * MIB)).toBeNull()
+    expect(memory.open(...key('b', 'p')).hold(24 * MIB)).toBeNull()
+  })
+
+  test('bodies that arrive make room for who has less: the oldest of who has most', () => {
+    const memory = createBodyMemory(MOST)
+    const ended: string[] = []
+    const arrive = (name: string, organization: string, bytes: number) => {
+      const body = memory.open(...key(name, organization))
+      const refused = body.hold(bytes)
+      const end = body.arrive((why) => ended.push(`${name}: ${why.code}`))
+      return { refused, end }
+    }
+    for (const name of ['a1', 'a2', 'a3']) arrive(name, 'a', 12 * MIB)
+    arrive('b', 'b', 20 * MIB)
+    expect(memory.takenBytes).toBe(56 * MIB)
+    expect(arrive('c', 'c', 10 * MIB).refused).toBeNull()
+    expect(ended).toEqual(['a1: rate_limit_exceeded'])
+    // It would have more than any other then.
+    expect(arrive('d', 'd', 25 * MIB).refused).toMatchObject({ code: 'upstream_unavailable' })
+    expect([ended.length, memory.takenBytes]).toEqual([1, 54 * MIB])
+  })
+
+  test('bodies that have come are ended by nobody', () => {
+    const memory = createBodyMemory(MOST)
+    const large = memory.open(...key('a', 'a'))
+    large.hold(32 * MIB)
+    large.arrive(() => expect.unreachable())()
+    memory.open(...key('b', 'b')).hold(24 * MIB)
+    expect(memory.open(...key('c', 'c')).hold(MIB)).toMatchObject({ code: 'upstream_unavailable' })
   })
 
   test('whatever is held and given back, nothing is lost and no bound is passed', () => {
@@ -55,14 +96,17 @@ describe('the memory of bodies', () => {
         const memory = createBodyMemory(MOST)
         const bodies = Array.from({ length: 10 }, (_, index) => {
           const name = `${index % 4}`
-          return { name, bytes: 0, reservation: memory.open(...key(name, `${index % 2}`)) }
+          const open = () => memory.open(...key(name, `${index % 2}`))
+          return { name, bytes: 0, open, reservation: open() }
         })
         for (const [index, bytes, isClosing] of taken) {
           const body = bodies[index]
           if (body === undefined) return
           if (isClosing) body.reservation.close()
-          if (isClosing) body.bytes = 0
-          else if (body.reservation.hold(bytes) === null) body.bytes = bytes
+          if (isClosing) {
+            body.bytes = 0
+            body.reservation = body.open()
+          } else if (body.reservation.hold(bytes) === null) body.bytes = bytes
           const of = (name: string) =>
             bodies.filter((each) => each.name === name).reduce((sum, each) => sum + each.bytes, 0)
           expect(memory.takenBytes).toBe(bodies.reduce((sum, each) => sum + each.bytes, 0))

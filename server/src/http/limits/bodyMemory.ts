@@ -1,4 +1,7 @@
-/** The memory of all request bodies of this process, of which no key and no organization may take all (K4). */
+/**
+ * The memory of all request bodies of this process, of which no key and no organization may take all (K4). Requests without an
+ * organization have a part of their own, so that nobody who has no key stops those who have one.
+ */
 
 import { type Refusal, refusal } from '../../lib/errors.ts'
 import { addBytes } from '../../lib/ownedBytes.ts'
@@ -11,7 +14,12 @@ export interface BodyReservation {
   readonly mostBytes: number
   /** Sets the reservation to `bytes`. Returns a refusal and changes nothing if there is no room; shrinking always works. */
   hold(bytes: number): Refusal | null
-  /** Gives everything back; may be called more than once. */
+  /**
+   * Says that the body arrives, until the result is called. Meanwhile others may need its memory: then `onEnded` is called once, with
+   * the refusal for the body, and its memory is given back.
+   */
+  arrive(onEnded: (why: Refusal) => void): () => void
+  /** Gives everything back, and takes nothing more; may be called more than once. */
   close(): void
 }
 
@@ -25,6 +33,10 @@ export interface BodyMemory {
 const KEY_SHARE = 1 / 2
 const ORGANIZATION_SHARE = 3 / 4
 const LARGE_SHARE = 7 / 8
+
+/** Beside the memory, so much is for bodies of requests without an organization: an eighth of it, but room for several callbacks. */
+const NO_ORGANIZATION_SHARE = 1 / 8
+const NO_ORGANIZATION_BYTES_LEAST = 4 << 20
 
 /** Bodies of more bytes leave the last part of the memory to smaller ones: small calls go on while others fill it. */
 export const LARGE_BODY_BYTES = 64 << 10
@@ -42,74 +54,125 @@ const SHARE_TAKEN = refusal(
   { retryAfterSeconds: 1 },
 )
 
+const NEEDED_BY_OTHERS = refusal(
+  'rate_limit_exceeded',
+  'This request body had not arrived when others needed its memory. Nothing was done; wait for the seconds in Retry-After and send it ' +
+    'again, fewer at a time.',
+  { retryAfterSeconds: 1 },
+)
+
 /** A memory of so many bytes. One entry for each key, organization and address with a body under way. */
 export function createBodyMemory(bytesMost: number): BodyMemory {
-  return new SharedMemory(bytesMost)
+  const ofOrganizations = new SharedMemory(bytesMost)
+  const ofOthers = new SharedMemory(Math.max(bytesMost * NO_ORGANIZATION_SHARE, NO_ORGANIZATION_BYTES_LEAST))
+  return {
+    get takenBytes() {
+      return ofOrganizations.takenBytes + ofOthers.takenBytes
+    },
+    open: (key, organization) =>
+      new Reservation(organization === null ? ofOthers : ofOrganizations, key, organization ?? key),
+  }
 }
 
-class SharedMemory implements BodyMemory {
+class SharedMemory {
   takenBytes = 0
+  /** In the order in which they began to arrive. */
+  readonly arriving = new Set<Reservation>()
   private readonly bytesMost: number
   private readonly keys = new Map<string, number>()
-  private readonly organizations = new Map<string, number>()
+  private readonly owners = new Map<string, number>()
 
   constructor(bytesMost: number) {
     this.bytesMost = bytesMost
   }
 
-  open(key: string, organization: string | null): BodyReservation {
-    return new Reservation(this, key, organization)
-  }
-
-  /** Why `more` bytes can't be had for a body that comes to `bytes` with them; null: they can. */
-  refuse(key: string, organization: string | null, more: number, bytes: number): Refusal | null {
+  /** Why `more` bytes can't be had for a body that comes to `bytes` with them; null: they can, perhaps by the end of others' bodies. */
+  refuse({ key, owner }: Reservation, more: number, bytes: number): Refusal | null {
     const { bytesMost } = this
     if ((this.keys.get(key) ?? 0) + more > bytesMost * KEY_SHARE) return SHARE_TAKEN
-    if (organization !== null && (this.organizations.get(organization) ?? 0) + more > bytesMost * ORGANIZATION_SHARE) {
-      return SHARE_TAKEN
-    }
-    return this.takenBytes + more > bytesMost * (bytes > LARGE_BODY_BYTES ? LARGE_SHARE : 1) ? FULL : null
+    if (this.bytesOf(owner) + more > bytesMost * ORGANIZATION_SHARE) return SHARE_TAKEN
+    return this.makeRoom(owner, more, bytesMost * (bytes > LARGE_BODY_BYTES ? LARGE_SHARE : 1)) ? null : FULL
   }
 
   /** Takes `more` bytes, or gives them back where they are negative. */
-  add(key: string, organization: string | null, more: number): void {
+  add({ key, owner }: Reservation, more: number): void {
     this.takenBytes += more
     addBytes(this.keys, key, more)
-    if (organization !== null) addBytes(this.organizations, organization, more)
+    addBytes(this.owners, owner, more)
+  }
+
+  /**
+   * Ends bodies that still arrive, the oldest of the owner who has most, until `more` bytes are within `mostBytes`. Only where that
+   * owner has more than the one who needs them would have: two of the same size never end each other's.
+   */
+  private makeRoom(owner: string, more: number, mostBytes: number): boolean {
+    while (this.takenBytes + more > mostBytes) {
+      let largest: Reservation | null = null
+      let largestBytes = this.bytesOf(owner) + more
+      for (const each of this.arriving) {
+        const bytes = each.isEmpty ? 0 : this.bytesOf(each.owner)
+        if (bytes <= largestBytes) continue
+        largest = each
+        largestBytes = bytes
+      }
+      if (largest === null) return false
+      largest.end(NEEDED_BY_OTHERS)
+    }
+    return true
+  }
+
+  private bytesOf(owner: string): number {
+    return this.owners.get(owner) ?? 0
   }
 }
 
 class Reservation implements BodyReservation {
-  private readonly memory: SharedMemory
-  private readonly key: string
-  private readonly organization: string | null
-  private bytes = 0
+  readonly key: string
+  readonly owner: string
   mostBytes = 0
+  private readonly memory: SharedMemory
+  private bytes = 0
+  private isClosed = false
+  private onEnded: ((why: Refusal) => void) | null = null
 
-  constructor(memory: SharedMemory, key: string, organization: string | null) {
+  constructor(memory: SharedMemory, key: string, owner: string) {
     this.memory = memory
     this.key = key
-    this.organization = organization
+    this.owner = owner
   }
 
-  get owner(): string {
-    return this.organization ?? this.key
+  get isEmpty(): boolean {
+    return this.bytes === 0
   }
 
   hold(bytes: number): Refusal | null {
     // The sum of all bodies would be no number for ever, and bound nothing.
     if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error(`a body of ${bytes} bytes`)
     const more = bytes - this.bytes
-    if (more === 0) return null
-    const refused = more > 0 ? this.memory.refuse(this.key, this.organization, more, bytes) : null
+    if (more === 0 || this.isClosed) return null
+    const refused = more > 0 ? this.memory.refuse(this, more, bytes) : null
     if (refused !== null) return refused
     this.bytes = bytes
     this.mostBytes = Math.max(this.mostBytes, bytes)
-    this.memory.add(this.key, this.organization, more)
+    this.memory.add(this, more)
     return null
   }
 
+  arrive(onEnded: (why: Refusal) => void): () => void {
+    this.onEnded = onEnded
+    this.memory.arriving.add(this)
+    return () => void this.memory.arriving.delete(this)
+  }
+
+  /** Ends a body that arrives. */
+  end(why: Refusal): void {
+    this.close()
+    this.onEnded?.(why)
+  }
+
   close(): void {
-    if (this.bytes > 0) this.hold(0)
+    this.hold(0)
+    this.isClosed = true
+    this.memory.arriving.delete(this)
   }
 }

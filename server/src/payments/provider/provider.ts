@@ -61,9 +61,9 @@ export interface PaymentProvider extends OffSessionProvider {
   retrieveSubscription(subscription: string): Promise<SubscriptionFacts>
   /**
    * Gives back all that was paid for the current period of a subscription, once, whether it has ended or not. Where nothing of that is
-   * left, it does nothing.
+   * left, it does nothing. Returns whether that is final: false while money for the period is still on its way, such as a bank debit.
    */
-  refundSubscription(subscription: string): Promise<void>
+  refundSubscription(subscription: string): Promise<boolean>
   /** Returns the page where a person manages subscriptions and cards. Anybody who has the address may open it. */
   openPortal(customer: string, returnUrl: string): Promise<string>
   /** Returns a price; null where it is gone, or is no price of a subscription. */

@@ -111,21 +111,32 @@ async function expireCheckout(stripe: Stripe, id: string): Promise<void> {
 /** With these codes Stripe says that nothing of a payment is left to give back: a refund or the bank has given back all of it. */
 const NOTHING_LEFT: ReadonlySet<string | undefined> = new Set(['charge_already_refunded', 'charge_disputed'])
 
-/** Gives back what was paid of the latest invoice. Each of its payments has an idempotency key, and nothing is left of it afterwards. */
-async function refundSubscription(stripe: Stripe, id: string): Promise<void> {
+/**
+ * Gives back what was paid of the latest invoice. Each of its payments has an idempotency key, and nothing is left of it afterwards. An
+ * invoice that is not paid is made void, so that nobody pays it later, unless a payment of it is under way. Returns whether all is over.
+ */
+async function refundSubscription(stripe: Stripe, id: string): Promise<boolean> {
   const { latest_invoice: latest } = await stripe.subscriptions.retrieve(id)
   const invoice = typeof latest === 'string' ? latest : latest?.id
-  if (invoice === undefined) return
-  const { data } = await stripe.invoicePayments.list({ invoice, status: 'paid' })
-  for (const { payment } of data) {
-    const intent = payment.payment_intent
-    if (intent === undefined) continue
-    const refund = { payment_intent: typeof intent === 'string' ? intent : intent.id }
-    const idempotencyKey = `tollgate:surplus:${id}:${refund.payment_intent}`
-    await stripe.refunds.create(refund, { idempotencyKey }).catch((error: unknown) => {
+  if (invoice === undefined) return true
+  // Read before its payments: one that is paid by now has them all.
+  const { status } = await stripe.invoices.retrieve(invoice)
+  const { data } = await stripe.invoicePayments.list({ invoice })
+  const intents = data.flatMap(({ status: isPaid, payment: { payment_intent: intent } }) =>
+    intent === undefined ? [] : [{ isPaid: isPaid === 'paid', id: typeof intent === 'string' ? intent : intent.id }],
+  )
+  for (const paid of intents.filter(({ isPaid }) => isPaid)) {
+    const idempotencyKey = `tollgate:surplus:${id}:${paid.id}`
+    await stripe.refunds.create({ payment_intent: paid.id }, { idempotencyKey }).catch((error: unknown) => {
       if (!(error instanceof Stripe.errors.StripeError) || !NOTHING_LEFT.has(error.code)) throw error
     })
   }
+  if (status !== 'open' && status !== 'uncollectible') return true
+  for (const open of intents.filter(({ isPaid }) => !isPaid)) {
+    if ((await stripe.paymentIntents.retrieve(open.id)).status === 'processing') return false
+  }
+  await stripe.invoices.voidInvoice(invoice)
+  return true
 }
 
 /** A subscription to a plan: its price, once. */

@@ -160,25 +160,22 @@ async function cancel(
   await attempt(
     dependencies,
     subscription,
-    (provider) => provider.cancelSubscription(subscription),
+    (provider) => provider.cancelSubscription(subscription).then(() => true),
     'a subscription that nobody may use could not be cancelled; it is tried again',
   )
 }
 
-/** Asks the payment provider for something; false where it failed, which is logged. */
+/** Asks the payment provider for something; false where that is not over yet, or where it failed, which is logged. */
 function attempt(
   { provider, log }: SubscriptionRefreshDependencies,
   subscription: string,
-  ask: (provider: PaymentProvider) => Promise<void>,
+  ask: (provider: PaymentProvider) => Promise<boolean>,
   failed: string,
 ): Promise<boolean> {
-  return ask(provider).then(
-    () => true,
-    (error: unknown) => {
-      log.warn({ err: error, subscription }, failed)
-      return false
-    },
-  )
+  return ask(provider).catch((error: unknown) => {
+    log.warn({ err: error, subscription }, failed)
+    return false
+  })
 }
 
 /** Takes the lease of a subscription; one that is seen for the first time is inserted if its customer is one of ours. */
