@@ -8,7 +8,7 @@ const DEFAULT_SERVER = 'http://127.0.0.1:8080'
 export const KEY_VARIABLE = 'TOLLGATE_API_KEY'
 const SERVER_VARIABLE = 'TOLLGATE_URL'
 
-/** A file of logins holds a few servers; more is not ours. */
+/** The most servers that a file of logins holds, so that the file stays small. */
 const SERVERS_MAX = 100
 const KEY = /^[\x21-\x7e]{1,256}$/
 

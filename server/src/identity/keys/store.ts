@@ -203,7 +203,7 @@ export async function selectKeyEnds(
   }))
 }
 
-/** The keys of one organization, or all, oldest first. */
+/** The keys of one organization, oldest first. */
 export async function selectKeys(database: Queryable, organizationId: string): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
     `select ${LISTED_COLUMNS} from api_keys k where organization_id = $1 order by created_at, id`,
