@@ -135,7 +135,7 @@ export function showKeys(dependencies: KeyHttpDependencies): Handle<KeyOrSession
   return showIdList({
     name: 'keys',
     query: keysQuery,
-    find: (call, behindId, limit) => listKeysFor(database, callerOf(dependencies, call), behindId, limit),
+    find: (call, beforeId, limit) => listKeysFor(database, callerOf(dependencies, call), beforeId, limit),
     toWire: (key) => listedToWire(key, clock.now()),
   })
 }

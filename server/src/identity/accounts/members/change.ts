@@ -26,7 +26,7 @@ export interface MemberDependencies {
   ) => Promise<void>
 }
 
-/** The person or key that changes a member, and the organization. */
+/** A change of a member: the organization, the member, and the person or key that makes the change. */
 export interface MemberChange {
   readonly organizationId: string
   readonly memberId: string
