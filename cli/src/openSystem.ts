@@ -3,11 +3,11 @@ import { hostname } from 'node:os'
 import { systemInput } from './input.ts'
 import { openSystemKeychain } from './keychain.ts'
 import { loginFileOf } from './loginFile.ts'
-import type { Machine } from './machine.ts'
 import { checkFile, saveFile } from './saveFile.ts'
+import type { System } from './system.ts'
 
-/** The machine itself. `onOutputLost` is called when writing to stdout fails. */
-export function systemMachine(onOutputLost: (error: Error) => void): Machine {
+/** Opens the system itself. `onOutputLost` is called when writing to stdout fails. */
+export function openSystem(onOutputLost: (error: Error) => void): System {
   const { env } = process
   return {
     clock: {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../server/src/lib/time.ts'
 
-/** All that commands touch of the machine, so that a test can put its own in place. */
-export interface Machine {
+/** All that commands touch of the operating system, so that a test can put its own in place. */
+export interface System {
   readonly clock: Clock
   readonly randomBytes: (length: number) => Uint8Array
   readonly environment: Readonly<Record<string, string | undefined>>
