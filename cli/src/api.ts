@@ -3,8 +3,8 @@ import { MINUTE_MS, SECOND_MS } from '../../server/src/lib/time.ts'
 import type { CommandLine } from './command.ts'
 import { CliFailure, LoginNeeded } from './failure.ts'
 import { KEY_VARIABLE, keyFor, loginHint, serverUrlOf } from './logins.ts'
-import type { Machine } from './machine.ts'
 import { inOwnWords } from './serverWords.ts'
+import type { System } from './system.ts'
 
 /** Calls the server with the customer's key. */
 
@@ -31,49 +31,39 @@ export interface ApiAnswer {
 }
 
 /** The parsed answer, null where it has no body. Throws {@link CliFailure} with the server's own words when it refuses. `left` ends it too. */
-export async function callApi(
-  asked: CommandLine,
-  machine: Machine,
-  call: ApiCall,
-  left?: AbortSignal,
-): Promise<unknown> {
-  return (await askApi(asked, machine, call, left)).body
+export async function callApi(args: CommandLine, system: System, call: ApiCall, left?: AbortSignal): Promise<unknown> {
+  return (await askApi(args, system, call, left)).body
 }
 
 /** The same with the answer's headers. */
-export async function askApi(
-  asked: CommandLine,
-  machine: Machine,
-  call: ApiCall,
-  left?: AbortSignal,
-): Promise<ApiAnswer> {
-  const url = await askedServer(asked, machine)
-  return await readWhole(machine, url, await keyFor(machine, url), call, left)
+export async function askApi(args: CommandLine, system: System, call: ApiCall, left?: AbortSignal): Promise<ApiAnswer> {
+  const url = await askedServer(args, system)
+  return await readWhole(system, url, await keyFor(system, url), call, left)
 }
 
 /** The parsed answer to a call with a key of the caller's choice, or none. */
 export async function askWithKey(
-  machine: Machine,
+  system: System,
   url: string,
   key: Secret | null,
   call: ApiCall,
   left?: AbortSignal,
 ): Promise<unknown> {
-  return (await readWhole(machine, url, key, call, left)).body
+  return (await readWhole(system, url, key, call, left)).body
 }
 
 async function readWhole(
-  machine: Machine,
+  system: System,
   url: string,
   key: Secret | null,
   call: ApiCall,
   left: AbortSignal | undefined,
 ): Promise<ApiAnswer> {
   const over = new AbortController()
-  const cancel = machine.clock.after(call.deadlineMs ?? DEADLINE_MS, () => over.abort())
+  const cancel = system.clock.after(call.deadlineMs ?? DEADLINE_MS, () => over.abort())
   const signal = left === undefined ? over.signal : AbortSignal.any([left, over.signal])
   try {
-    const response = await openWithKey(machine, url, key, call, signal)
+    const response = await openWithKey(system, url, key, call, signal)
     const { headers } = response
     return { body: response.status === 204 ? null : await readJson(response, url), headers }
   } finally {
@@ -82,24 +72,24 @@ async function readWhole(
 }
 
 /** The same with the answer still to be read. */
-export async function openApi(
-  asked: CommandLine,
-  machine: Machine,
+export async function openStream(
+  args: CommandLine,
+  system: System,
   call: ApiCall,
   signal: AbortSignal,
 ): Promise<Response> {
-  const url = await askedServer(asked, machine)
-  return await openWithKey(machine, url, await keyFor(machine, url), call, signal)
+  const url = await askedServer(args, system)
+  return await openWithKey(system, url, await keyFor(system, url), call, signal)
 }
 
 async function openWithKey(
-  machine: Machine,
+  system: System,
   url: string,
   key: Secret | null,
   { method, path, body, headers }: ApiCall,
   signal: AbortSignal,
 ): Promise<Response> {
-  const response = await machine
+  const response = await system
     .fetch(`${url}${path}`, {
       method,
       headers: {
@@ -116,20 +106,20 @@ async function openWithKey(
   if (response.ok) return response
   const { code, words } = await refusalOf(response, url)
   const said = inOwnWords(words, path, response.headers.get('Retry-After'))
-  if (response.status === 401 && key !== null) throw new LoginNeeded(`${said} ${await adviceFor(machine, url, key)}`)
+  if (response.status === 401 && key !== null) throw new LoginNeeded(`${said} ${await adviceFor(system, url, key)}`)
   throw new ServerRefusal(response.status, code, said)
 }
 
 /** Says what to do about a key that the server does not take. */
-async function adviceFor(machine: Machine, url: string, key: Secret): Promise<string> {
-  const hint = `"${await loginHint(machine, url)}"`
-  const isFromVariable = (machine.environment[KEY_VARIABLE] ?? '').trim() === key.reveal()
+async function adviceFor(system: System, url: string, key: Secret): Promise<string> {
+  const hint = `"${await loginHint(system, url)}"`
+  const isFromVariable = (system.environment[KEY_VARIABLE] ?? '').trim() === key.reveal()
   if (!isFromVariable) return `${hint} keeps a key.`
   return `The key is from ${KEY_VARIABLE}: set another there, or unset it and log in with ${hint}.`
 }
 
-export async function askedServer(asked: CommandLine, machine: Machine): Promise<string> {
-  return await serverUrlOf(machine, asked.text('server'))
+export async function askedServer(args: CommandLine, system: System): Promise<string> {
+  return await serverUrlOf(system, args.text('server'))
 }
 
 async function readJson(response: Response, url: string): Promise<unknown> {
@@ -179,7 +169,7 @@ export class ServerRefusal extends CliFailure {
 }
 
 /** Returns whether it is worth trying again: the server was not heard, or says that it can't answer now. */
-export function isPassing(error: unknown): error is CliFailure {
+export function isTransient(error: unknown): error is CliFailure {
   if (error instanceof ServerRefusal) return error.status >= 500 || error.status === 429
   return error instanceof ServerUnreached
 }

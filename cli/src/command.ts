@@ -1,5 +1,5 @@
 import type { ShownResult } from '../../server/src/lib/commandOutput.ts'
-import type { Machine } from './machine.ts'
+import type { System } from './system.ts'
 
 /** The types of a command, its arguments, its options and its result. */
 
@@ -36,7 +36,7 @@ export interface CliCommand {
   /** Left out of help and completion. */
   readonly isHidden?: true
   /** Does the work. Throws {@link CliFailure} for what the person can mend. */
-  readonly run: (asked: CommandLine, machine: Machine) => Promise<CliResult>
+  readonly run: (args: CommandLine, system: System) => Promise<CliResult>
 }
 
 /** A command line that was understood. */

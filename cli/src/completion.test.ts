@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { spawnSync } from 'node:child_process'
-import { testMachine } from '../test/testMachine.ts'
+import { testSystem } from '../test/testSystem.ts'
 import { runLine } from './run.ts'
 
 async function complete(...typed: string[]): Promise<string[]> {
-  const { machine, printed } = testMachine()
-  expect(await runLine(['complete', '--', ...typed], machine)).toBe(0)
+  const { system, printed } = testSystem()
+  expect(await runLine(['complete', '--', ...typed], system)).toBe(0)
   return printed.out.split('\n').slice(0, -1)
 }
 
@@ -33,8 +33,8 @@ test.each<[string[], string[]]>([
 })
 
 test('the script for bash is one that bash understands, and completes by it', async () => {
-  const { machine, printed } = testMachine()
-  await runLine(['completion', 'bash'], machine)
+  const { system, printed } = testSystem()
+  await runLine(['completion', 'bash'], system)
   const script = `${printed.out}
 tollgate() { [ "$1 $2 $3" = "complete -- vid" ] && echo video; }
 COMP_WORDS=(tollgate vid); COMP_CWORD=1; _tollgate; echo "\${COMPREPLY[@]}"`

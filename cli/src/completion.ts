@@ -33,10 +33,10 @@ export function completionCommand(): CliCommand {
     options: [],
     isLocal: true,
     examples: ['source <(tollgate completion bash)', 'tollgate completion fish | source'],
-    run: async (asked) => {
-      const shell = SHELLS.find((each) => each === asked.argument)
+    run: async (args) => {
+      const shell = SHELLS.find((each) => each === args.argument)
       if (shell === undefined)
-        throw new UsageMistake(`there is no script for "${asked.argument}": use ${SHELLS.join(', ')}`)
+        throw new UsageMistake(`there is no script for "${args.argument}": use ${SHELLS.join(', ')}`)
       return { json: { shell, script: SCRIPTS[shell] }, text: SCRIPTS[shell] }
     },
   }

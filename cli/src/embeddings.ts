@@ -35,19 +35,19 @@ export const embedCommand: CliCommand = {
     'tollgate embed "a toll gate" "a barrier across a road" --model svc/sandbox-embedding',
     'tollgate embed --model svc/sandbox-embedding < texts.txt > vectors.jsonl',
   ],
-  run: async (asked, machine) => {
-    const dimensions = wholeNumberOf(asked, 'dimensions', DIMENSIONS_MAX)
-    if (asked.words.length === 0 && machine.stdin.isTerminal) {
+  run: async (args, system) => {
+    const dimensions = wholeNumberOf(args, 'dimensions', DIMENSIONS_MAX)
+    if (args.words.length === 0 && system.stdin.isTerminal) {
       throw new UsageMistake('the texts are missing: give some, or pipe them into standard input, one a line')
     }
-    const texts = asked.words.length > 0 ? asked.words : linesOf(await machine.stdin.readAll(INPUT_BYTES_MAX))
+    const texts = args.words.length > 0 ? args.words : linesOf(await system.stdin.readAll(INPUT_BYTES_MAX))
     if (texts.length === 0) throw new UsageMistake('there is no text to embed')
     if (texts.length > TEXTS_MAX)
       throw new UsageMistake(`there are ${texts.length} texts: embed at most ${TEXTS_MAX} at once`)
-    const answer = await callApi(asked, machine, {
+    const answer = await callApi(args, system, {
       method: 'POST',
       path: '/v1/embeddings',
-      body: { model: asked.required('model'), input: texts, ...(dimensions !== undefined && { dimensions }) },
+      body: { model: args.required('model'), input: texts, ...(dimensions !== undefined && { dimensions }) },
       deadlineMs: PAID_DEADLINE_MS,
     })
     const { data } = answer as EmbeddingsAnswer

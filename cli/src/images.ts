@@ -37,30 +37,30 @@ export const imageCommand: CliCommand = {
     { name: 'size', value: 'WxH', summary: 'their size in pixels, such as 512x512' },
   ],
   examples: ['tollgate image "A toll gate at dawn" --model svc/sandbox-image --output gate.png'],
-  run: async (asked, machine) => {
-    const count = wholeNumberOf(asked, 'n', IMAGES_MAX)
-    const output = asked.text('output')
-    const size = asked.text('size')
-    if (output === undefined && !asked.json) throw new UsageMistake('--output: name the file to save the image to')
+  run: async (args, system) => {
+    const count = wholeNumberOf(args, 'n', IMAGES_MAX)
+    const output = args.text('output')
+    const size = args.text('size')
+    if (output === undefined && !args.json) throw new UsageMistake('--output: name the file to save the image to')
     const files = output === undefined ? [] : filesOf(output, count ?? 1)
-    for (const file of files) await checkPlace(machine, file)
-    const { body, headers } = await askApi(asked, machine, {
+    for (const file of files) await checkPlace(system, file)
+    const { body, headers } = await askApi(args, system, {
       method: 'POST',
       path: '/v1/images/generations',
       body: {
-        model: asked.required('model'),
-        prompt: asked.argument,
+        model: args.required('model'),
+        prompt: args.argument,
         ...(count !== undefined && { n: count }),
         ...(size !== undefined && { size }),
       },
-      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+      headers: { 'Idempotency-Key': idempotencyKey(system) },
       deadlineMs: PAID_DEADLINE_MS,
     })
     const answer = body as ImagesAnswer
     if (output === undefined) return { json: answer, text: '' }
     const saved = files.slice(0, answer.data.length)
     for (const [index, file] of saved.entries()) {
-      await saveBytes(machine, file, Buffer.from(answer.data[index]?.b64_json ?? '', 'base64'))
+      await saveBytes(system, file, Buffer.from(answer.data[index]?.b64_json ?? '', 'base64'))
     }
     const text = `Saved ${saved.join(', ')}${costOf(headers)}.\n`
     return { json: { ...answer, data: saved.map((file) => ({ file })) }, text }

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { CliFailure } from './failure.ts'
-import { INTERRUPTED_LINE, type Input } from './machine.ts'
+import { INTERRUPTED_LINE, type Input } from './system.ts'
 
 /** Standard input, and the questions that are asked on stderr, so that stdout holds the answers alone. */
 export function systemInput(): Input {

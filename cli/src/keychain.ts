@@ -1,4 +1,4 @@
-import type { Keychain } from './machine.ts'
+import type { Keychain } from './system.ts'
 
 /** Of the entries in the keychain. */
 const SERVICE = 'tollgate'

@@ -2,7 +2,7 @@ import { chmod, mkdir, readFile, rename, stat, unlink, writeFile } from 'node:fs
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { CliFailure } from './failure.ts'
-import type { LoginFile } from './machine.ts'
+import type { LoginFile } from './system.ts'
 
 /** A file of logins is small. */
 const BYTES_MAX = 1024 * 1024

@@ -1,45 +1,45 @@
 import { expect, test } from 'bun:test'
 import { Secret } from '../../server/src/lib/secret.ts'
-import { memoryFile, memoryKeychain, type TestMachineParts, testMachine } from '../test/testMachine.ts'
+import { memoryFile, memoryKeychain, type TestSystemParts, testSystem } from '../test/testSystem.ts'
 import { findKey, forgetKey, keepKey, keyFor, loginHint, replaceKey, serverUrlOf } from './logins.ts'
 import { runLine } from './run.ts'
 
 const URL = 'https://api.example.com'
 const KEY = `svc_live_${'k'.repeat(24)}`
 
-function bare(parts: TestMachineParts = {}) {
-  return testMachine({ environment: {}, ...parts }).machine
+function bare(parts: TestSystemParts = {}) {
+  return testSystem({ environment: {}, ...parts }).system
 }
 
 test('a keychain that works holds the key, and the file only says so', async () => {
   const keychain = memoryKeychain()
   const logins = memoryFile()
-  const machine = bare({ logins, openKeychain: async () => keychain })
-  expect(await keepKey(machine, URL, new Secret(KEY))).toBe('keychain')
+  const system = bare({ logins, openKeychain: async () => keychain })
+  expect(await keepKey(system, URL, new Secret(KEY))).toBe('keychain')
   expect(keychain.secrets.get(URL)).toBe(KEY)
   expect(logins.text).not.toContain(KEY)
-  expect((await findKey(machine, URL))?.key.reveal()).toBe(KEY)
-  expect(await forgetKey(machine, URL)).toBe(true)
-  expect([keychain.secrets.size, await findKey(machine, URL), await forgetKey(machine, URL)]).toEqual([0, null, false])
+  expect((await findKey(system, URL))?.key.reveal()).toBe(KEY)
+  expect(await forgetKey(system, URL)).toBe(true)
+  expect([keychain.secrets.size, await findKey(system, URL), await forgetKey(system, URL)]).toEqual([0, null, false])
 })
 
 test('without one, or with one that refuses, the file holds it', async () => {
   for (const keychain of [null, memoryKeychain(true)]) {
-    const machine = bare({ openKeychain: async () => keychain })
-    expect(await keepKey(machine, URL, new Secret(KEY))).toBe('file')
-    expect(await findKey(machine, URL)).toMatchObject({ source: 'file' })
+    const system = bare({ openKeychain: async () => keychain })
+    expect(await keepKey(system, URL, new Secret(KEY))).toBe('file')
+    expect(await findKey(system, URL)).toMatchObject({ source: 'file' })
   }
 })
 
 test('a keychain that is locked later is said to be so, and one that lost the key asks for a login', async () => {
   const logins = memoryFile()
   let keychain = memoryKeychain()
-  const machine = bare({ logins, openKeychain: async () => keychain })
-  await keepKey(machine, URL, new Secret(KEY))
+  const system = bare({ logins, openKeychain: async () => keychain })
+  await keepKey(system, URL, new Secret(KEY))
   keychain = memoryKeychain(true)
-  expect(findKey(machine, URL)).rejects.toThrow("the keychain can't be read (locked): unlock it")
+  expect(findKey(system, URL)).rejects.toThrow("the keychain can't be read (locked): unlock it")
   keychain = memoryKeychain()
-  expect(findKey(machine, URL)).rejects.toMatchObject({ exitCode: 4 })
+  expect(findKey(system, URL)).rejects.toMatchObject({ exitCode: 4 })
 })
 
 test('the server is that of --server, else of the environment, else of the last login, else of this machine', async () => {
@@ -65,10 +65,10 @@ test('a key of the environment that goes to the server of the last login is told
   const logins = memoryFile()
   await keepKey(bare({ logins }), URL, new Secret(KEY))
   const environment = { TOLLGATE_API_KEY: 'svc_live_other' }
-  const told = async (parts: TestMachineParts, url: string) => {
-    const { machine, printed } = testMachine({ logins, ...parts })
-    await findKey(machine, url)
-    await findKey(machine, url)
+  const told = async (parts: TestSystemParts, url: string) => {
+    const { system, printed } = testSystem({ logins, ...parts })
+    await findKey(system, url)
+    await findKey(system, url)
     return printed.said
   }
   expect(await told({ environment }, URL)).toBe(
@@ -88,27 +88,27 @@ test.each(['nonsense', '[]', '{"keys":{"a":1}}', '{"keys":{"a":{"in":"file"}}}']
 )
 
 test('the advice to log in names the server, where a command without --server would ask another one', async () => {
-  const machine = bare({ environment: { TOLLGATE_URL: 'https://preset.example.com' } })
-  expect(await loginHint(machine, 'https://preset.example.com')).toBe('tollgate login')
-  expect(await loginHint(machine, URL)).toBe(`tollgate login --server ${URL}`)
-  expect(keyFor(machine, URL)).rejects.toThrow(`log in with "tollgate login --server ${URL}"`)
+  const system = bare({ environment: { TOLLGATE_URL: 'https://preset.example.com' } })
+  expect(await loginHint(system, 'https://preset.example.com')).toBe('tollgate login')
+  expect(await loginHint(system, URL)).toBe(`tollgate login --server ${URL}`)
+  expect(keyFor(system, URL)).rejects.toThrow(`log in with "tollgate login --server ${URL}"`)
 })
 
 test('a key that takes the place of another leaves the preset server as it is', async () => {
   const logins = memoryFile()
-  const machine = bare({ logins })
-  await keepKey(machine, URL, new Secret(KEY), true)
-  await keepKey(machine, 'https://other.example.com', new Secret(KEY))
-  await replaceKey(machine, URL, new Secret(`${KEY}2`), true)
-  expect(await serverUrlOf(machine, undefined)).toBe('https://other.example.com')
-  const found = await findKey(machine, URL)
+  const system = bare({ logins })
+  await keepKey(system, URL, new Secret(KEY), true)
+  await keepKey(system, 'https://other.example.com', new Secret(KEY))
+  await replaceKey(system, URL, new Secret(`${KEY}2`), true)
+  expect(await serverUrlOf(system, undefined)).toBe('https://other.example.com')
+  const found = await findKey(system, URL)
   expect([found?.key.reveal(), found?.isOwn]).toEqual([`${KEY}2`, true])
 })
 
 test('logout says which server commands use from then on', async () => {
   const logins = memoryFile()
-  const { machine, printed } = testMachine({ logins, environment: {} })
-  await keepKey(machine, URL, new Secret(KEY))
-  expect(await runLine(['logout'], machine)).toBe(0)
+  const { system, printed } = testSystem({ logins, environment: {} })
+  await keepKey(system, URL, new Secret(KEY))
+  expect(await runLine(['logout'], system)).toBe(0)
   expect(printed.out).toContain('Without --server, commands use http://127.0.0.1:8080 from now on.')
 })

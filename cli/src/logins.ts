@@ -1,6 +1,6 @@
 import { Secret } from '../../server/src/lib/secret.ts'
 import { CliFailure, LoginNeeded, UsageMistake } from './failure.ts'
-import type { Machine } from './machine.ts'
+import type { System } from './system.ts'
 
 /** Which server a command talks to, and with which key. The key is never an option: other users of the machine see options. */
 
@@ -8,7 +8,7 @@ const DEFAULT_SERVER = 'http://127.0.0.1:8080'
 export const KEY_VARIABLE = 'TOLLGATE_API_KEY'
 const SERVER_VARIABLE = 'TOLLGATE_URL'
 
-/** A file of logins holds a few servers; more is not ours. */
+/** The most servers that a file of logins holds, so that the file stays small. */
 const SERVERS_MAX = 100
 const KEY = /^[\x21-\x7e]{1,256}$/
 
@@ -35,66 +35,66 @@ interface Logins {
 }
 
 /** Returns the server's address without `/v1`: of `--server`, else of `TOLLGATE_URL`, else of the last login, else this machine's. */
-export async function serverUrlOf(machine: Machine, given: string | undefined): Promise<string> {
+export async function serverUrlOf(system: System, given: string | undefined): Promise<string> {
   if (given !== undefined) return readUrl(given, '--server')
-  const variable = machine.environment[SERVER_VARIABLE] ?? ''
+  const variable = system.environment[SERVER_VARIABLE] ?? ''
   if (variable !== '') return readUrl(variable, SERVER_VARIABLE)
-  return (await readLogins(machine)).server ?? DEFAULT_SERVER
+  return (await readLogins(system)).server ?? DEFAULT_SERVER
 }
 
 /** Returns the command that logs in to a server: with `--server` where a command without it would ask another one. */
-export async function loginHint(machine: Machine, url: string): Promise<string> {
+export async function loginHint(system: System, url: string): Promise<string> {
   // A variable or a file that can't be read must not hide what the hint is for.
-  const preset = await serverUrlOf(machine, undefined).catch(() => null)
+  const preset = await serverUrlOf(system, undefined).catch(() => null)
   return preset === url ? 'tollgate login' : `tollgate login --server ${url}`
 }
 
 /** Returns the key for a server: of the environment, else of its login; null when there is none. */
-export async function findKey(machine: Machine, url: string): Promise<KeyWithSource | null> {
-  const variable = machine.environment[KEY_VARIABLE] ?? ''
-  if (variable === '') return findKept(machine, url)
+export async function findKey(system: System, url: string): Promise<KeyWithSource | null> {
+  const variable = system.environment[KEY_VARIABLE] ?? ''
+  if (variable === '') return findKept(system, url)
   const key = readKey(variable, KEY_VARIABLE)
-  await warnOfLoginsServer(machine, url)
+  await warnOfLoginsServer(system, url)
   return { key, source: 'environment', isOwn: false }
 }
 
-/** Machines that were warned: a command may ask a server many times. */
-const warned = new WeakSet<Machine>()
+/** Systems that were warned: a command may ask a server many times. */
+const warned = new WeakSet<System>()
 
 /** Says where a key of the environment goes, where the environment does not: the key may be of another server. */
-async function warnOfLoginsServer(machine: Machine, url: string): Promise<void> {
-  if ((machine.environment[SERVER_VARIABLE] ?? '') !== '' || warned.has(machine)) return
+async function warnOfLoginsServer(system: System, url: string): Promise<void> {
+  if ((system.environment[SERVER_VARIABLE] ?? '') !== '' || warned.has(system)) return
   // A file that can't be read must not keep a command from working without it.
-  const logins = await readLogins(machine).catch(() => null)
+  const logins = await readLogins(system).catch(() => null)
   if (logins?.server !== url) return
-  warned.add(machine)
-  machine.stderr(
+  warned.add(system)
+  system.stderr(
     `tollgate: the key in ${KEY_VARIABLE} is sent to ${url}, the server of the last login; say the key's own server in ${SERVER_VARIABLE}\n`,
   )
 }
 
 /** Returns the key of the login to a server; null when there is none. */
-export async function findKept(machine: Machine, url: string): Promise<KeyWithSource | null> {
-  const kept = (await readLogins(machine)).keys[url]
+export async function findKept(system: System, url: string): Promise<KeyWithSource | null> {
+  const kept = (await readLogins(system)).keys[url]
   if (kept === undefined) return null
   const isOwn = kept.own === true
-  if (kept.in === 'file') return { key: readKey(kept.key, machine.logins.path), source: 'file', isOwn }
-  const keychain = await machine.openKeychain()
+  if (kept.in === 'file') return { key: readKey(kept.key, system.logins.path), source: 'file', isOwn }
+  const keychain = await system.openKeychain()
   const secret = await keychain?.get(url).catch((error: unknown) => {
     throw new CliFailure(`the keychain can't be read (${wordsOf(error)}): unlock it, or set ${KEY_VARIABLE}`)
   })
   if (secret === undefined || secret === null) {
-    throw new LoginNeeded(`the keychain has no key for ${url} any more: log in with "${await loginHint(machine, url)}"`)
+    throw new LoginNeeded(`the keychain has no key for ${url} any more: log in with "${await loginHint(system, url)}"`)
   }
   return { key: readKey(secret, 'the keychain'), source: 'keychain', isOwn }
 }
 
 /** Returns the key for a server; throws {@link LoginNeeded} when there is none. */
-export async function keyFor(machine: Machine, url: string): Promise<Secret> {
-  const found = await findKey(machine, url)
+export async function keyFor(system: System, url: string): Promise<Secret> {
+  const found = await findKey(system, url)
   if (found !== null) return found.key
   throw new LoginNeeded(
-    `there is no API key for ${url}: set ${KEY_VARIABLE}, or log in with "${await loginHint(machine, url)}"`,
+    `there is no API key for ${url}: set ${KEY_VARIABLE}, or log in with "${await loginHint(system, url)}"`,
   )
 }
 
@@ -103,55 +103,55 @@ export async function keyFor(machine: Machine, url: string): Promise<Secret> {
  * `isOwn` as in {@link KeyWithSource}. Returns where it is.
  */
 export async function keepKey(
-  machine: Machine,
+  system: System,
   url: string,
   key: Secret,
   isOwn = false,
 ): Promise<Exclude<KeySource, 'environment'>> {
-  return await storeKey(machine, url, key, isOwn, () => url)
+  return await storeKey(system, url, key, isOwn, () => url)
 }
 
 /** Keeps another key for a server that has one; the preset stays. */
-export async function replaceKey(machine: Machine, url: string, key: Secret, isOwn: boolean): Promise<void> {
-  await storeKey(machine, url, key, isOwn, (preset) => preset)
+export async function replaceKey(system: System, url: string, key: Secret, isOwn: boolean): Promise<void> {
+  await storeKey(system, url, key, isOwn, (preset) => preset)
 }
 
 async function storeKey(
-  machine: Machine,
+  system: System,
   url: string,
   key: Secret,
   isOwn: boolean,
   presetOf: (before: string | null) => string | null,
 ): Promise<KeptKey['in']> {
-  const keychain = await machine.openKeychain()
+  const keychain = await system.openKeychain()
   const isInKeychain =
     keychain !== null &&
     (await keychain.set(url, key.reveal()).then(
       () => true,
       () => false,
     ))
-  const { server, keys } = await readLogins(machine)
+  const { server, keys } = await readLogins(system)
   const place = isInKeychain ? ({ in: 'keychain' } as const) : ({ in: 'file', key: key.reveal() } as const)
   const kept: KeptKey = isOwn ? { ...place, own: true } : place
   const others = Object.entries(keys).filter(([each]) => each !== url)
-  if (others.length >= SERVERS_MAX) throw new CliFailure(`${machine.logins.path} has too many logins: log out of some`)
-  await writeLogins(machine, { server: presetOf(server), keys: { ...Object.fromEntries(others), [url]: kept } })
+  if (others.length >= SERVERS_MAX) throw new CliFailure(`${system.logins.path} has too many logins: log out of some`)
+  await writeLogins(system, { server: presetOf(server), keys: { ...Object.fromEntries(others), [url]: kept } })
   return kept.in
 }
 
 /** Forgets the key of a server. Returns whether there was one. */
-export async function forgetKey(machine: Machine, url: string): Promise<boolean> {
-  const { server, keys } = await readLogins(machine)
+export async function forgetKey(system: System, url: string): Promise<boolean> {
+  const { server, keys } = await readLogins(system)
   const kept = keys[url]
   if (kept === undefined) return false
   if (kept.in === 'keychain') {
-    const keychain = await machine.openKeychain()
+    const keychain = await system.openKeychain()
     await keychain?.remove(url).catch((error: unknown) => {
       throw new CliFailure(`the keychain does not give up the key (${wordsOf(error)}): unlock it and try again`)
     })
   }
   const others = Object.fromEntries(Object.entries(keys).filter(([each]) => each !== url))
-  await writeLogins(machine, { server: server === url ? null : server, keys: others })
+  await writeLogins(system, { server: server === url ? null : server, keys: others })
   return true
 }
 
@@ -172,13 +172,13 @@ function readUrl(text: string, from: string): string {
   return text.replace(/(\/v1)?\/?$/i, '')
 }
 
-async function readLogins(machine: Machine): Promise<Logins> {
-  const text = await machine.logins.read()
+async function readLogins(system: System): Promise<Logins> {
+  const text = await system.logins.read()
   if (text === null) return { server: null, keys: {} }
   try {
     return loginsOf(JSON.parse(text))
   } catch {
-    throw new CliFailure(`${machine.logins.path} can't be understood: remove it and log in again`)
+    throw new CliFailure(`${system.logins.path} can't be understood: remove it and log in again`)
   }
 }
 
@@ -196,8 +196,8 @@ function loginsOf(parsed: unknown): Logins {
   return { server: typeof server === 'string' ? readUrl(server, 'server') : null, keys }
 }
 
-async function writeLogins(machine: Machine, logins: Logins): Promise<void> {
-  await machine.logins.write(`${JSON.stringify(logins, null, 2)}\n`)
+async function writeLogins(system: System, logins: Logins): Promise<void> {
+  await system.logins.write(`${JSON.stringify(logins, null, 2)}\n`)
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,10 +1,10 @@
 /** The entry: hands the command line to its command. */
 
 import { EXIT } from '../../server/src/lib/commandOutput.ts'
+import { openSystem } from './openSystem.ts'
 import { runLine } from './run.ts'
-import { systemMachine } from './system.ts'
 
-const machine = systemMachine((error) => {
+const system = openSystem((error) => {
   // The reader has left, as `head` does.
   if ('code' in error && error.code === 'EPIPE') process.exit(EXIT.readerLeft)
   process.stderr.write(`tollgate: standard output can't be written (${error.message})\n`)
@@ -15,6 +15,6 @@ const machine = systemMachine((error) => {
 process.stdout.on('error', () => {})
 process.stderr.on('error', () => process.exit(EXIT.readerLeft))
 
-process.exitCode = await runLine(process.argv.slice(2), machine)
+process.exitCode = await runLine(process.argv.slice(2), system)
 // Not process.exit straight away: the last words must reach a pipe.
 process.stdout.write('', () => process.exit())

@@ -31,15 +31,15 @@ export const modelsCommand: CliCommand = {
   argument: { name: 'ID', summary: 'the model to show', isOptional: true },
   options: [{ name: 'modality', value: 'WORD', summary: 'only models of this kind', choices: MODALITIES }],
   examples: ['tollgate models', 'tollgate models --modality video', 'tollgate models svc/sandbox'],
-  run: async (asked, machine) => {
-    if (asked.argument !== '') {
-      const path = `/v1/models/${encodeURIComponent(asked.argument)}`
-      const model = (await callApi(asked, machine, { method: 'GET', path })) as ShownModel
+  run: async (args, system) => {
+    if (args.argument !== '') {
+      const path = `/v1/models/${encodeURIComponent(args.argument)}`
+      const model = (await callApi(args, system, { method: 'GET', path })) as ShownModel
       return { json: model, text: facts(factsOf(model)) }
     }
-    const modality = asked.text('modality')
+    const modality = args.text('modality')
     const query = modality === undefined ? '' : `?${new URLSearchParams({ modality })}`
-    const list = await callApi(asked, machine, { method: 'GET', path: `/v1/models${query}` })
+    const list = await callApi(args, system, { method: 'GET', path: `/v1/models${query}` })
     const { data } = list as { readonly data: readonly ShownModel[] }
     const rows = data.map((model) => [model.id, model.modality, model.status, priceOf(model.pricing)])
     return { json: list, text: table(['MODEL', 'MODALITY', 'STATUS', 'PRICE'], rows, 'There are no such models.') }

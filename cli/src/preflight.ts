@@ -17,9 +17,9 @@ export const preflightCommand: CliCommand = {
   argument: { name: 'MODEL', summary: 'the model' },
   options: [],
   examples: ['tollgate preflight svc/sandbox && tollgate chat "Hello" --model svc/sandbox'],
-  run: async (asked, machine) => {
-    const path = `/v1/inference/preflight?${new URLSearchParams({ model: asked.argument })}`
-    const preflight = (await callApi(asked, machine, { method: 'GET', path })) as Preflight
+  run: async (args, system) => {
+    const path = `/v1/inference/preflight?${new URLSearchParams({ model: args.argument })}`
+    const preflight = (await callApi(args, system, { method: 'GET', path })) as Preflight
     const { verdict, message } = preflight
     const exitCode = verdict === 'block' ? BLOCKED : 0
     return { json: preflight, text: `${verdict}: ${message}\n`, exitCode }

@@ -34,7 +34,7 @@ const OF_OPERATORS: ReadonlySet<string> = new Set([
 
 /** The meaning of a command line: a command to run, a text to show, or a mistake. */
 export type ReadLine =
-  | { readonly kind: 'run'; readonly command: CliCommand; readonly asked: CommandLine }
+  | { readonly kind: 'run'; readonly command: CliCommand; readonly args: CommandLine }
   | { readonly kind: 'text'; readonly text: string }
   /** `words`: those of the command, or the group of commands, whose help helps. */
   | { readonly kind: 'mistake'; readonly problem: string; readonly words: readonly string[] }
@@ -43,8 +43,8 @@ export type ReadLine =
 export function readLine(commands: readonly CliCommand[], argv: readonly string[]): ReadLine {
   let found: ReadLine | undefined
   let shown = ''
-  const program = programOf(commands, (command, asked) => {
-    found = { kind: 'run', command, asked }
+  const program = programOf(commands, (command, args) => {
+    found = { kind: 'run', command, args }
   })
   const writeOut = (text: string) => {
     shown += text
@@ -94,7 +94,7 @@ function problemOf(error: CommanderError, argv: readonly string[]): string {
 /** Builds commander's tree from the table. */
 function programOf(
   commands: readonly CliCommand[],
-  onFound: (command: CliCommand, asked: CommandLine) => void,
+  onFound: (command: CliCommand, args: CommandLine) => void,
 ): Command {
   const program = new Command('tollgate')
     .description('The command line of Tollgate, an inference gateway that bills.')
@@ -125,7 +125,7 @@ function addTo(parent: Command, name: string, { isHidden }: CliCommand): Command
 function describeLeaf(
   leaf: Command,
   command: CliCommand,
-  onFound: (command: CliCommand, asked: CommandLine) => void,
+  onFound: (command: CliCommand, args: CommandLine) => void,
 ): void {
   const { summary, argument, examples } = command
   leaf.description(summary).usage(`${argument === undefined ? '' : `${writtenArgument(argument)} `}[options]`)
@@ -140,7 +140,7 @@ function describeLeaf(
     }
     const [first] = argument === undefined ? [] : given
     // A group such as `limits` takes options for its commands too.
-    onFound(command, askedOf(first, leaf.optsWithGlobals()))
+    onFound(command, argsOf(first, leaf.optsWithGlobals()))
   })
 }
 
@@ -160,7 +160,7 @@ function commanderOption({ name, value, summary, choices }: CliOption): Option {
   return option
 }
 
-function askedOf(given: unknown, options: Readonly<Record<string, unknown>>): CommandLine {
+function argsOf(given: unknown, options: Readonly<Record<string, unknown>>): CommandLine {
   const words = Array.isArray(given) ? given.map(String) : given === undefined ? [] : [String(given)]
   const text = (name: string): string | undefined => {
     const value = options[camelCase(name)]

@@ -9,41 +9,41 @@ import { creditAdvice } from './account/creditAdvice.ts'
 import type { CliCommand, CliResult } from './command.ts'
 import { CLI_COMMANDS } from './commands.ts'
 import { CliFailure } from './failure.ts'
-import type { Machine } from './machine.ts'
 import { plainText } from './plainText.ts'
 import { readLine } from './program.ts'
+import type { System } from './system.ts'
 
 /**
  * Runs one command line (the words after the program's name) and gives the exit code: 0 done, 1 failed, 2 not understood, 4 login
  * needed, 130 left by Ctrl-C. Results go to stdout; errors go to stderr, a sentence a line, or as JSON when `--json` was given.
  * Never throws.
  */
-export async function runLine(argv: readonly string[], machine: Machine): Promise<number> {
+export async function runLine(argv: readonly string[], system: System): Promise<number> {
   const read = readLine(CLI_COMMANDS, argv)
-  if (read.kind === 'text') return await show(machine, false, { json: null, text: read.text })
+  if (read.kind === 'text') return await show(system, false, { json: null, text: read.text })
   if (read.kind === 'mistake') {
     const problem = `${read.problem} (see "${['tollgate', ...read.words].join(' ')} --help")`
-    printProblems(outputOf(machine), argv.includes('--json'), new CliFailure(problem, { code: 'usage' }))
+    printProblems(outputOf(system), argv.includes('--json'), new CliFailure(problem, { code: 'usage' }))
     return EXIT.misunderstood
   }
-  const { command, asked } = read
+  const { command, args } = read
   try {
-    return await show(machine, asked.json, await command.run(asked, machine))
+    return await show(system, args.json, await command.run(args, system))
   } catch (error) {
-    const failure = explain(error, command, await creditAdvice(asked, machine, error))
-    printProblems(outputOf(machine), asked.json, failure)
+    const failure = explain(error, command, await creditAdvice(args, system, error))
+    printProblems(outputOf(system), args.json, failure)
     return failure.exitCode
   }
 }
 
-function show(machine: Machine, json: boolean, result: CliResult): Promise<number> | number {
+function show(system: System, json: boolean, result: CliResult): Promise<number> | number {
   if (!('text' in result)) return result.exitCode
-  const text = machine.stdoutIsTerminal ? plainText(result.text) : result.text
-  return printResult(outputOf(machine), json, { ...result, text })
+  const text = system.stdoutIsTerminal ? plainText(result.text) : result.text
+  return printResult(outputOf(system), json, { ...result, text })
 }
 
 /** Text of a model or a server must not steer the terminal. */
-function outputOf({ print, stderr }: Machine): CommandOutput {
+function outputOf({ print, stderr }: System): CommandOutput {
   return { print, stderr, clean: plainText }
 }
 

@@ -3,7 +3,7 @@ import { open, rename, stat, unlink } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { CliFailure, UsageMistake } from './failure.ts'
-import type { Machine } from './machine.ts'
+import type { System } from './system.ts'
 
 /**
  * Writes what comes to `path`, whole or not at all; takes the place of a file that is there. The bytes written. Rejects with
@@ -41,14 +41,14 @@ function unfinishedOf(path: string): string {
 }
 
 /** Refuses an `--output` that can't be written, before anything is paid for. */
-export async function checkPlace({ checkFile: check }: Machine, output: string): Promise<void> {
+export async function checkPlace({ checkFile: check }: System, output: string): Promise<void> {
   await check(output).catch((error: unknown) => {
     throw new UsageMistake(`--output: ${output} can't be written: ${placeProblem(error)}`)
   })
 }
 
 /** Saves bytes; throws {@link CliFailure} when the place can't be written. */
-export async function saveBytes({ saveFile: save }: Machine, path: string, bytes: Uint8Array): Promise<void> {
+export async function saveBytes({ saveFile: save }: System, path: string, bytes: Uint8Array): Promise<void> {
   await save(path, piecesOf(bytes)).catch((error: unknown) => {
     throw new CliFailure(`${path} can't be written: ${placeProblem(error)}`)
   })

@@ -1,44 +1,63 @@
-import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
-import { systemInput } from './input.ts'
-import { openSystemKeychain } from './keychain.ts'
-import { loginFileOf } from './loginFile.ts'
-import type { Machine } from './machine.ts'
-import { checkFile, saveFile } from './saveFile.ts'
+import type { Clock } from '../../server/src/lib/time.ts'
 
-/** The machine itself. `onOutputLost` is called when writing to stdout fails. */
-export function systemMachine(onOutputLost: (error: Error) => void): Machine {
-  const { env } = process
-  return {
-    clock: {
-      now: () => Date.now(),
-      monotonicMs: () => performance.now(),
-      after: (delayMs, callback) => {
-        const timer = setTimeout(callback, delayMs)
-        return () => clearTimeout(timer)
-      },
-    },
-    randomBytes: (length) => randomBytes(length),
-    environment: env,
-    stdin: systemInput(),
-    stdout: (text) => void process.stdout.write(text, (error) => (error ? onOutputLost(error) : undefined)),
-    print: (content) =>
-      new Promise((resolve, reject) => process.stdout.write(content, (error) => (error ? reject(error) : resolve()))),
-    stdoutIsTerminal: process.stdout.isTTY === true,
-    // A terminal that does not know its width says 0 or nothing.
-    stdoutColumns: process.stdout.isTTY === true ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY,
-    stderr: (text) => void process.stderr.write(text),
-    stderrIsTerminal: process.stderr.isTTY === true,
-    // Follows no redirect: a key goes to the server that was named, and nowhere else.
-    fetch: (url, init) => fetch(url, { ...init, redirect: 'manual' }),
-    saveFile,
-    checkFile,
-    onInterrupt: (callback) => {
-      process.once('SIGINT', callback)
-      return () => process.off('SIGINT', callback)
-    },
-    logins: loginFileOf(env, process.platform),
-    openKeychain: () => (env['TOLLGATE_KEYCHAIN'] === 'off' ? Promise.resolve(null) : openSystemKeychain()),
-    hostname: hostname(),
-  }
+/** All that commands touch of the operating system, so that a test can put its own in place. */
+export interface System {
+  readonly clock: Clock
+  readonly randomBytes: (length: number) => Uint8Array
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly stdin: Input
+  /** Writes a part of what a command prints as it goes on. */
+  readonly stdout: (text: string) => void
+  /** Writes a result; rejects with the system's error when it can't be written whole. */
+  readonly print: (content: string | Uint8Array) => Promise<void>
+  readonly stdoutIsTerminal: boolean
+  /** How wide a line of stdout is before it is broken; infinite where it is no terminal. */
+  readonly stdoutColumns: number
+  readonly stderr: (text: string) => void
+  /** True when stderr is a terminal: a progress bar is drawn only there. */
+  readonly stderrIsTerminal: boolean
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  /** Writes a file whole or not at all; the bytes written. */
+  readonly saveFile: (path: string, content: AsyncIterable<Uint8Array>) => Promise<number>
+  /** Rejects where `saveFile` would, as far as can be told beforehand. */
+  readonly checkFile: (path: string) => Promise<void>
+  /** Ctrl-C calls back in place of ending the process, once; the result gives that up. */
+  readonly onInterrupt: (callback: () => void) => () => void
+  /** Where the command keeps its login. */
+  readonly logins: LoginFile
+  /** The system's keychain; null where there is none that works. */
+  readonly openKeychain: () => Promise<Keychain | null>
+  /** The name of this machine, for the name of a key. */
+  readonly hostname: string
+}
+
+export interface Input {
+  /** True when a person types there. */
+  readonly isTerminal: boolean
+  /** All of it, as UTF-8; throws when it is more than `bytesMax`. */
+  readonly readAll: (bytesMax: number) => Promise<string>
+  /** One line that a person types; null at the end of the input (Ctrl-D), 'interrupted' at Ctrl-C. */
+  readonly readLine: (prompt: string, history: readonly string[]) => Promise<string | null | typeof INTERRUPTED_LINE>
+  /** The same, not shown as it is typed. */
+  readonly readSecret: (prompt: string) => Promise<string | null | typeof INTERRUPTED_LINE>
+}
+
+export const INTERRUPTED_LINE = Symbol('interrupted')
+
+/** The text of the file with the login; null when there is none. */
+export interface LoginFile {
+  /** Absolute, to be shown. */
+  readonly path: string
+  /** Rejects with a `CliFailure` when other users of the machine may read the file. */
+  readonly read: () => Promise<string | null>
+  /** Replaces the file, mode 0600, in a folder of mode 0700. */
+  readonly write: (text: string) => Promise<void>
+}
+
+/** Secrets by account. Each call rejects with the keychain's own error. */
+export interface Keychain {
+  readonly get: (account: string) => Promise<string | null>
+  readonly set: (account: string, secret: string) => Promise<void>
+  /** Nothing happens when there is none. */
+  readonly remove: (account: string) => Promise<void>
 }

@@ -8,8 +8,8 @@ import { UsageMistake } from './failure.ts'
 /** Reads the values of options. */
 
 /** A whole number from 1 to `most`; undefined when the option was not given. */
-export function wholeNumberOf(asked: CommandLine, name: string, most: number): number | undefined {
-  const typed = asked.text(name)
+export function wholeNumberOf(args: CommandLine, name: string, most: number): number | undefined {
+  const typed = args.text(name)
   if (typed === undefined) return undefined
   const count = /^[1-9][0-9]{0,8}$/.test(typed) ? Number(typed) : 0
   if (count >= 1 && count <= most) return count
@@ -17,16 +17,16 @@ export function wholeNumberOf(asked: CommandLine, name: string, most: number): n
 }
 
 /** A number from 0 to 1,000; undefined when the option was not given. The server has the bounds of the model. */
-export function numberOf(asked: CommandLine, name: string): number | undefined {
-  const typed = asked.text(name)
+export function numberOf(args: CommandLine, name: string): number | undefined {
+  const typed = args.text(name)
   if (typed === undefined) return undefined
   if (/^[0-9]{1,3}(\.[0-9]{1,6})?$/.test(typed)) return Number(typed)
   throw new UsageMistake(`--${name}: must be a number, such as 0.7`)
 }
 
 /** An instant of the past (`7d`, `12h`, or an ISO date) as the server takes it; undefined when the option was not given. */
-export function pastTimestampOf(asked: CommandLine, name: string, nowMs: number): string | undefined {
-  const typed = asked.text(name)
+export function pastTimestampOf(args: CommandLine, name: string, nowMs: number): string | undefined {
+  const typed = args.text(name)
   if (typed === undefined) return undefined
   const instantMs = parseInstant(typed, nowMs)
   if (instantMs === null || instantMs < 0) {

@@ -6,7 +6,7 @@ import { type AccountsHouse, openAccountsHouse } from '../../server/test/account
 import { until } from '../../server/test/until.ts'
 import type { Visitor } from '../../server/test/visitor.ts'
 import { runLine } from '../src/run.ts'
-import { memoryFile, type TestMachine, testMachine } from './testMachine.ts'
+import { memoryFile, type TestSystem, testSystem } from './testSystem.ts'
 
 const SERVER = 'http://gateway.test'
 const ALL = { serverless: 'write', billing: 'write', webhooks: 'write', instances: 'write' }
@@ -26,8 +26,8 @@ beforeEach(() => {
   logins = memoryFile()
 })
 
-function machineAt(hostname = 'laptop', isAway = () => false): TestMachine {
-  return testMachine({
+function systemAt(hostname = 'laptop', isAway = () => false): TestSystem {
+  return testSystem({
     logins,
     hostname,
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
@@ -52,16 +52,16 @@ function machineAt(hostname = 'laptop', isAway = () => false): TestMachine {
   })
 }
 
-async function type(words: readonly string[], machine = machineAt()) {
-  const code = await runLine(words, machine.machine)
-  return { code, ...machine.printed }
+async function type(words: readonly string[], system = systemAt()) {
+  const code = await runLine(words, system.system)
+  return { code, ...system.printed }
 }
 
 /** Types `login`; the person decides by `decide`, which gets the address of the page on which the login is decided. */
 async function logIn(decide: (path: string) => Promise<unknown>, hostname = 'laptop') {
-  const typed = machineAt(hostname)
+  const typed = systemAt(hostname)
   let code: number | undefined
-  const ended = runLine(['login'], typed.machine).then((each) => {
+  const ended = runLine(['login'], typed.system).then((each) => {
     code = each
   })
   let isDecided = false
@@ -117,7 +117,7 @@ test('a second login revokes the key of the first; one with a token is forgotten
     await owner.call('POST', '/manage/v1/keys', { name: 'laptop-token', scope: 'full_access' })
   ).json()
   await type(['logout'])
-  const typed = machineAt()
+  const typed = systemAt()
   typed.lines.push(made.key)
   expect((await type(['login', '--with-token'], typed)).code).toBe(0)
   const left = await type(['logout', '--json'])
@@ -129,7 +129,7 @@ test('a logout that does not reach the server stays logged in, unless the key is
   await logIn(approve, 'laptop-away')
   const away = await type(
     ['logout'],
-    machineAt('laptop', () => true),
+    systemAt('laptop', () => true),
   )
   expect([away.code, away.said]).toEqual([1, expect.stringContaining('give --keep-key')])
   expect(logins.text).toContain('svc_live_')
@@ -137,7 +137,7 @@ test('a logout that does not reach the server stays logged in, unless the key is
     (
       await type(
         ['logout', '--keep-key'],
-        machineAt('laptop', () => true),
+        systemAt('laptop', () => true),
       )
     ).code,
   ).toBe(0)
@@ -204,7 +204,7 @@ test('a rotation names the end of the old key and that of the new one, and a log
   const lost = await type(['keys', 'rotate', first, '--json'])
   logins = kept
   expect(lost.code).toBe(0)
-  const shownKey = machineAt()
+  const shownKey = systemAt()
   shownKey.lines.push(JSON.parse(lost.out).key)
   expect((await type(['login', '--with-token'], shownKey)).code).toBe(0)
 

@@ -210,15 +210,15 @@ describe("the customer's command line stands alone", () => {
     expectNone(found, 'it talks HTTP only: move what both need into server/src/lib, or ask the server')
   })
 
-  test('it reaches the machine in few places, and never by Bun', () => {
-    const machine = ['cli/src/main.ts', 'cli/src/system.ts', 'cli/src/input.ts']
-    const hint = 'take it from the Machine (cli/src/machine.ts)'
-    expectNone(placesInCli(/process\.(env|argv|exit|std\w+)\b/, machine), hint)
+  test('it reaches the operating system in few places, and never by Bun', () => {
+    const system = ['cli/src/main.ts', 'cli/src/openSystem.ts', 'cli/src/input.ts']
+    const hint = 'take it from the System (cli/src/system.ts)'
+    expectNone(placesInCli(/process\.(env|argv|exit|std\w+)\b/, system), hint)
     const clock =
       /\b(Date\.now|performance\.now|setTimeout|setInterval|AbortSignal\.timeout|new Date\(\)|timers\/promises)/
-    expectNone(placesInCli(clock, ['cli/src/system.ts']), hint)
+    expectNone(placesInCli(clock, ['cli/src/openSystem.ts']), hint)
     const outside = /(?<![.\w])fetch\(|\b(Math\.random|randomUUID|console\.\w+)|(?<![."'`\w-])Bun\b(?=[.\s[(])/
-    expectNone(placesInCli(outside, ['cli/src/system.ts']), hint)
+    expectNone(placesInCli(outside, ['cli/src/openSystem.ts']), hint)
   })
 })
 

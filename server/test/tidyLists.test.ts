@@ -7,7 +7,7 @@
 import { describe, expect, test } from 'bun:test'
 import { bareComments } from './tidy/comments.ts'
 import { severalOwners } from './tidy/exports.ts'
-import { goneFiles, mutualFolders, untoldFolders } from './tidy/folders.ts'
+import { falseAlone, goneFiles, mutualFolders, untoldFolders } from './tidy/folders.ts'
 import { functionsOf, LINES_OF_FUNCTION, longFunctions, type Part, partOf } from './tidy/functions.ts'
 import { MAY_IMPORT, mayImportLine, unusedPairs } from './tidy/house.ts'
 import { findCycles, importGraph } from './tidy/imports.ts'
@@ -289,6 +289,15 @@ describe('rooms and folders', () => {
       ['told', ['two.ts', 'three.ts']],
       ['bare', ['one.ts', 'two.ts', 'three.ts']],
     ])
+  })
+
+  test('a README that says which folders beside it are imported is right', () => {
+    expectNone(falseAlone(sources, graph), 'say which it imports: "It imports no other folder of … but `../one/`."')
+    const readme = (text: string) => [{ path: 'server/src/a/b/README.md', text }]
+    const planted = new Map(Object.entries({ 'a/b/x.ts': ['a/b/y.ts', 'a/c/z.ts', 'lib/w.ts'] }))
+    expect(falseAlone(readme('It imports no other folder of a.'), planted)).toEqual(['server/src/a/b/README.md (c)'])
+    expect(falseAlone(readme('It imports no other\nfolder of a but `../c/`.'), planted)).toEqual([])
+    expect(falseAlone(readme('It imports no other folder of a but `../d/`.'), planted)).toHaveLength(1)
   })
 
   test('a README names no file that is gone', () => {

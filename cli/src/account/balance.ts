@@ -15,8 +15,8 @@ export const balanceCommand: CliCommand = {
   summary: "Show the organization's credit",
   options: [],
   examples: ['tollgate balance'],
-  run: async (asked, machine) => {
-    const balance = (await callApi(asked, machine, { method: 'GET', path: '/v1/billing/balance' })) as Balance
+  run: async (args, system) => {
+    const balance = (await callApi(args, system, { method: 'GET', path: '/v1/billing/balance' })) as Balance
     const { auto_pay_threshold_cents: threshold, auto_pay_amount_cents: amount } = balance
     const autoPay = balance.auto_pay_enabled ? `${dollars(amount)} when below ${dollars(threshold)}` : 'off'
     const rows: [string, string][] = [

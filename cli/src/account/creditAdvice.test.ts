@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { testMachine } from '../../test/testMachine.ts'
+import { testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 const UNPAID = {
@@ -14,7 +14,7 @@ test.each([
   ['write', 404, UNPAID, false],
   ['write', 200, CAPPED, false],
 ])('a key with billing %s, payments %d: %j', async (billing, payments, refused, isAdvised) => {
-  const { machine, printed } = testMachine({
+  const { system, printed } = testSystem({
     fetch: async (url) => {
       if (url.endsWith('/manage/v1/key')) return Response.json({ levels: { billing } })
       if (url.includes('/manage/v1/payments')) return Response.json({ data: [] }, { status: payments })
@@ -22,7 +22,7 @@ test.each([
     },
   })
   expect(
-    await runLine(['image', 'x', '--model', 'svc/m', '--output', 'x.png'], { ...machine, checkFile: async () => {} }),
+    await runLine(['image', 'x', '--model', 'svc/m', '--output', 'x.png'], { ...system, checkFile: async () => {} }),
   ).toBe(1)
   expect(printed.said).toContain(refused.error.message)
   expect(printed.said.includes('"tollgate topup 20" adds $20 of credit.')).toBe(isAdvised)

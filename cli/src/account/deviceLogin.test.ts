@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { memoryFile, testMachine } from '../../test/testMachine.ts'
+import { memoryFile, testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 const KEY = `svc_live_${'d'.repeat(24)}`
@@ -38,9 +38,9 @@ async function logIn(
 ) {
   const logins = memoryFile()
   const environment = { TOLLGATE_URL: 'https://gateway.test' }
-  const made = testMachine({ logins, environment, fetch: async (url, init) => answer(url, init) })
+  const made = testSystem({ logins, environment, fetch: async (url, init) => answer(url, init) })
   let code: number | undefined
-  const ended = runLine(['login', ...words], made.machine).then((each) => {
+  const ended = runLine(['login', ...words], made.system).then((each) => {
     code = each
   })
   for (let second = 0; code === undefined && second < 300; second += 1) {

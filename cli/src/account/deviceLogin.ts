@@ -1,11 +1,11 @@
 import type { Secret } from '../../../server/src/lib/secret.ts'
 import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
-import { askWithKey, isPassing, ServerRefusal } from '../api.ts'
+import { askWithKey, isTransient, ServerRefusal } from '../api.ts'
 import { CliFailure, Interruption } from '../failure.ts'
 import { loginHint, readKey } from '../logins.ts'
-import type { Machine } from '../machine.ts'
 import { pauseUnlessLeft } from '../pause.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 
 /** The device flow of RFC 8628: a person approves this machine in a browser. */
 
@@ -33,20 +33,20 @@ interface DeviceCode {
 }
 
 /** Waits until a person has approved this machine in a browser; gives the API key. Throws when the server offers no such login. */
-export async function logInByDevice(machine: Machine, url: string): Promise<Secret> {
-  if (!(await isOffered(machine, url))) {
+export async function logInByDevice(system: System, url: string): Promise<Secret> {
+  if (!(await isOffered(system, url))) {
     throw new CliFailure(
-      `${url} offers no login by browser: get an API key from the people who run it, then run "${await loginHint(machine, url)} --with-token"`,
+      `${url} offers no login by browser: get an API key from the people who run it, then run "${await loginHint(system, url)} --with-token"`,
       { code: 'not_offered' },
     )
   }
-  const body = { client_id: CLIENT_ID, name: machine.hostname }
-  const code = readCode(await askWithKey(machine, url, null, { method: 'POST', path: `${MANAGE}${CODE}`, body }))
-  machine.stderr(plainText(`Open ${code.verification_uri} and type the code ${code.user_code} there.\n`))
+  const body = { client_id: CLIENT_ID, name: system.hostname }
+  const code = readCode(await askWithKey(system, url, null, { method: 'POST', path: `${MANAGE}${CODE}`, body }))
+  system.stderr(plainText(`Open ${code.verification_uri} and type the code ${code.user_code} there.\n`))
   const leaving = new AbortController()
-  const forget = machine.onInterrupt(() => leaving.abort())
+  const forget = system.onInterrupt(() => leaving.abort())
   try {
-    return await waitForKey(machine, url, code, leaving.signal)
+    return await waitForKey(system, url, code, leaving.signal)
   } catch (error) {
     if (!leaving.signal.aborted) throw error
     throw new Interruption('nothing was kept')
@@ -55,8 +55,8 @@ export async function logInByDevice(machine: Machine, url: string): Promise<Secr
   }
 }
 
-async function isOffered(machine: Machine, url: string): Promise<boolean> {
-  const description = await askWithKey(machine, url, null, { method: 'GET', path: DESCRIPTION })
+async function isOffered(system: System, url: string): Promise<boolean> {
+  const description = await askWithKey(system, url, null, { method: 'GET', path: DESCRIPTION })
   const { paths } = (description ?? {}) as { readonly paths?: Readonly<Record<string, unknown>> }
   return paths?.[CODE] !== undefined && paths[TOKEN] !== undefined
 }
@@ -65,8 +65,8 @@ async function isOffered(machine: Machine, url: string): Promise<boolean> {
  * Polls until the code expires (RFC 8628, section 3.5). A server that can't be reached, or can't answer now, is asked again after
  * twice as long each time, and at the usual interval once it has answered.
  */
-async function waitForKey(machine: Machine, url: string, code: DeviceCode, left: AbortSignal): Promise<Secret> {
-  const { clock } = machine
+async function waitForKey(system: System, url: string, code: DeviceCode, left: AbortSignal): Promise<Secret> {
+  const { clock } = system
   const untilMs = clock.monotonicMs() + Math.min(code.expires_in * SECOND_MS, WAIT_MOST_MS)
   let intervalMs = Math.max((code.interval ?? 0) * SECOND_MS || INTERVAL_MS, SECOND_MS)
   let pauseMs = intervalMs
@@ -75,7 +75,7 @@ async function waitForKey(machine: Machine, url: string, code: DeviceCode, left:
     const restMs = untilMs - clock.monotonicMs()
     if (restMs <= 0) break
     await pauseUnlessLeft(clock, Math.min(pauseMs, restMs), left)
-    const polled = await poll(machine, url, code, left)
+    const polled = await poll(system, url, code, left)
     if (polled instanceof CliFailure) {
       trouble = polled
       pauseMs = Math.max(intervalMs, Math.min(2 * pauseMs, TROUBLED_MOST_MS))
@@ -94,14 +94,14 @@ async function waitForKey(machine: Machine, url: string, code: DeviceCode, left:
 
 /** Asks once. Returns the key; or the word for going on; or the failure that passes. Throws the others. */
 async function poll(
-  machine: Machine,
+  system: System,
   url: string,
   code: DeviceCode,
   left: AbortSignal,
 ): Promise<Secret | 'authorization_pending' | 'slow_down' | 'expired_token' | CliFailure> {
   const body = { grant_type: GRANT, device_code: code.device_code, client_id: CLIENT_ID }
   try {
-    const answer = await askWithKey(machine, url, null, { method: 'POST', path: `${MANAGE}${TOKEN}`, body }, left)
+    const answer = await askWithKey(system, url, null, { method: 'POST', path: `${MANAGE}${TOKEN}`, body }, left)
     const { access_token: key } = answer as { readonly access_token?: unknown }
     if (typeof key !== 'string') throw notUnderstood()
     return readKey(key, url)
@@ -112,7 +112,7 @@ async function poll(
       if (word === 'authorization_pending' || word === 'slow_down' || word === 'expired_token') return word
       if (word === 'access_denied') throw new CliFailure('the login was refused in the browser', { code: word })
     }
-    if (isPassing(error)) return error
+    if (isTransient(error)) return error
     throw error
   }
 }

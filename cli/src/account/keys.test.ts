@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { testMachine } from '../../test/testMachine.ts'
+import { testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 const ID = '01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'
@@ -10,11 +10,11 @@ const KEY = {
 }
 
 async function list(stdoutColumns: number): Promise<string> {
-  const { machine, printed } = testMachine({
+  const { system, printed } = testSystem({
     stdoutColumns,
     fetch: async () => Response.json({ data: [KEY, KEY], next_cursor: null }),
   })
-  expect(await runLine(['keys', 'list'], machine)).toBe(0)
+  expect(await runLine(['keys', 'list'], system)).toBe(0)
   return printed.out
 }
 
@@ -38,8 +38,8 @@ test.each([
   ],
 ])('an option that the server refuses is a mistake on the command line: %j', async (words, detail, says) => {
   const problem = { detail, code: 'validation_failed' }
-  const { machine, printed } = testMachine({ fetch: async () => Response.json(problem, { status: 422 }) })
-  expect(await runLine(words, machine)).toBe(2)
+  const { system, printed } = testSystem({ fetch: async () => Response.json(problem, { status: 422 }) })
+  expect(await runLine(words, system)).toBe(2)
   expect(printed.said).toContain(says)
   expect(printed.said).toContain(`(see "tollgate ${words.slice(0, 2).join(' ')} --help")`)
 })

@@ -8,8 +8,8 @@ import type { CliCommand, CommandLine } from '../command.ts'
 import { UsageMistake } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
 import { findKey, replaceKey } from '../logins.ts'
-import type { Machine } from '../machine.ts'
 import { nextPage } from '../nextPage.ts'
+import type { System } from '../system.ts'
 import { wholeNumberOf } from '../values.ts'
 import { readOwnKey } from './ownKey.ts'
 
@@ -61,16 +61,16 @@ export const listApiKeysCommand: CliCommand = {
     { name: 'cursor', value: 'CURSOR', summary: 'the `next_cursor` of the page before' },
   ],
   examples: ['tollgate keys list', 'tollgate keys list --json --limit 200'],
-  run: async (asked, machine) => {
-    const query = new URLSearchParams({ limit: String(wholeNumberOf(asked, 'limit', KEYS_MOST) ?? KEYS_SHOWN) })
-    const cursor = asked.text('cursor')
+  run: async (args, system) => {
+    const query = new URLSearchParams({ limit: String(wholeNumberOf(args, 'limit', KEYS_MOST) ?? KEYS_SHOWN) })
+    const cursor = args.text('cursor')
     if (cursor !== undefined) query.set('cursor', cursor)
-    const page = (await callApi(asked, machine, { method: 'GET', path: `${KEYS}?${query}` })) as KeyPage
-    if (asked.json) return { json: page, text: '' }
-    const owners = await ownersOf(asked, machine, page)
+    const page = (await callApi(args, system, { method: 'GET', path: `${KEYS}?${query}` })) as KeyPage
+    if (args.json) return { json: page, text: '' }
+    const owners = await ownersOf(args, system, page)
     const ended = page.data.filter(({ state }) => state !== 'active')
     const rows = [...page.data.filter(({ state }) => state === 'active'), ...ended].map((key) => toRow(key, owners))
-    return { json: page, text: listOf(rows, machine.stdoutColumns) + nextPage(asked, page.next_cursor) }
+    return { json: page, text: listOf(rows, system.stdoutColumns) + nextPage(args, page.next_cursor) }
   },
 }
 
@@ -101,14 +101,14 @@ interface MemberPage {
 }
 
 /** The mail addresses of the members that the keys belong to, by the member's id. */
-async function ownersOf(asked: CommandLine, machine: Machine, { data }: KeyPage): Promise<Map<string, string>> {
+async function ownersOf(args: CommandLine, system: System, { data }: KeyPage): Promise<Map<string, string>> {
   const owners = new Map<string, string>()
   const isComplete = () => data.every(({ member_id: id }) => id === null || owners.has(id))
   let cursor: string | null = null
   for (let pages = 0; pages < MEMBER_PAGES_MOST && !isComplete(); pages += 1) {
     const behind: string = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`
     const path = `/manage/v1/members?limit=200${behind}`
-    const page = (await callApi(asked, machine, { method: 'GET', path })) as MemberPage
+    const page = (await callApi(args, system, { method: 'GET', path })) as MemberPage
     for (const { id, email } of page.data) owners.set(id, email)
     cursor = page.next_cursor
     if (cursor === null) break
@@ -132,19 +132,19 @@ export const createApiKeyCommand: CliCommand = {
     { name: 'admin', value: null, summary: "give it an admin's rights" },
   ],
   examples: ['tollgate keys create nightly-report --scope serverless:write,billing:read --expires 90d'],
-  run: async (asked, machine) => {
-    const expires = asked.text('expires')
-    const name = asked.argument.trim()
+  run: async (args, system) => {
+    const expires = args.text('expires')
+    const name = args.argument.trim()
     if (name === '' || name.length > NAME_CHARACTERS_MOST) {
       throw new UsageMistake(`NAME: must be text of 1 to ${NAME_CHARACTERS_MOST} characters`)
     }
-    const made = await makeKey(asked, machine, KEYS, {
+    const made = await makeKey(args, system, KEYS, {
       name,
-      scope: asked.required('scope'),
-      admin: asked.flag('admin'),
+      scope: args.required('scope'),
+      admin: args.flag('admin'),
       ...(expires !== undefined && { expires }),
     })
-    return { json: made, text: `Made the key ${made.id}.\n${shown(made)}`, undo: undoOf(asked, machine, made) }
+    return { json: made, text: `Made the key ${made.id}.\n${shown(made)}`, undo: undoOf(args, system, made) }
   },
 }
 
@@ -157,17 +157,17 @@ export const rotateApiKeyCommand: CliCommand = {
     { name: 'overlap', value: 'TIME', summary: 'how long the old key still works, such as 12h or 0; default 1d' },
   ],
   examples: ['tollgate keys rotate 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d --overlap 12h'],
-  run: async (asked, machine) => {
-    const id = asked.argument
-    const overlapMs = readOverlap(asked.text('overlap'))
-    const login = await loginWithKey(asked, machine, id)
+  run: async (args, system) => {
+    const id = args.argument
+    const overlapMs = readOverlap(args.text('overlap'))
+    const login = await loginWithKey(args, system, id)
     const body = { overlap_seconds: overlapMs / SECOND_MS }
-    const made = await makeKey(asked, machine, `${pathOf(id)}/rotate`, body)
-    const replaced = `Made the key ${made.id} in place of ${id}, which ${endOfOld(made, overlapMs, machine)}.\n`
+    const made = await makeKey(args, system, `${pathOf(id)}/rotate`, body)
+    const replaced = `Made the key ${made.id} in place of ${id}, which ${endOfOld(made, overlapMs, system)}.\n`
     const expires = `The new key ${made.expires_at === null ? 'never expires' : `expires ${utc(made.expires_at)}`}.\n`
     const isKept =
       login !== null &&
-      (await replaceKey(machine, login.url, new Secret(made.key), login.isOwn).then(
+      (await replaceKey(system, login.url, new Secret(made.key), login.isOwn).then(
         () => true,
         // The key must not be lost with the login: it is shown then.
         () => false,
@@ -177,7 +177,7 @@ export const rotateApiKeyCommand: CliCommand = {
       return { json: made, text: `${replaced}${expires}Your login to ${login.url} has the new key from now on.\n` }
     }
     const note = login === null ? '' : `Your login to ${login.url} could not take it, and has the old key.\n`
-    return { json: made, text: `${replaced}${expires}${note}${shown(made)}`, undo: undoOf(asked, machine, made) }
+    return { json: made, text: `${replaced}${expires}${note}${shown(made)}`, undo: undoOf(args, system, made) }
   },
 }
 
@@ -193,15 +193,15 @@ function readOverlap(typed: string | undefined): number {
 }
 
 /** The login that uses a key, with its server; null where none does. */
-async function loginWithKey(asked: CommandLine, machine: Machine, id: string) {
-  const url = await askedServer(asked, machine)
-  const found = await findKey(machine, url)
+async function loginWithKey(args: CommandLine, system: System, id: string) {
+  const url = await askedServer(args, system)
+  const found = await findKey(system, url)
   if (found === null || found.source === 'environment') return null
-  return (await readOwnKey(machine, url, found.key)).id === id ? { url, isOwn: found.isOwn } : null
+  return (await readOwnKey(system, url, found.key)).id === id ? { url, isOwn: found.isOwn } : null
 }
 
 /** The new key expires when the old one would have. The old one ends then, or with the overlap. */
-function endOfOld(made: MadeKey, overlapMs: number, { clock }: Machine): string {
+function endOfOld(made: MadeKey, overlapMs: number, { clock }: System): string {
   const untilMs = Date.parse(made.created_at) + overlapMs
   const endsAtMs = made.expires_at === null ? untilMs : Math.min(untilMs, Date.parse(made.expires_at))
   return overlapMs === 0 || endsAtMs <= clock.now() ? 'works no more' : `works until ${utc(toTimestamp(endsAtMs))}`
@@ -216,25 +216,25 @@ export const revokeApiKeyCommand: CliCommand = {
   argument: ID,
   options: [],
   examples: ['tollgate keys revoke 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
-  run: async (asked, machine) => {
-    const id = asked.argument
-    await callApi(asked, machine, { method: 'DELETE', path: pathOf(id) })
+  run: async (args, system) => {
+    const id = args.argument
+    await callApi(args, system, { method: 'DELETE', path: pathOf(id) })
     return { json: { id, revoked: true }, text: `Revoked the key ${id}.\n` }
   },
 }
 
-async function makeKey(asked: CommandLine, machine: Machine, path: string, body: object): Promise<MadeKey> {
-  const headers = { 'Idempotency-Key': idempotencyKey(machine) }
-  return (await callApi(asked, machine, { method: 'POST', path, body, headers })) as MadeKey
+async function makeKey(args: CommandLine, system: System, path: string, body: object): Promise<MadeKey> {
+  const headers = { 'Idempotency-Key': idempotencyKey(system) }
+  return (await callApi(args, system, { method: 'POST', path, body, headers })) as MadeKey
 }
 
 function shown({ key }: MadeKey): string {
   return `Keep it now, it can't be shown again:\n\n${key}\n`
 }
 
-function undoOf(asked: CommandLine, machine: Machine, { id }: MadeKey): UndoSecret {
+function undoOf(args: CommandLine, system: System, { id }: MadeKey): UndoSecret {
   return {
-    run: async () => void (await callApi(asked, machine, { method: 'DELETE', path: pathOf(id) })),
+    run: async () => void (await callApi(args, system, { method: 'DELETE', path: pathOf(id) })),
     done: `the key ${id} was revoked`,
     advice: `nobody has seen it: revoke it with "tollgate keys revoke ${id}"`,
   }

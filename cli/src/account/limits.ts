@@ -2,7 +2,7 @@ import { facts } from '../../../server/src/lib/table.ts'
 import { callApi, ServerRefusal } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { UsageMistake } from '../failure.ts'
-import type { Machine } from '../machine.ts'
+import type { System } from '../system.ts'
 import { readCents } from '../values.ts'
 import { dollars } from './balance.ts'
 
@@ -24,17 +24,17 @@ export const showLimitsCommand: CliCommand = {
   summary: "Show the organization's spending limits and how much of them is spent",
   options: [],
   examples: ['tollgate limits'],
-  run: async (asked, machine) => {
-    const limit = await readLimit(asked, machine)
+  run: async (args, system) => {
+    const limit = await readLimit(args, system)
     const none = 'No spending limit is set. An admin may set one: "tollgate limits set --monthly USD".\n'
     return { json: limit, text: limit === null ? none : textOf(limit) }
   },
 }
 
 /** Returns null where none is set. */
-async function readLimit(asked: CommandLine, machine: Machine): Promise<SpendingLimit | null> {
+async function readLimit(args: CommandLine, system: System): Promise<SpendingLimit | null> {
   try {
-    return (await callApi(asked, machine, { method: 'GET', path: LIMIT })) as SpendingLimit
+    return (await callApi(args, system, { method: 'GET', path: LIMIT })) as SpendingLimit
   } catch (error) {
     if (error instanceof ServerRefusal && error.code === 'not_found') return null
     throw error
@@ -56,24 +56,24 @@ export const setLimitsCommand: CliCommand = {
     },
   ],
   examples: ['tollgate limits set --monthly 100 --daily 10 --enforcement block_launch'],
-  run: async (asked, machine) => {
-    const daily = asked.text('daily')
-    const enforcement = asked.text('enforcement')
+  run: async (args, system) => {
+    const daily = args.text('daily')
+    const enforcement = args.text('enforcement')
     const body = {
-      monthly_limit_dollars: readCents(asked.required('monthly'), '--monthly') / 100,
+      monthly_limit_dollars: readCents(args.required('monthly'), '--monthly') / 100,
       ...(daily !== undefined && {
         daily_limit_dollars: /^0+(\.0*)?$/.test(daily) ? 0 : readCents(daily, '--daily') / 100,
       }),
       ...(enforcement !== undefined && { enforcement }),
     }
     if (body.monthly_limit_dollars < 1) throw new UsageMistake('--monthly: must be at least 1 dollar')
-    const limit = (await putLimit(asked, machine, body)) as SpendingLimit
+    const limit = (await putLimit(args, system, body)) as SpendingLimit
     return { json: limit, text: textOf(limit) }
   },
 }
 
-function putLimit(asked: CommandLine, machine: Machine, body: object): Promise<unknown> {
-  return callApi(asked, machine, { method: 'PUT', path: LIMIT, body })
+function putLimit(args: CommandLine, system: System, body: object): Promise<unknown> {
+  return callApi(args, system, { method: 'PUT', path: LIMIT, body })
 }
 
 function textOf(limit: SpendingLimit): string {

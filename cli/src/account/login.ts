@@ -4,7 +4,7 @@ import { askedServer, askWithKey, ServerRefusal } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure, Interruption, UsageMistake } from '../failure.ts'
 import { findKept, KEY_VARIABLE, keepKey, readKey } from '../logins.ts'
-import { INTERRUPTED_LINE, type Machine } from '../machine.ts'
+import { INTERRUPTED_LINE, type System } from '../system.ts'
 import { logInByDevice } from './deviceLogin.ts'
 import { revokeOwnKey } from './ownKey.ts'
 
@@ -27,50 +27,50 @@ export const loginCommand: CliCommand = {
     'tollgate login --server https://api.example.com',
     'tollgate login --with-token --server https://api.example.com < key.txt',
   ],
-  run: async (asked, machine) => {
-    const url = await askedServer(asked, machine)
-    const withToken = asked.flag('with-token')
-    if (!withToken && !asked.mayAsk) throw new UsageMistake('a login by browser needs a person: give --with-token')
-    const before = await findKept(machine, url).catch(() => null)
-    warnOfPlainHttp(machine, url)
-    const key = withToken ? await readToken(asked, machine, url) : await logInByDevice(machine, url)
-    const place = await keep(machine, url, key, !withToken)
+  run: async (args, system) => {
+    const url = await askedServer(args, system)
+    const withToken = args.flag('with-token')
+    if (!withToken && !args.mayAsk) throw new UsageMistake('a login by browser needs a person: give --with-token')
+    const before = await findKept(system, url).catch(() => null)
+    warnOfPlainHttp(system, url)
+    const key = withToken ? await readToken(args, system, url) : await logInByDevice(system, url)
+    const place = await keep(system, url, key, !withToken)
     // Nobody has the key of the login before any more: a login by browser made it for this machine alone.
     if (before?.isOwn === true && before.key.reveal() !== key.reveal())
-      await revokeOwnKey(machine, url, before.key).catch(() => {})
-    const words = place === 'keychain' ? 'the keychain of this machine' : machine.logins.path
+      await revokeOwnKey(system, url, before.key).catch(() => {})
+    const words = place === 'keychain' ? 'the keychain of this machine' : system.logins.path
     const shadow =
-      (machine.environment[KEY_VARIABLE] ?? '') === '' ? '' : `${KEY_VARIABLE} is set, and goes before it.\n`
+      (system.environment[KEY_VARIABLE] ?? '') === '' ? '' : `${KEY_VARIABLE} is set, and goes before it.\n`
     return {
-      json: { server: url, stored_in: place, file: place === 'file' ? machine.logins.path : null },
+      json: { server: url, stored_in: place, file: place === 'file' ? system.logins.path : null },
       text: `Logged in to ${url}. The key is in ${words}.\n${shadow}`,
     }
   },
 }
 
 /** Keeps a key that the server knows. One that was made for this machine, and can't be kept, is revoked again. */
-async function keep(machine: Machine, url: string, key: Secret, isOwn: boolean): Promise<'keychain' | 'file'> {
+async function keep(system: System, url: string, key: Secret, isOwn: boolean): Promise<'keychain' | 'file'> {
   try {
-    await checkKey(machine, url, key)
-    return await keepKey(machine, url, key, isOwn)
+    await checkKey(system, url, key)
+    return await keepKey(system, url, key, isOwn)
   } catch (error) {
-    if (isOwn) await revokeOwnKey(machine, url, key).catch(() => {})
+    if (isOwn) await revokeOwnKey(system, url, key).catch(() => {})
     throw error
   }
 }
 
-async function readToken(asked: CommandLine, { stdin }: Machine, url: string): Promise<Secret> {
+async function readToken(args: CommandLine, { stdin }: System, url: string): Promise<Secret> {
   if (!stdin.isTerminal) return readKey(await stdin.readAll(TOKEN_BYTES_MAX), 'standard input')
-  if (!asked.mayAsk) throw new UsageMistake('--with-token: pipe the key into standard input')
+  if (!args.mayAsk) throw new UsageMistake('--with-token: pipe the key into standard input')
   const typed = await stdin.readSecret(`API key for ${url} (not shown): `)
   if (typed === INTERRUPTED_LINE) throw new Interruption('nothing was kept')
   return readKey(typed ?? '', 'the answer')
 }
 
 /** Throws `LoginNeeded` when the server does not know the key. A key that may not list models is a key all the same. */
-async function checkKey(machine: Machine, url: string, key: Secret): Promise<void> {
+async function checkKey(system: System, url: string, key: Secret): Promise<void> {
   try {
-    await askWithKey(machine, url, key, { method: 'GET', path: '/v1/models' })
+    await askWithKey(system, url, key, { method: 'GET', path: '/v1/models' })
   } catch (error) {
     if (error instanceof ServerRefusal && error.status === 403) return
     if (error instanceof ServerRefusal)
@@ -79,8 +79,8 @@ async function checkKey(machine: Machine, url: string, key: Secret): Promise<voi
   }
 }
 
-function warnOfPlainHttp(machine: Machine, url: string): void {
+function warnOfPlainHttp(system: System, url: string): void {
   const { protocol, hostname } = new URL(url)
   if (protocol === 'https:' || isLoopback(hostname)) return
-  machine.stderr(`tollgate: ${url} is not encrypted: others on the way can read the key; use https where you can\n`)
+  system.stderr(`tollgate: ${url} is not encrypted: others on the way can read the key; use https where you can\n`)
 }

@@ -2,7 +2,7 @@ import { askedServer } from '../api.ts'
 import type { CliCommand } from '../command.ts'
 import { CliFailure, LoginNeeded } from '../failure.ts'
 import { findKept, forgetKey, KEY_VARIABLE, type KeyWithSource, serverUrlOf } from '../logins.ts'
-import type { Machine } from '../machine.ts'
+import type { System } from '../system.ts'
 import { revokeOwnKey } from './ownKey.ts'
 
 /** `tollgate logout` */
@@ -11,14 +11,14 @@ export const logoutCommand: CliCommand = {
   summary: 'Forget the API key for a server on this machine, and revoke it if a login by browser made it',
   options: [{ name: 'keep-key', value: null, summary: 'do not revoke the key; it works until it expires' }],
   examples: ['tollgate logout', 'tollgate logout --server https://api.example.com'],
-  run: async (asked, machine) => {
-    const url = await askedServer(asked, machine)
-    const shadow = (machine.environment[KEY_VARIABLE] ?? '') === '' ? '' : `${KEY_VARIABLE} is still set.\n`
-    const revoked = !asked.flag('keep-key') && (await revokeKept(machine, url))
-    if (!(await forgetKey(machine, url)))
+  run: async (args, system) => {
+    const url = await askedServer(args, system)
+    const shadow = (system.environment[KEY_VARIABLE] ?? '') === '' ? '' : `${KEY_VARIABLE} is still set.\n`
+    const revoked = !args.flag('keep-key') && (await revokeKept(system, url))
+    if (!(await forgetKey(system, url)))
       throw new CliFailure(`nobody is logged in to ${url} here${shadow === '' ? '' : `; ${KEY_VARIABLE} is set`}`)
     const key = revoked ? 'The key is revoked.' : 'The key itself stays valid until it is revoked or expires.'
-    const next = await serverUrlOf(machine, undefined)
+    const next = await serverUrlOf(system, undefined)
     const elsewhere = next === url ? '' : `Without --server, commands use ${next} from now on.\n`
     return {
       json: { server: url, forgotten: true, revoked },
@@ -28,11 +28,11 @@ export const logoutCommand: CliCommand = {
 }
 
 /** Revokes the key of the login, if a login by browser made it; returns whether it is revoked. */
-async function revokeKept(machine: Machine, url: string): Promise<boolean> {
-  const kept = await readKept(machine, url)
+async function revokeKept(system: System, url: string): Promise<boolean> {
+  const kept = await readKept(system, url)
   if (kept === null || !kept.isOwn) return false
   try {
-    await revokeOwnKey(machine, url, kept.key)
+    await revokeOwnKey(system, url, kept.key)
   } catch (error) {
     // The server knows the key no more: it was revoked, or has expired.
     if (error instanceof LoginNeeded) return true
@@ -43,9 +43,9 @@ async function revokeKept(machine: Machine, url: string): Promise<boolean> {
   return true
 }
 
-async function readKept(machine: Machine, url: string): Promise<KeyWithSource | null> {
+async function readKept(system: System, url: string): Promise<KeyWithSource | null> {
   try {
-    return await findKept(machine, url)
+    return await findKept(system, url)
   } catch (error) {
     // The keychain has lost the key: there is nothing to revoke, and the login is still to be forgotten.
     if (error instanceof LoginNeeded) return null

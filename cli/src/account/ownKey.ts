@@ -1,6 +1,6 @@
 import type { Secret } from '../../../server/src/lib/secret.ts'
 import { askWithKey } from '../api.ts'
-import type { Machine } from '../machine.ts'
+import type { System } from '../system.ts'
 
 const OWN_KEY = '/manage/v1/key'
 
@@ -18,11 +18,11 @@ export interface OwnKey {
 }
 
 /** Asks the server for the key that it is asked with. */
-export async function readOwnKey(machine: Machine, url: string, key: Secret): Promise<OwnKey> {
-  return (await askWithKey(machine, url, key, { method: 'GET', path: OWN_KEY })) as OwnKey
+export async function readOwnKey(system: System, url: string, key: Secret): Promise<OwnKey> {
+  return (await askWithKey(system, url, key, { method: 'GET', path: OWN_KEY })) as OwnKey
 }
 
 /** Has the server revoke the key that it is asked with. */
-export async function revokeOwnKey(machine: Machine, url: string, key: Secret): Promise<void> {
-  await askWithKey(machine, url, key, { method: 'DELETE', path: OWN_KEY })
+export async function revokeOwnKey(system: System, url: string, key: Secret): Promise<void> {
+  await askWithKey(system, url, key, { method: 'DELETE', path: OWN_KEY })
 }

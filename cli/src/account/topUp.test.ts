@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { testMachine } from '../../test/testMachine.ts'
+import { testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 const PAGE = 'http://gateway.test/payments/local/checkouts/lcs_1'
@@ -15,7 +15,7 @@ const payment = (state: string, reason: string | null = null) => ({
 /** Tops up and waits; the server answers each look in turn, null: it can't be reached. The last one stays. */
 async function topUp(looks: (object | null)[], interruptAt = -1) {
   const asked: string[] = []
-  const made = testMachine({
+  const made = testSystem({
     fetch: async (url, init) => {
       asked.push(`${init.method} ${url.replace('http://gateway.test', '')} ${init.body ?? ''}`.trim())
       if (init.method === 'POST') return Response.json(payment('open'), { status: 201 })
@@ -25,7 +25,7 @@ async function topUp(looks: (object | null)[], interruptAt = -1) {
     },
   })
   let code: number | undefined
-  const ended = runLine(['topup', '20', '--wait'], made.machine).then((each) => {
+  const ended = runLine(['topup', '20', '--wait'], made.system).then((each) => {
     code = each
   })
   for (let second = 0; code === undefined && second < 3_600; second += 1) {

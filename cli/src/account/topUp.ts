@@ -1,11 +1,11 @@
 import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
-import { callApi, isPassing } from '../api.ts'
+import { callApi, isTransient } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
-import type { Machine } from '../machine.ts'
 import { pauseUnlessLeft } from '../pause.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 import { readCents } from '../values.ts'
 import { dollars } from './balance.ts'
 
@@ -30,38 +30,38 @@ export const topUpCommand: CliCommand = {
   argument: { name: 'AMOUNT', summary: 'in US dollars, before tax, such as 20' },
   options: [{ name: 'wait', value: null, summary: 'wait until it is paid; Ctrl-C stops the waiting, not the payment' }],
   examples: ['tollgate topup 20', 'tollgate topup 20 --wait'],
-  run: async (asked, machine) => {
-    const begun = (await callApi(asked, machine, {
+  run: async (args, system) => {
+    const begun = (await callApi(args, system, {
       method: 'POST',
       path: TOP_UPS,
-      body: { amount_cents: readCents(asked.argument, 'AMOUNT') },
-      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+      body: { amount_cents: readCents(args.argument, 'AMOUNT') },
+      headers: { 'Idempotency-Key': idempotencyKey(system) },
     })) as Payment
     const where = `Pay ${dollars(begun.amount_cents)} here:\n\n${begun.checkout_url}\n\n`
-    if (!asked.flag('wait')) return { json: begun, text: `${where}The credit is in the balance once it is paid.\n` }
-    machine.stderr(plainText(asked.json ? `${begun.checkout_url}\n` : where))
-    const paid = await waitUntilPaid(asked, machine, begun)
+    if (!args.flag('wait')) return { json: begun, text: `${where}The credit is in the balance once it is paid.\n` }
+    system.stderr(plainText(args.json ? `${begun.checkout_url}\n` : where))
+    const paid = await waitUntilPaid(args, system, begun)
     return { json: paid, text: `Paid: ${dollars(paid.amount_cents)} are in the balance.\n` }
   },
 }
 
-async function waitUntilPaid(asked: CommandLine, machine: Machine, begun: Payment): Promise<Payment> {
+async function waitUntilPaid(args: CommandLine, system: System, begun: Payment): Promise<Payment> {
   const leaving = new AbortController()
-  const forget = machine.onInterrupt(() => leaving.abort())
-  const untilMs = machine.clock.monotonicMs() + WAIT_MS
+  const forget = system.onInterrupt(() => leaving.abort())
+  const untilMs = system.clock.monotonicMs() + WAIT_MS
   try {
     let payment = begun
     while (payment.state === 'open' || payment.state === 'processing') {
-      if (machine.clock.monotonicMs() >= untilMs) {
+      if (system.clock.monotonicMs() >= untilMs) {
         throw new CliFailure(`the payment ${begun.id} is still ${payment.state} after ${WAIT_MS / MINUTE_MS} minutes`)
       }
-      await pauseUnlessLeft(machine.clock, LOOK_MS, leaving.signal)
+      await pauseUnlessLeft(system.clock, LOOK_MS, leaving.signal)
       const call = { method: 'GET', path: `${PAYMENTS}/${encodeURIComponent(begun.id)}` } as const
-      payment = await callApi(asked, machine, call, leaving.signal).then(
+      payment = await callApi(args, system, call, leaving.signal).then(
         (answer) => answer as Payment,
         (error: unknown) => {
           // The server may be back at the next look.
-          if (leaving.signal.aborted || !isPassing(error)) throw error
+          if (leaving.signal.aborted || !isTransient(error)) throw error
           return payment
         },
       )

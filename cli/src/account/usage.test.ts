@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { testMachine } from '../../test/testMachine.ts'
+import { testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 const INSTANCE = '01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'
@@ -9,13 +9,13 @@ const CALLS = { ...row, gpu_seconds: 0, cost_cents: 0, gpu_type: null, instance_
 /** Types a line, and returns the questions to the server, and the words of the answer. */
 async function type(words: readonly string[], data: readonly object[]) {
   const asked: string[] = []
-  const { machine, printed } = testMachine({
+  const { system, printed } = testSystem({
     fetch: async (url) => {
       asked.push(String(url).replace('http://gateway.test', ''))
       return Response.json({ data, next_cursor: 'c2' })
     },
   })
-  expect(await runLine(['usage', ...words], machine)).toBe(0)
+  expect(await runLine(['usage', ...words], system)).toBe(0)
   return { asked, out: printed.out }
 }
 

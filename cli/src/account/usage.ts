@@ -3,8 +3,8 @@ import { shortInstant, table } from '../../../server/src/lib/table.ts'
 import { callApi } from '../api.ts'
 import type { CliCommand, CliResult, CommandLine } from '../command.ts'
 import { UsageMistake } from '../failure.ts'
-import type { Machine } from '../machine.ts'
 import { nextPage } from '../nextPage.ts'
+import type { System } from '../system.ts'
 import { pastTimestampOf, wholeNumberOf } from '../values.ts'
 import { dollars } from './balance.ts'
 
@@ -89,26 +89,26 @@ export const usageCommand: CliCommand = {
     'tollgate usage --group-by instance_id --start 7d',
     'tollgate usage --bucket month --start 2031-01-01 --json',
   ],
-  run: async (asked, machine) => {
-    const nowMs = machine.clock.now()
-    const limit = wholeNumberOf(asked, 'limit', USAGE_MAX)
+  run: async (args, system) => {
+    const nowMs = system.clock.now()
+    const limit = wholeNumberOf(args, 'limit', USAGE_MAX)
     const given = {
-      bucket: asked.text('bucket'),
-      start: pastTimestampOf(asked, 'start', nowMs),
-      end: pastTimestampOf(asked, 'end', nowMs),
+      bucket: args.text('bucket'),
+      start: pastTimestampOf(args, 'start', nowMs),
+      end: pastTimestampOf(args, 'end', nowMs),
       limit: limit === undefined ? undefined : String(limit),
-      cursor: asked.text('cursor'),
+      cursor: args.text('cursor'),
     }
-    const groupBy = asked.text('group-by')
-    if (isInstanceGrouping(groupBy)) return await showInstanceGroups(asked, machine, groupBy, queryOf(given))
+    const groupBy = args.text('group-by')
+    if (isInstanceGrouping(groupBy)) return await showInstanceGroups(args, system, groupBy, queryOf(given))
     if (groupBy !== undefined) {
       if (given.bucket !== undefined)
         throw new UsageMistake('--group-by: takes the place of --bucket, give one of them')
-      return await showGroups(asked, machine, queryOf({ ...given, group_by: groupBy }))
+      return await showGroups(args, system, queryOf({ ...given, group_by: groupBy }))
     }
-    const page = (await callApi(asked, machine, { method: 'GET', path: `/v1/usage?${queryOf(given)}` })) as UsagePage
+    const page = (await callApi(args, system, { method: 'GET', path: `/v1/usage?${queryOf(given)}` })) as UsagePage
     const rows = page.data.map((bucket) => [shortInstant(bucket.bucket_start), centsOf(bucket.cost_cents)])
-    return { json: page, text: table(['FROM (UTC)', 'COST'], rows, NOTHING_USED) + nextPage(asked, page.next_cursor) }
+    return { json: page, text: table(['FROM (UTC)', 'COST'], rows, NOTHING_USED) + nextPage(args, page.next_cursor) }
   },
 }
 
@@ -123,13 +123,13 @@ function isInstanceGrouping(groupBy: string | undefined): groupBy is InstanceGro
 }
 
 async function showInstanceGroups(
-  asked: CommandLine,
-  machine: Machine,
+  args: CommandLine,
+  system: System,
   groupBy: InstanceGrouping,
   query: URLSearchParams,
 ): Promise<CliResult> {
   query.set('group_by', groupBy)
-  const page = (await callApi(asked, machine, { method: 'GET', path: `/v1/usage?${query}` })) as UsagePage
+  const page = (await callApi(args, system, { method: 'GET', path: `/v1/usage?${query}` })) as UsagePage
   const rows = page.data.map((row) => [
     shortInstant(row.bucket_start),
     row[groupBy] ?? 'calls to models',
@@ -137,22 +137,22 @@ async function showInstanceGroups(
     centsOf(row.cost_cents),
   ])
   const heading = ['FROM (UTC)', INSTANCE_COLUMNS[groupBy], 'GPU SECONDS', 'COST']
-  const shown = table(heading, rows, NOTHING_USED, machine.stdoutColumns)
-  return { json: page, text: shown + nextPage(asked, page.next_cursor) }
+  const shown = table(heading, rows, NOTHING_USED, system.stdoutColumns)
+  return { json: page, text: shown + nextPage(args, page.next_cursor) }
 }
 
-async function showGroups(asked: CommandLine, machine: Machine, query: URLSearchParams): Promise<CliResult> {
+async function showGroups(args: CommandLine, system: System, query: URLSearchParams): Promise<CliResult> {
   const path = `/manage/v1/usage?${query}`
-  const page = (await callApi(asked, machine, { method: 'GET', path })) as UsageGroupPage
+  const page = (await callApi(args, system, { method: 'GET', path })) as UsageGroupPage
   const [first] = page.data
   const names = (Object.keys(NAME_COLUMNS) as (keyof typeof NAME_COLUMNS)[]).filter(
     (name) => first?.[name] !== undefined,
   )
   const heading = [...names.map((name) => NAME_COLUMNS[name]), 'REQUESTS', 'TOKENS IN', 'TOKENS OUT', 'COST']
   const rows = page.data.map((group) => [...names.map((name) => nameOf(name, group[name])), ...sumsOf(group)])
-  const shown = table(heading, rows, NOTHING_USED, machine.stdoutColumns)
+  const shown = table(heading, rows, NOTHING_USED, system.stdoutColumns)
   const total = first === undefined ? '' : `Total: ${costOfMicrocents(BigInt(page.total.cost_microcents))}.\n`
-  return { json: page, text: shown + total + nextPage(asked, page.next_cursor) }
+  return { json: page, text: shown + total + nextPage(args, page.next_cursor) }
 }
 
 function nameOf(column: keyof typeof NAME_COLUMNS, name: string | null | undefined): string {

@@ -3,7 +3,7 @@ import { askedServer } from '../api.ts'
 import type { CliCommand } from '../command.ts'
 import { LoginNeeded } from '../failure.ts'
 import { findKey, KEY_VARIABLE, type KeySource, loginHint } from '../logins.ts'
-import type { Machine } from '../machine.ts'
+import type { System } from '../system.ts'
 import { type OwnKey, readOwnKey } from './ownKey.ts'
 
 /** As much of a key as lists of keys show: enough to tell one from another, and no more. */
@@ -15,13 +15,13 @@ export const whoAmICommand: CliCommand = {
   summary: 'Show the server, who you are there, and the rights and the expiry of your API key',
   options: [],
   examples: ['tollgate whoami'],
-  run: async (asked, machine) => {
-    const url = await askedServer(asked, machine)
-    const found = await findKey(machine, url)
+  run: async (args, system) => {
+    const url = await askedServer(args, system)
+    const found = await findKey(system, url)
     if (found === null) {
-      throw new LoginNeeded(`nobody is logged in to ${url} here: log in with "${await loginHint(machine, url)}"`)
+      throw new LoginNeeded(`nobody is logged in to ${url} here: log in with "${await loginHint(system, url)}"`)
     }
-    const own = await readOwnKey(machine, url, found.key)
+    const own = await readOwnKey(system, url, found.key)
     const shown = `${found.key.reveal().slice(0, SHOWN_CHARACTERS)}…`
     return {
       json: { server: url, key: shown, key_from: found.source, ...own },
@@ -29,7 +29,7 @@ export const whoAmICommand: CliCommand = {
         ['Server', url],
         ['Person', personOf(own)],
         ['Organization', `${own.organization.name}, ${own.organization.id}`],
-        ['Key', `${shown}, from ${placeOf(found.source, machine)}`],
+        ['Key', `${shown}, from ${placeOf(found.source, system)}`],
         ['Key name', own.name ?? '-'],
         ['Key id', own.id],
         ['Scopes', scopesOf(own)],
@@ -51,7 +51,7 @@ function scopesOf({ levels }: OwnKey): string {
   return given.map(([resource, level]) => `${resource} ${level}`).join(', ') || 'none'
 }
 
-function placeOf(source: KeySource, { logins }: Machine): string {
+function placeOf(source: KeySource, { logins }: System): string {
   if (source === 'environment') return KEY_VARIABLE
   return source === 'keychain' ? 'the keychain of this machine' : logins.path
 }

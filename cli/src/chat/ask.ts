@@ -1,10 +1,10 @@
 import { SECOND_MS } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
-import { askedServer, openApi, PAID_DEADLINE_MS, ServerUnreached } from '../api.ts'
+import { askedServer, openStream, PAID_DEADLINE_MS, ServerUnreached } from '../api.ts'
 import type { CommandLine } from '../command.ts'
 import { readEvents } from '../eventStream.ts'
 import { CliFailure } from '../failure.ts'
-import type { Machine } from '../machine.ts'
+import type { System } from '../system.ts'
 
 /** The server says something every 15 s; a stream that is silent for so long is dead. */
 const SILENCE_MS = 45 * SECOND_MS
@@ -47,20 +47,20 @@ interface Chunk {
  * it, with an error of its own; the server then charges for the tokens that were generated.
  */
 export async function askChat(
-  asked: CommandLine,
-  machine: Machine,
+  args: CommandLine,
+  system: System,
   body: ChatBody,
   { left, onText }: { readonly left: AbortSignal; readonly onText: (text: string) => void },
 ): Promise<StreamedAnswer> {
   const over = new AbortController()
-  const watchdog = new Watchdog(machine.clock, () => over.abort())
-  watchdog.due(machine.clock.monotonicMs() + PAID_DEADLINE_MS)
+  const watchdog = new Watchdog(system.clock, () => over.abort())
+  watchdog.due(system.clock.monotonicMs() + PAID_DEADLINE_MS)
   const gathered: Gathered = { content: '', finishReason: null, usage: null, costMicrocents: null, isDone: false }
   try {
     const call = { method: 'POST', path: COMPLETIONS, body: { ...body, stream: true } } as const
-    const response = await openApi(asked, machine, call, AbortSignal.any([left, over.signal]))
+    const response = await openStream(args, system, call, AbortSignal.any([left, over.signal]))
     await readEvents(response, {
-      onBytes: () => watchdog.due(machine.clock.monotonicMs() + SILENCE_MS),
+      onBytes: () => watchdog.due(system.clock.monotonicMs() + SILENCE_MS),
       onMessage: ({ data }) => take(gathered, data, onText),
       onComment: (comment) => takeComment(gathered, comment),
     })
@@ -68,7 +68,7 @@ export async function askChat(
     watchdog.stop()
   }
   left.throwIfAborted()
-  if (!gathered.isDone) throw new ServerUnreached(await askedServer(asked, machine))
+  if (!gathered.isDone) throw new ServerUnreached(await askedServer(args, system))
   const { content, finishReason, usage, costMicrocents } = gathered
   const promptTokens = usage?.prompt_tokens ?? 0
   return { content, finishReason, promptTokens, completionTokens: usage?.completion_tokens ?? 0, costMicrocents }

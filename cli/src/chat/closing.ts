@@ -1,16 +1,16 @@
 import { printUsd } from '../../../server/src/lib/usd.ts'
-import type { Machine } from '../machine.ts'
 import { dim } from '../style.ts'
+import type { System } from '../system.ts'
 import type { StreamedAnswer } from './ask.ts'
 
 /** Returns the line that ends an answer on a terminal: tokens and cost, and whether the answer was cut; empty elsewhere. */
 export function closingOf(
-  machine: Machine,
+  system: System,
   { finishReason, promptTokens, completionTokens, costMicrocents }: StreamedAnswer,
 ): string {
-  if (!machine.stderrIsTerminal) return ''
+  if (!system.stderrIsTerminal) return ''
   const cost = costMicrocents === null ? [] : [`$${printUsd(costMicrocents)}`]
   const cut = finishReason === 'length' ? ['cut off: raise --max-tokens'] : []
   const facts = [`${promptTokens} tokens in, ${completionTokens} out`, ...cost, ...cut]
-  return `${dim(machine, facts.join('; '))}\n`
+  return `${dim(system, facts.join('; '))}\n`
 }

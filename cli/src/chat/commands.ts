@@ -1,8 +1,8 @@
 import { callApi, PAID_DEADLINE_MS } from '../api.ts'
 import type { CliCommand, CliResult, CommandLine } from '../command.ts'
 import { Interruption, UsageMistake } from '../failure.ts'
-import type { Machine } from '../machine.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 import { numberOf, wholeNumberOf } from '../values.ts'
 import { askChat, type ChatBody, COMPLETIONS } from './ask.ts'
 import { closingOf } from './closing.ts'
@@ -33,36 +33,36 @@ export const chatCommand: CliCommand = {
     'cat notes.txt | tollgate chat "Summarize this:" - --model svc/sandbox',
     'tollgate chat --model svc/sandbox',
   ],
-  run: async (asked, machine) => {
-    const options = optionsOf(asked, machine)
-    const isConversation = asked.words.length === 0 && machine.stdin.isTerminal
-    if (isConversation && (asked.json || !asked.mayAsk)) {
+  run: async (args, system) => {
+    const options = optionsOf(args, system)
+    const isConversation = args.words.length === 0 && system.stdin.isTerminal
+    if (isConversation && (args.json || !args.mayAsk)) {
       throw new UsageMistake('the prompt is missing: give one, or pipe it into standard input')
     }
-    if (isConversation) return await converse(asked, machine, options)
+    if (isConversation) return await converse(args, system, options)
     const body = {
       ...options,
-      messages: [...options.messages, { role: 'user', content: await promptOf(asked, machine) }],
+      messages: [...options.messages, { role: 'user', content: await promptOf(args, system) }],
     }
-    return asked.json ? await answerJson(asked, machine, body) : await answerText(asked, machine, body as ChatBody)
+    return args.json ? await answerJson(args, system, body) : await answerText(args, system, body as ChatBody)
   },
 }
 
-function optionsOf(asked: CommandLine, machine: Machine): ChatBody {
-  const model = asked.text('model') ?? machine.environment['TOLLGATE_MODEL'] ?? ''
+function optionsOf(args: CommandLine, system: System): ChatBody {
+  const model = args.text('model') ?? system.environment['TOLLGATE_MODEL'] ?? ''
   if (model === '') throw new UsageMistake('the model is missing: name one with --model or TOLLGATE_MODEL')
-  const system = asked.text('system')
-  const maxTokens = wholeNumberOf(asked, 'max-tokens', TOKENS_MAX)
-  const temperature = numberOf(asked, 'temperature')
+  const instructions = args.text('system')
+  const maxTokens = wholeNumberOf(args, 'max-tokens', TOKENS_MAX)
+  const temperature = numberOf(args, 'temperature')
   return {
     model,
-    messages: system === undefined ? [] : [{ role: 'system', content: system }],
+    messages: instructions === undefined ? [] : [{ role: 'system', content: instructions }],
     ...(maxTokens !== undefined && { max_tokens: maxTokens }),
     ...(temperature !== undefined && { temperature }),
   }
 }
 
-async function promptOf({ words }: CommandLine, { stdin }: Machine): Promise<string> {
+async function promptOf({ words }: CommandLine, { stdin }: System): Promise<string> {
   const readsInput = words.length === 0 || words.includes('-')
   const input = readsInput ? (await stdin.readAll(PROMPT_BYTES_MAX)).trim() : ''
   const typed = words.filter((word) => word !== '-').join(' ')
@@ -71,19 +71,19 @@ async function promptOf({ words }: CommandLine, { stdin }: Machine): Promise<str
   return prompt
 }
 
-async function answerJson(asked: CommandLine, machine: Machine, body: object): Promise<CliResult> {
+async function answerJson(args: CommandLine, system: System, body: object): Promise<CliResult> {
   const call = { method: 'POST', path: COMPLETIONS, body, deadlineMs: PAID_DEADLINE_MS } as const
-  return { json: await callApi(asked, machine, call), text: '' }
+  return { json: await callApi(args, system, call), text: '' }
 }
 
-async function answerText(asked: CommandLine, machine: Machine, body: ChatBody): Promise<CliResult> {
+async function answerText(args: CommandLine, system: System, body: ChatBody): Promise<CliResult> {
   const leaving = new AbortController()
-  const forget = machine.onInterrupt(() => leaving.abort())
-  const onText = (text: string) => machine.stdout(machine.stdoutIsTerminal ? plainText(text) : text)
+  const forget = system.onInterrupt(() => leaving.abort())
+  const onText = (text: string) => system.stdout(system.stdoutIsTerminal ? plainText(text) : text)
   try {
-    const answer = await askChat(asked, machine, body, { left: leaving.signal, onText })
-    machine.stdout('\n')
-    machine.stderr(closingOf(machine, answer))
+    const answer = await askChat(args, system, body, { left: leaving.signal, onText })
+    system.stdout('\n')
+    system.stderr(closingOf(system, answer))
     return { exitCode: 0 }
   } catch (error) {
     if (!leaving.signal.aborted) throw error

@@ -1,8 +1,8 @@
 import type { CliResult, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
-import { INTERRUPTED_LINE, type Machine } from '../machine.ts'
 import { plainText } from '../plainText.ts'
 import { dim } from '../style.ts'
+import { INTERRUPTED_LINE, type System } from '../system.ts'
 import { askChat, type ChatBody, type Message } from './ask.ts'
 import { closingOf } from './closing.ts'
 
@@ -13,11 +13,11 @@ const LEFT_BY_INTERRUPT = 130
 const WELCOME = 'Ctrl-C ends an answer, Ctrl-D the conversation; /clear forgets what was said.'
 
 /** Talks with a model until the person ends it. A question that failed is not part of the conversation. */
-export async function converse(asked: CommandLine, machine: Machine, body: ChatBody): Promise<CliResult> {
-  const { stdin, stderr } = machine
+export async function converse(args: CommandLine, system: System, body: ChatBody): Promise<CliResult> {
+  const { stdin, stderr } = system
   const history: string[] = []
   let messages: readonly Message[] = body.messages
-  stderr(`${dim(machine, `${body.model}. ${WELCOME}`)}\n`)
+  stderr(`${dim(system, `${body.model}. ${WELCOME}`)}\n`)
   for (;;) {
     const line = await stdin.readLine('> ', history)
     if (line === null) {
@@ -34,30 +34,30 @@ export async function converse(asked: CommandLine, machine: Machine, body: ChatB
     history.splice(HISTORY_MAX)
     if (question === '/clear') {
       messages = body.messages
-      stderr(`${dim(machine, 'The conversation begins again.')}\n`)
+      stderr(`${dim(system, 'The conversation begins again.')}\n`)
       continue
     }
     if (question === '/exit') return { exitCode: 0 }
-    messages = await takeTurn(asked, machine, { ...body, messages: [...messages, { role: 'user', content: question }] })
+    messages = await takeTurn(args, system, { ...body, messages: [...messages, { role: 'user', content: question }] })
   }
 }
 
 /** One question and its answer. Returns the messages from now on. */
-async function takeTurn(asked: CommandLine, machine: Machine, body: ChatBody): Promise<readonly Message[]> {
+async function takeTurn(args: CommandLine, system: System, body: ChatBody): Promise<readonly Message[]> {
   const leaving = new AbortController()
-  const forget = machine.onInterrupt(() => leaving.abort())
+  const forget = system.onInterrupt(() => leaving.abort())
   try {
-    const answer = await askChat(asked, machine, body, {
+    const answer = await askChat(args, system, body, {
       left: leaving.signal,
-      onText: (text) => machine.stdout(plainText(text)),
+      onText: (text) => system.stdout(plainText(text)),
     })
-    machine.stdout('\n')
-    machine.stderr(closingOf(machine, answer))
+    system.stdout('\n')
+    system.stderr(closingOf(system, answer))
     return [...body.messages, { role: 'assistant', content: answer.content }]
   } catch (error) {
-    if (leaving.signal.aborted) machine.stderr('\n')
+    if (leaving.signal.aborted) system.stderr('\n')
     else if (error instanceof CliFailure && error.exitCode === 1)
-      machine.stderr(`tollgate: ${plainText(error.message)}\n`)
+      system.stderr(`tollgate: ${plainText(error.message)}\n`)
     else throw error
     return body.messages.slice(0, -1)
   } finally {

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import type { TurnedClock } from '../../../server/test/clock.ts'
-import { type TestMachine, testMachine } from '../../test/testMachine.ts'
+import { type TestSystem, testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 let clock: TurnedClock
@@ -51,8 +51,8 @@ const INSTANCE = {
 }
 const PASSWORD = { app_url: 'https://i1.apps.test/', terminal_url: null, user: 'tollgate', password: 'secret-1' }
 
-function machineOf(): TestMachine {
-  const made = testMachine({
+function systemOf(): TestSystem {
+  const made = testSystem({
     fetch: async (url, init) => {
       const body = typeof init?.body === 'string' ? ` ${init.body}` : ''
       asked.push(`${init?.method} ${String(url).replace('http://gateway.test', '')}${body}`)
@@ -74,14 +74,14 @@ function machineOf(): TestMachine {
 
 /** Types a line, and turns the clock until it has ended. */
 async function type(words: readonly string[], onSecond: (second: number) => void = () => {}): Promise<number> {
-  const machine = machineOf()
+  const system = systemOf()
   let left: (() => void) | null = null
   interrupt = () => {
     left?.()
     return left !== null
   }
   const watching = {
-    ...machine.machine,
+    ...system.system,
     onInterrupt: (callback: () => void) => {
       left = callback
       return () => {

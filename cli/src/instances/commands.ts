@@ -4,8 +4,8 @@ import { callApi } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
-import type { Machine } from '../machine.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 import { readCents, wholeNumberOf } from '../values.ts'
 import { INSTANCES, instancePath, type ShownInstance, type ShownOfferings, type ShownOperation } from './instance.ts'
 import { waitForOperation } from './wait.ts'
@@ -24,8 +24,8 @@ export const listOfferingsCommand: CliCommand = {
   summary: 'List the GPU types and apps that can be rented',
   options: [],
   examples: ['tollgate instances offerings'],
-  run: async (asked, machine) => {
-    const offered = await readOfferings(asked, machine)
+  run: async (args, system) => {
+    const offered = await readOfferings(args, system)
     const types = offered.gpu_types.map((gpu) => [
       gpu.name,
       `${gpu.vram_gb} GB`,
@@ -66,17 +66,17 @@ export const createInstanceCommand: CliCommand = {
     { name: 'wait', value: null, summary: 'wait until it runs; Ctrl-C stops the waiting, not the instance' },
   ],
   examples: ['tollgate instances create llama-server --gpu-type a100 --model small --wait'],
-  run: async (asked, machine) => {
-    const gpus = wholeNumberOf(asked, 'gpus', GPUS_MAX)
-    const disk = wholeNumberOf(asked, 'disk', DISK_GB_MAX)
-    const [model, name] = [asked.text('model'), asked.text('name')]
-    const gpuType = asked.required('gpu-type')
-    const priceCents = await acceptedPrice(asked, machine, gpuType, gpus ?? 1)
-    const begun = (await callApi(asked, machine, {
+  run: async (args, system) => {
+    const gpus = wholeNumberOf(args, 'gpus', GPUS_MAX)
+    const disk = wholeNumberOf(args, 'disk', DISK_GB_MAX)
+    const [model, name] = [args.text('model'), args.text('name')]
+    const gpuType = args.required('gpu-type')
+    const priceCents = await acceptedPrice(args, system, gpuType, gpus ?? 1)
+    const begun = (await callApi(args, system, {
       method: 'POST',
       path: INSTANCES,
       body: {
-        app: asked.argument,
+        app: args.argument,
         gpu_type: gpuType,
         expected_price_per_hour_cents: priceCents,
         ...(gpus !== undefined && { gpu_count: gpus }),
@@ -84,15 +84,15 @@ export const createInstanceCommand: CliCommand = {
         ...(model !== undefined && { model }),
         ...(name !== undefined && { name }),
       },
-      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+      headers: { 'Idempotency-Key': idempotencyKey(system) },
     })) as ShownOperation
     const id = begun.resource_id
-    for (const warning of begun.warnings ?? []) machine.stderr(plainText(`tollgate: ${warning}\n`))
-    if (!asked.flag('wait')) {
+    for (const warning of begun.warnings ?? []) system.stderr(plainText(`tollgate: ${warning}\n`))
+    if (!args.flag('wait')) {
       const next = `"tollgate instances get ${id}" shows whether it runs`
       return { json: begun, text: `Instance ${id} is being made, for ${dollars(priceCents)} an hour: ${next}.\n` }
     }
-    const made = await waitForOperation(asked, machine, begun)
+    const made = await waitForOperation(args, system, begun)
     const runs = `Instance ${id} runs, for ${dollars(priceCents)} an hour`
     return { json: made, text: `${runs}: ${nextStep(made, id)}.\n` }
   },
@@ -107,11 +107,11 @@ export const listInstancesCommand: CliCommand = {
     { name: 'cursor', value: 'CURSOR', summary: 'the `next_cursor` of the page before' },
   ],
   examples: ['tollgate instances list', 'tollgate instances list --json --limit 200'],
-  run: async (asked, machine) => {
-    const query = new URLSearchParams({ limit: String(wholeNumberOf(asked, 'limit', INSTANCES_MAX) ?? 50) })
-    const cursor = asked.text('cursor')
+  run: async (args, system) => {
+    const query = new URLSearchParams({ limit: String(wholeNumberOf(args, 'limit', INSTANCES_MAX) ?? 50) })
+    const cursor = args.text('cursor')
     if (cursor !== undefined) query.set('cursor', cursor)
-    const page = (await callApi(asked, machine, { method: 'GET', path: `${INSTANCES}?${query}` })) as {
+    const page = (await callApi(args, system, { method: 'GET', path: `${INSTANCES}?${query}` })) as {
       readonly data: readonly ShownInstance[]
       readonly next_cursor: string | null
     }
@@ -135,10 +135,10 @@ export const showInstanceCommand: CliCommand = {
   argument: ID,
   options: [],
   examples: [`tollgate instances get ${EXAMPLE_ID} --json`],
-  run: async (asked, machine) => {
-    const found = (await callApi(asked, machine, {
+  run: async (args, system) => {
+    const found = (await callApi(args, system, {
       method: 'GET',
-      path: instancePath(asked.argument),
+      path: instancePath(args.argument),
     })) as ShownInstance
     const { app, model, created_at: createdAt, ended_at: endedAt, app_url: url, terminal_url: terminal } = found
     const rows: [string, string][] = [
@@ -163,16 +163,16 @@ export const deleteInstanceCommand: CliCommand = {
   argument: ID,
   options: [{ name: 'wait', value: null, summary: 'wait until nothing of it is left' }],
   examples: [`tollgate instances delete ${EXAMPLE_ID}`],
-  run: async (asked, machine) => {
-    const begun = (await callApi(asked, machine, {
+  run: async (args, system) => {
+    const begun = (await callApi(args, system, {
       method: 'DELETE',
-      path: instancePath(asked.argument),
-      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+      path: instancePath(args.argument),
+      headers: { 'Idempotency-Key': idempotencyKey(system) },
     })) as ShownOperation
-    if (!asked.flag('wait')) {
-      return { json: begun, text: `Instance ${asked.argument} is being deleted, and costs nothing from now on.\n` }
+    if (!args.flag('wait')) {
+      return { json: begun, text: `Instance ${args.argument} is being deleted, and costs nothing from now on.\n` }
     }
-    return { json: await waitForOperation(asked, machine, begun), text: `Deleted the instance ${asked.argument}.\n` }
+    return { json: await waitForOperation(args, system, begun), text: `Deleted the instance ${args.argument}.\n` }
   },
 }
 
@@ -190,9 +190,9 @@ export const openInstanceCommand: CliCommand = {
   argument: ID,
   options: [],
   examples: [`tollgate instances open ${EXAMPLE_ID}`],
-  run: async (asked, machine) => {
-    const path = `${instancePath(asked.argument)}/app-password`
-    const make = () => callApi(asked, machine, { method: 'POST', path })
+  run: async (args, system) => {
+    const path = `${instancePath(args.argument)}/app-password`
+    const make = () => callApi(args, system, { method: 'POST', path })
     const made = (await make()) as AppPassword
     const rows: [string, string][] = [
       ['App', made.app_url ?? 'does not answer yet'],
@@ -206,7 +206,7 @@ export const openInstanceCommand: CliCommand = {
       undo: {
         run: async () => void (await make()),
         done: 'another password took its place, which nobody has seen',
-        advice: `nobody has seen it: "tollgate instances open ${asked.argument}" makes another`,
+        advice: `nobody has seen it: "tollgate instances open ${args.argument}" makes another`,
       },
     }
   },
@@ -223,15 +223,15 @@ function stateOf({ state, reason }: ShownInstance): string {
   return reason === null ? state : `${state} (${reason})`
 }
 
-async function readOfferings(asked: CommandLine, machine: Machine): Promise<ShownOfferings> {
-  return (await callApi(asked, machine, { method: 'GET', path: `${INSTANCES}/offerings` })) as ShownOfferings
+async function readOfferings(args: CommandLine, system: System): Promise<ShownOfferings> {
+  return (await callApi(args, system, { method: 'GET', path: `${INSTANCES}/offerings` })) as ShownOfferings
 }
 
 /** The hourly price that the person accepts: the one that was typed, or that of the list now. */
-async function acceptedPrice(asked: CommandLine, machine: Machine, gpuType: string, gpus: number): Promise<number> {
-  const typed = asked.text('price')
+async function acceptedPrice(args: CommandLine, system: System, gpuType: string, gpus: number): Promise<number> {
+  const typed = args.text('price')
   if (typed !== undefined) return readCents(typed, '--price')
-  const { gpu_types: types } = await readOfferings(asked, machine)
+  const { gpu_types: types } = await readOfferings(args, system)
   const found = types.find(({ name }) => name === gpuType)
   if (found !== undefined) return found.price_per_hour_cents * gpus
   throw new CliFailure(`there is no GPU type ${gpuType}: "tollgate instances offerings" lists them`)

@@ -1,9 +1,9 @@
 import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
-import { callApi, isPassing } from '../api.ts'
+import { callApi, isTransient } from '../api.ts'
 import type { CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
-import type { Machine } from '../machine.ts'
 import { pauseUnlessLeft } from '../pause.ts'
+import type { System } from '../system.ts'
 import type { ShownOperation } from './instance.ts'
 
 /** The pauses between looks, as the server advises; the last one stays. */
@@ -14,26 +14,26 @@ const WAIT_MS = 70 * MINUTE_MS
 
 /** Waits until an operation is over. Throws {@link CliFailure} when it fails, {@link Interruption} on Ctrl-C. */
 export async function waitForOperation(
-  asked: CommandLine,
-  machine: Machine,
+  args: CommandLine,
+  system: System,
   begun: ShownOperation,
 ): Promise<ShownOperation> {
   const leaving = new AbortController()
-  const forget = machine.onInterrupt(() => leaving.abort())
-  const untilMs = machine.clock.monotonicMs() + WAIT_MS
+  const forget = system.onInterrupt(() => leaving.abort())
+  const untilMs = system.clock.monotonicMs() + WAIT_MS
   const call = { method: 'GET', path: `/v1/operations/${encodeURIComponent(begun.operation_id)}` } as const
   try {
     let operation = begun
     for (let looks = 0; operation.state === 'pending' || operation.state === 'in_progress'; looks += 1) {
-      if (machine.clock.monotonicMs() >= untilMs) {
+      if (system.clock.monotonicMs() >= untilMs) {
         throw new CliFailure(`the operation ${begun.operation_id} is not over after ${WAIT_MS / MINUTE_MS} minutes`)
       }
-      await pauseUnlessLeft(machine.clock, LOOKS_MS[looks] ?? 30 * SECOND_MS, leaving.signal)
-      operation = await callApi(asked, machine, call, leaving.signal).then(
+      await pauseUnlessLeft(system.clock, LOOKS_MS[looks] ?? 30 * SECOND_MS, leaving.signal)
+      operation = await callApi(args, system, call, leaving.signal).then(
         (answer) => answer as ShownOperation,
         (error: unknown) => {
           // The server may be back at the next look.
-          if (leaving.signal.aborted || !isPassing(error)) throw error
+          if (leaving.signal.aborted || !isTransient(error)) throw error
           return operation
         },
       )

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { TurnedClock } from '../../../server/test/clock.ts'
 import { wholeOf } from '../../../server/test/jobServer.ts'
-import { type TestMachine, testMachine } from '../../test/testMachine.ts'
+import { type TestSystem, testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 let clock: TurnedClock
@@ -68,8 +68,8 @@ function content(how: string | undefined, signal: AbortSignal | null): ReadableS
   })
 }
 
-function machineOf(): TestMachine {
-  const made = testMachine({
+function systemOf(): TestSystem {
+  const made = testSystem({
     stderrIsTerminal: isTerminal,
     fetch: async (url, init) => answer(String(url), init ?? {}),
     saveFile: async (path, pieces) => {
@@ -88,9 +88,9 @@ function machineOf(): TestMachine {
 
 /** Runs a command line to its end, the clock turned a second at a time; `meanwhile` is called before each. */
 async function typeLine(words: readonly string[], meanwhile: (second: number) => void = () => {}): Promise<number> {
-  const { machine, printed, interrupt: pressCtrlC } = machineOf()
+  const { system, printed, interrupt: pressCtrlC } = systemOf()
   interrupt = pressCtrlC
-  const ended = runLine(words, machine)
+  const ended = runLine(words, system)
   let isOver = false
   void ended.finally(() => {
     isOver = true

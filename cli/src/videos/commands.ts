@@ -4,7 +4,7 @@ import { callApi } from '../api.ts'
 import type { CliCommand, CliOption, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
-import type { Machine } from '../machine.ts'
+import type { System } from '../system.ts'
 import { wholeNumberOf } from '../values.ts'
 import { checkOutput, followVideo } from './follow.ts'
 import { type ShownVideo, VIDEOS, videoPath } from './video.ts'
@@ -40,23 +40,23 @@ export const createVideoCommand: CliCommand = {
     { ...OUTPUT, summary: `${OUTPUT.summary}; implies --wait` },
   ],
   examples: ['tollgate video create "A toll gate at dawn" --model svc/sandbox-video --output clip.mp4'],
-  run: async (asked, machine) => {
-    const seconds = wholeNumberOf(asked, 'seconds', SECONDS_MAX)
-    const size = asked.text('size')
-    await checkOutput(asked, machine)
-    const made = (await callApi(asked, machine, {
+  run: async (args, system) => {
+    const seconds = wholeNumberOf(args, 'seconds', SECONDS_MAX)
+    const size = args.text('size')
+    await checkOutput(args, system)
+    const made = (await callApi(args, system, {
       method: 'POST',
       path: VIDEOS,
       body: {
-        model: asked.required('model'),
-        prompt: asked.argument,
+        model: args.required('model'),
+        prompt: args.argument,
         ...(seconds !== undefined && { seconds }),
         ...(size !== undefined && { size }),
       },
-      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+      headers: { 'Idempotency-Key': idempotencyKey(system) },
     })) as ShownVideo
-    if (asked.flag('wait') || asked.text('output') !== undefined) {
-      return await followVideo(asked, machine, made)
+    if (args.flag('wait') || args.text('output') !== undefined) {
+      return await followVideo(args, system, made)
     }
     const next = `"tollgate video wait ${made.id} --output clip.mp4" waits for it`
     return { json: made, text: `Video ${made.id} is ${made.status}: ${next}.\n` }
@@ -70,9 +70,9 @@ export const waitForVideoCommand: CliCommand = {
   argument: ID,
   options: [OUTPUT],
   examples: ['tollgate video wait 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d --output clip.mp4'],
-  run: async (asked, machine) => {
-    await checkOutput(asked, machine)
-    return await followVideo(asked, machine, await readVideo(asked, machine))
+  run: async (args, system) => {
+    await checkOutput(args, system)
+    return await followVideo(args, system, await readVideo(args, system))
   },
 }
 
@@ -83,14 +83,14 @@ export const downloadVideoCommand: CliCommand = {
   argument: ID,
   options: [{ ...OUTPUT, isRequired: true }],
   examples: ['tollgate video download 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d --output clip.mp4'],
-  run: async (asked, machine) => {
-    await checkOutput(asked, machine)
-    const video = await readVideo(asked, machine)
+  run: async (args, system) => {
+    await checkOutput(args, system)
+    const video = await readVideo(args, system)
     if (video.status === 'queued' || video.status === 'in_progress') {
-      const wait = `"tollgate video wait ${video.id} --output ${asked.required('output')}" waits for it`
+      const wait = `"tollgate video wait ${video.id} --output ${args.required('output')}" waits for it`
       throw new CliFailure(`video ${video.id} is not complete: ${wait}`)
     }
-    return await followVideo(asked, machine, video)
+    return await followVideo(args, system, video)
   },
 }
 
@@ -101,8 +101,8 @@ export const showVideoCommand: CliCommand = {
   argument: ID,
   options: [],
   examples: ['tollgate video get 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d --json'],
-  run: async (asked, machine) => {
-    const video = await readVideo(asked, machine)
+  run: async (args, system) => {
+    const video = await readVideo(args, system)
     const { status, model, progress, seconds, cost_cents: cents, error } = video
     const rows: [string, string][] = [
       ['Status', status === 'in_progress' ? `in progress, ${progress}%` : status],
@@ -124,11 +124,11 @@ export const listVideosCommand: CliCommand = {
     { name: 'after', value: 'ID', summary: 'the last id of the page before' },
   ],
   examples: ['tollgate video list', 'tollgate video list --json --limit 100'],
-  run: async (asked, machine) => {
-    const query = new URLSearchParams({ limit: String(wholeNumberOf(asked, 'limit', VIDEOS_MAX) ?? 20) })
-    const after = asked.text('after')
+  run: async (args, system) => {
+    const query = new URLSearchParams({ limit: String(wholeNumberOf(args, 'limit', VIDEOS_MAX) ?? 20) })
+    const after = args.text('after')
     if (after !== undefined) query.set('after', after)
-    const page = (await callApi(asked, machine, { method: 'GET', path: `${VIDEOS}?${query}` })) as VideoPage
+    const page = (await callApi(args, system, { method: 'GET', path: `${VIDEOS}?${query}` })) as VideoPage
     const rows = page.data.map((video) => [
       video.id,
       video.status,
@@ -147,8 +147,8 @@ interface VideoPage {
   readonly has_more: boolean
 }
 
-async function readVideo(asked: CommandLine, machine: Machine): Promise<ShownVideo> {
-  return (await callApi(asked, machine, { method: 'GET', path: videoPath(asked.argument) })) as ShownVideo
+async function readVideo(args: CommandLine, system: System): Promise<ShownVideo> {
+  return (await callApi(args, system, { method: 'GET', path: videoPath(args.argument) })) as ShownVideo
 }
 
 /** `tollgate video cancel ID` */
@@ -158,9 +158,9 @@ export const cancelVideoCommand: CliCommand = {
   argument: ID,
   options: [],
   examples: ['tollgate video cancel 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
-  run: async (asked, machine) => {
-    const path = `${videoPath(asked.argument)}/cancel`
-    const video = (await callApi(asked, machine, { method: 'POST', path })) as ShownVideo
+  run: async (args, system) => {
+    const path = `${videoPath(args.argument)}/cancel`
+    const video = (await callApi(args, system, { method: 'POST', path })) as ShownVideo
     const { id, status } = video
     if (status !== 'cancelled') {
       const why = status === 'in_progress' ? 'its clip is already made' : `it is ${status}`

@@ -1,12 +1,12 @@
 import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
 import { dollars } from '../account/balance.ts'
-import { askedServer, callApi, isPassing, openApi, ServerUnreached } from '../api.ts'
+import { askedServer, callApi, isTransient, openStream, ServerUnreached } from '../api.ts'
 import type { CliResult, CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
-import type { Machine } from '../machine.ts'
 import { pauseUnlessLeft } from '../pause.ts'
 import { checkPlace, placeProblem } from '../saveFile.ts'
+import type { System } from '../system.ts'
 import { createVideoTeller, type VideoTeller } from './teller.ts'
 import { type ShownVideo, videoPath } from './video.ts'
 
@@ -21,8 +21,8 @@ const SILENCE_MS = 30 * SECOND_MS
 
 /** One command that waits for one job. */
 interface Errand {
-  readonly asked: CommandLine
-  readonly machine: Machine
+  readonly args: CommandLine
+  readonly system: System
   readonly teller: VideoTeller
   /** Aborted by Ctrl-C. */
   readonly left: AbortSignal
@@ -34,18 +34,18 @@ interface Errand {
  * Waits until a job is over, however often the server goes away meanwhile, and saves its clip where `--output` says.
  * Throws {@link CliFailure} when no clip came of it, {@link Interruption} on Ctrl-C.
  */
-export async function followVideo(asked: CommandLine, machine: Machine, made: ShownVideo): Promise<CliResult> {
+export async function followVideo(args: CommandLine, system: System, made: ShownVideo): Promise<CliResult> {
   const leaving = new AbortController()
-  const forget = machine.onInterrupt(() => leaving.abort())
-  const teller = createVideoTeller(asked, machine, made)
-  const comeBack = commandFor(asked, 'wait', made, asked.text('output'))
-  const errand = { asked, machine, teller, left: leaving.signal, comeBack }
+  const forget = system.onInterrupt(() => leaving.abort())
+  const teller = createVideoTeller(args, system, made)
+  const comeBack = commandFor(args, 'wait', made, args.text('output'))
+  const errand = { args, system, teller, left: leaving.signal, comeBack }
   try {
     const video = await untilOver(errand, made)
     if (video.status !== 'completed') throw new CliFailure(endOf(video))
-    const output = asked.text('output')
+    const output = args.text('output')
     if (output !== undefined) await patiently(errand, () => download(errand, video, output))
-    const save = commandFor(asked, 'wait', made, 'clip.mp4')
+    const save = commandFor(args, 'wait', made, 'clip.mp4')
     const clip = output === undefined ? `For 24 hours ${save} saves it.` : `It is in ${output}.`
     return {
       json: { ...video, ...(output !== undefined && { output }) },
@@ -53,7 +53,7 @@ export async function followVideo(asked: CommandLine, machine: Machine, made: Sh
     }
   } catch (error) {
     if (!leaving.signal.aborted) throw error
-    const cancel = commandFor(asked, 'cancel', made, undefined)
+    const cancel = commandFor(args, 'cancel', made, undefined)
     throw new Interruption(`left video ${made.id}, which goes on: ${comeBack} waits for it, ${cancel} ends it`)
   } finally {
     teller.end()
@@ -62,32 +62,32 @@ export async function followVideo(asked: CommandLine, machine: Machine, made: Sh
 }
 
 /** Refuses an `--output` that can't be written, before anything is paid for. */
-export async function checkOutput(asked: CommandLine, machine: Machine): Promise<void> {
-  const output = asked.text('output')
-  if (output !== undefined) await checkPlace(machine, output)
+export async function checkOutput(args: CommandLine, system: System): Promise<void> {
+  const output = args.text('output')
+  if (output !== undefined) await checkPlace(system, output)
 }
 
 async function untilOver(errand: Errand, made: ShownVideo): Promise<ShownVideo> {
-  const { asked, machine, teller, left } = errand
+  const { args, system, teller, left } = errand
   let video = made
   while (video.status === 'queued' || video.status === 'in_progress') {
     teller.tell(video)
     await pause(errand)
     const call = { method: 'GET', path: videoPath(made.id) } as const
-    video = (await patiently(errand, () => callApi(asked, machine, call, left))) as ShownVideo
+    video = (await patiently(errand, () => callApi(args, system, call, left))) as ShownVideo
   }
   return video
 }
 
 /** Does something with the server, again and again while it is away. */
 async function patiently<T>(errand: Errand, work: () => Promise<T>): Promise<T> {
-  const { clock } = errand.machine
+  const { clock } = errand.system
   const untilMs = clock.monotonicMs() + PATIENCE_MS
   for (;;) {
     try {
       return await work()
     } catch (error) {
-      if (errand.left.aborted || !isPassing(error)) throw error
+      if (errand.left.aborted || !isTransient(error)) throw error
       const minutes = PATIENCE_MS / MINUTE_MS
       if (clock.monotonicMs() >= untilMs)
         throw new CliFailure(`${error.message}; tried for ${minutes} minutes: ${errand.comeBack} tries again`)
@@ -97,21 +97,21 @@ async function patiently<T>(errand: Errand, work: () => Promise<T>): Promise<T> 
   }
 }
 
-function pause({ machine, left }: Errand): Promise<void> {
-  return pauseUnlessLeft(machine.clock, LOOK_MS, left)
+function pause({ system, left }: Errand): Promise<void> {
+  return pauseUnlessLeft(system.clock, LOOK_MS, left)
 }
 
 async function download(errand: Errand, { id }: ShownVideo, output: string): Promise<void> {
-  const { asked, machine, left, comeBack } = errand
+  const { args, system, left, comeBack } = errand
   const over = new AbortController()
-  const watchdog = new Watchdog(machine.clock, () => over.abort())
-  const onBytes = () => watchdog.due(machine.clock.monotonicMs() + SILENCE_MS)
+  const watchdog = new Watchdog(system.clock, () => over.abort())
+  const onBytes = () => watchdog.due(system.clock.monotonicMs() + SILENCE_MS)
   onBytes()
   try {
     const call = { method: 'GET', path: `${videoPath(id)}/content` } as const
-    const response = await openApi(asked, machine, call, AbortSignal.any([left, over.signal]))
-    const url = await askedServer(asked, machine)
-    await machine.saveFile(output, whole(response, url, onBytes))
+    const response = await openStream(args, system, call, AbortSignal.any([left, over.signal]))
+    const url = await askedServer(args, system)
+    await system.saveFile(output, whole(response, url, onBytes))
   } catch (error) {
     if (left.aborted || error instanceof CliFailure) throw error
     throw new CliFailure(`${output} can't be written: ${placeProblem(error)}; fix that, then ${comeBack} saves it`)
@@ -142,14 +142,14 @@ async function* whole(response: Response, url: string, onBytes: () => void): Asy
 
 /** Returns the words to type next, on the same server. */
 function commandFor(
-  asked: CommandLine,
+  args: CommandLine,
   verb: 'wait' | 'cancel',
   { id }: ShownVideo,
   output: string | undefined,
 ): string {
   const option = (name: string, value: string | undefined) =>
     value === undefined ? '' : ` --${name} ${/^[\w./:@+-]+$/.test(value) ? value : `'${value}'`}`
-  return `"tollgate video ${verb} ${id}${option('output', output)}${option('server', asked.text('server'))}"`
+  return `"tollgate video ${verb} ${id}${option('output', output)}${option('server', args.text('server'))}"`
 }
 
 function endOf({ id, status, error, cost_cents: cents }: ShownVideo): string {

@@ -1,7 +1,7 @@
 import { createBar } from '../../../server/src/lib/progressBar.ts'
 import type { CommandLine } from '../command.ts'
-import type { Machine } from '../machine.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 import type { ShownVideo } from './video.ts'
 
 /** Says on stderr how a job goes on. */
@@ -13,13 +13,13 @@ export interface VideoTeller {
 }
 
 /** A bar on a terminal; elsewhere a line when something is new, each tenth at most; with --json nothing. */
-export function createVideoTeller(asked: CommandLine, machine: Machine, { id }: ShownVideo): VideoTeller {
-  if (asked.json) return { tell() {}, away() {}, end() {} }
-  const { stderr } = machine
+export function createVideoTeller(args: CommandLine, system: System, { id }: ShownVideo): VideoTeller {
+  if (args.json) return { tell() {}, away() {}, end() {} }
+  const { stderr } = system
   const name = plainText(id)
-  if (!machine.stderrIsTerminal) return createLines((words) => stderr(`Video ${name}: ${words}\n`))
+  if (!system.stderrIsTerminal) return createLines((words) => stderr(`Video ${name}: ${words}\n`))
   stderr(`Video ${name} is accepted. Ctrl-C stops the waiting, not the video.\n`)
-  const bar = createBar(machine)
+  const bar = createBar(system)
   let share = 0
   return {
     tell: (video) => {

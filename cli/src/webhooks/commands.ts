@@ -44,13 +44,13 @@ export const createWebhookCommand: CliCommand = {
     { name: 'events', value: 'TYPES', summary: 'event types, such as video.completed,video.failed', isRequired: true },
   ],
   examples: ['tollgate webhooks create https://example.com/hooks --events video.completed,video.failed'],
-  run: async (asked, machine) => {
-    const types = asked.required('events').split(',')
-    const made = (await callApi(asked, machine, {
+  run: async (args, system) => {
+    const types = args.required('events').split(',')
+    const made = (await callApi(args, system, {
       method: 'POST',
       path: ENDPOINTS,
-      body: { url: asked.argument, event_types: types.map((type) => type.trim()) },
-      headers: { 'Idempotency-Key': idempotencyKey(machine) },
+      body: { url: args.argument, event_types: types.map((type) => type.trim()) },
+      headers: { 'Idempotency-Key': idempotencyKey(system) },
     })) as Endpoint
     return {
       json: made,
@@ -58,7 +58,7 @@ export const createWebhookCommand: CliCommand = {
         `Made the webhook endpoint ${made.id}: ${made.event_types.join(', ')} to ${made.url}.\n` +
         `Its signing secret; keep it now, it can't be shown again:\n\n${made.secret}\n`,
       undo: {
-        run: async () => void (await callApi(asked, machine, { method: 'DELETE', path: `${ENDPOINTS}/${made.id}` })),
+        run: async () => void (await callApi(args, system, { method: 'DELETE', path: `${ENDPOINTS}/${made.id}` })),
         done: `the webhook endpoint ${made.id} was deleted`,
         advice: `nobody has seen its secret: delete it with "tollgate webhooks delete ${made.id}"`,
       },
@@ -72,9 +72,9 @@ export const listWebhooksCommand: CliCommand = {
   summary: "List the organization's webhook endpoints, oldest first",
   options: [],
   examples: ['tollgate webhooks list'],
-  run: async (asked, machine) => {
+  run: async (args, system) => {
     // At most 50, so one page.
-    const page = (await callApi(asked, machine, {
+    const page = (await callApi(args, system, {
       method: 'GET',
       path: `${ENDPOINTS}?limit=200`,
     })) as Page<Endpoint>
@@ -96,9 +96,9 @@ export const deleteWebhookCommand: CliCommand = {
   argument: ID,
   options: [],
   examples: ['tollgate webhooks delete 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
-  run: async (asked, machine) => {
-    const id = asked.argument
-    await callApi(asked, machine, { method: 'DELETE', path: `${ENDPOINTS}/${encodeURIComponent(id)}` })
+  run: async (args, system) => {
+    const id = args.argument
+    await callApi(args, system, { method: 'DELETE', path: `${ENDPOINTS}/${encodeURIComponent(id)}` })
     return { json: { id, deleted: true }, text: `Deleted the webhook endpoint ${id}.\n` }
   },
 }
@@ -119,21 +119,21 @@ export const listDeliveriesCommand: CliCommand = {
   summary: 'List deliveries of the last 30 days, newest first',
   options: [...FILTERS, { name: 'limit', value: 'N', summary: `how many, up to ${DELIVERIES_MAX}; 50 when left out` }],
   examples: ['tollgate webhooks deliveries --state dead', 'tollgate webhooks deliveries --json --limit 200'],
-  run: async (asked, machine) => {
-    const query = new URLSearchParams({ limit: String(wholeNumberOf(asked, 'limit', DELIVERIES_MAX) ?? 50) })
-    const cursor = asked.text('cursor')
+  run: async (args, system) => {
+    const query = new URLSearchParams({ limit: String(wholeNumberOf(args, 'limit', DELIVERIES_MAX) ?? 50) })
+    const cursor = args.text('cursor')
     if (cursor !== undefined) query.set('cursor', cursor)
     for (const name of ['state', 'endpoint', 'event'] as const) {
-      const value = asked.text(name)
+      const value = args.text(name)
       if (value !== undefined) query.set(name === 'state' ? name : `${name}_id`, value)
     }
     const path = `${DELIVERIES}?${query}`
-    const page = (await callApi(asked, machine, { method: 'GET', path })) as Page<Delivery>
+    const page = (await callApi(args, system, { method: 'GET', path })) as Page<Delivery>
     return {
       json: page,
       text:
         table(['ID', 'TYPE', 'STATE', 'ATTEMPTS', 'NEXT'], page.data.map(toRow), 'There are no such deliveries.') +
-        nextPage(asked, page.next_cursor),
+        nextPage(args, page.next_cursor),
     }
   },
 }
@@ -153,9 +153,9 @@ export const redeliverCommand: CliCommand = {
   argument: { name: 'ID', summary: 'the delivery\'s id, as "tollgate webhooks deliveries" shows it' },
   options: [],
   examples: ['tollgate webhooks redeliver 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d'],
-  run: async (asked, machine) => {
-    const path = `${DELIVERIES}/${encodeURIComponent(asked.argument)}/redeliver`
-    const delivery = (await callApi(asked, machine, { method: 'POST', path })) as Delivery
+  run: async (args, system) => {
+    const path = `${DELIVERIES}/${encodeURIComponent(args.argument)}/redeliver`
+    const delivery = (await callApi(args, system, { method: 'POST', path })) as Delivery
     return { json: delivery, text: `The event ${delivery.event_id} is on its way again.\n` }
   },
 }
@@ -173,11 +173,11 @@ export const testWebhookCommand: CliCommand = {
     },
   ],
   examples: ['tollgate webhooks test 01920e4c-7c00-7c3a-9d5e-0a6f4f1b2c3d --type video.failed'],
-  run: async (asked, machine) => {
-    const type = asked.text('type')
+  run: async (args, system) => {
+    const type = args.text('type')
     const query = type === undefined ? '' : `?${new URLSearchParams({ type })}`
-    const path = `/manage/v1/webhook-endpoints/${encodeURIComponent(asked.argument)}/test${query}`
-    const delivery = (await callApi(asked, machine, { method: 'POST', path })) as Delivery
+    const path = `/manage/v1/webhook-endpoints/${encodeURIComponent(args.argument)}/test${query}`
+    const delivery = (await callApi(args, system, { method: 'POST', path })) as Delivery
     return {
       json: delivery,
       text:

@@ -3,8 +3,8 @@ import type { Secret } from '../../../server/src/lib/secret.ts'
 import { SECOND_MS, toTimestamp } from '../../../server/src/lib/time.ts'
 import { signedHeaders } from '../../../server/src/lib/webhookSignature.ts'
 import type { CommandLine } from '../command.ts'
-import type { Machine } from '../machine.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 
 /** As long as a webhook endpoint has. */
 const FORWARD_MS = 10 * SECOND_MS
@@ -14,21 +14,21 @@ export interface Forwarder {
   forward(message: EventSourceMessage): Promise<void>
 }
 
-export function createForwarder(asked: CommandLine, machine: Machine, target: string, secret: Secret): Forwarder {
-  const { clock } = machine
+export function createForwarder(args: CommandLine, system: System, target: string, secret: Secret): Forwarder {
+  const { clock } = system
   let isAnswering = true
   return {
     async forward({ id = '', event = '', data }) {
       const atMs = clock.now()
       const startedMs = clock.monotonicMs()
       const headers = signedHeaders({ eventId: id, body: data }, secret, atMs)
-      const answer = await post(machine, target, { method: 'POST', headers, body: data })
+      const answer = await post(system, target, { method: 'POST', headers, body: data })
       const latencyMs = Math.round(clock.monotonicMs() - startedMs)
       const { status, failure } = answer
       const line = { id, type: event, at: toTimestamp(atMs), status, failure, latency_ms: latencyMs }
       const text = `${toTimestamp(atMs)}  ${event}  ${id}  ${failure ?? status}, ${latencyMs} ms\n`
-      machine.stdout(asked.json ? `${JSON.stringify(line)}\n` : plainText(text))
-      if (failure !== null && isAnswering && !asked.json) machine.stderr(hint(target, failure))
+      system.stdout(args.json ? `${JSON.stringify(line)}\n` : plainText(text))
+      if (failure !== null && isAnswering && !args.json) system.stderr(hint(target, failure))
       isAnswering = failure === null
     },
   }
@@ -42,11 +42,11 @@ interface Answer {
   readonly failure: Failure | null
 }
 
-async function post(machine: Machine, target: string, init: RequestInit): Promise<Answer> {
+async function post(system: System, target: string, init: RequestInit): Promise<Answer> {
   const over = new AbortController()
-  const cancel = machine.clock.after(FORWARD_MS, () => over.abort())
+  const cancel = system.clock.after(FORWARD_MS, () => over.abort())
   try {
-    const response = await machine.fetch(target, { ...init, signal: over.signal })
+    const response = await system.fetch(target, { ...init, signal: over.signal })
     await response.body?.cancel()
     return { status: response.status, failure: null }
   } catch {

@@ -1,7 +1,7 @@
 /** `tollgate listen` when the server refuses, is away, or forgets; listen.long.test.ts has it on real processes. */
 
 import { beforeEach, expect, test } from 'bun:test'
-import { testMachine } from '../../test/testMachine.ts'
+import { testSystem } from '../../test/testSystem.ts'
 import { runLine } from '../run.ts'
 
 const ENDING = () => refusal(401, 'The key is gone.')
@@ -62,8 +62,8 @@ function answer(url: string, init: RequestInit): Response {
 }
 
 async function listen(...more: string[]): Promise<number> {
-  const { machine, clock, printed } = testMachine({ fetch: async (url, init) => answer(String(url), init ?? {}) })
-  const ended = runLine(['listen', '--forward-to', 'http://receiver.test/hooks', ...more], machine)
+  const { system, clock, printed } = testSystem({ fetch: async (url, init) => answer(String(url), init ?? {}) })
+  const ended = runLine(['listen', '--forward-to', 'http://receiver.test/hooks', ...more], system)
   let isOver = false
   void ended.finally(() => {
     isOver = true

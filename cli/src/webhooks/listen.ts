@@ -4,13 +4,13 @@ import { HEADER_BRAND } from '../../../server/src/lib/brand.ts'
 import { Secret } from '../../../server/src/lib/secret.ts'
 import { SECOND_MS, sleep } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
-import { askedServer, isPassing, openApi, ServerRefusal, ServerUnreached } from '../api.ts'
+import { askedServer, isTransient, openStream, ServerRefusal, ServerUnreached } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { readEvents } from '../eventStream.ts'
 import { CliFailure, UsageMistake } from '../failure.ts'
 import { keyFor } from '../logins.ts'
-import type { Machine } from '../machine.ts'
 import { plainText } from '../plainText.ts'
+import type { System } from '../system.ts'
 import { createForwarder, type Forwarder } from './forwarder.ts'
 
 /** The server says something every 15 s; a stream that is silent for so long is dead. */
@@ -33,37 +33,37 @@ export const listenCommand: CliCommand = {
     },
   ],
   examples: ['tollgate listen --forward-to http://127.0.0.1:3000/hooks'],
-  run: async (asked, machine) => {
-    const target = asked.required('forward-to')
+  run: async (args, system) => {
+    const target = args.required('forward-to')
     if (!/^https?:\/\//i.test(target) || !URL.canParse(target))
       throw new UsageMistake(`--forward-to: '${target}' is not an address such as http://127.0.0.1:3000/hooks`)
-    const url = await askedServer(asked, machine)
-    const secret = secretOf(await keyFor(machine, url))
-    const forwarder = createForwarder(asked, machine, target, secret)
+    const url = await askedServer(args, system)
+    const secret = secretOf(await keyFor(system, url))
+    const forwarder = createForwarder(args, system, target, secret)
     const listener: Listener = {
-      asked,
-      machine,
+      args,
+      system,
       url,
       forwarder,
       isGreeted: false,
       isAway: false,
       lastEventId: null,
     }
-    const greet = () => machine.stdout(greeting(asked, target, secret))
+    const greet = () => system.stdout(greeting(args, target, secret))
     let failures = 0
     // Until the process is ended, or the server says that it will not.
     for (;;) {
       const opened = await follow(listener, greet)
       if (opened) failures = 0
-      await sleep(machine.clock, doubledMs(BACKOFF_FIRST_MS, BACKOFF_MOST_MS, failures))
+      await sleep(system.clock, doubledMs(BACKOFF_FIRST_MS, BACKOFF_MOST_MS, failures))
       failures += 1
     }
   },
 }
 
 interface Listener {
-  readonly asked: CommandLine
-  readonly machine: Machine
+  readonly args: CommandLine
+  readonly system: System
   readonly url: string
   readonly forwarder: Forwarder
   /** Once the first stream is open. */
@@ -89,16 +89,16 @@ function greeting({ json }: CommandLine, target: string, secret: Secret): string
 
 /** One connection, to its end; whether there was one. Throws what trying again would not mend. */
 async function follow(listener: Listener, greet: () => void): Promise<boolean> {
-  const { asked, machine, forwarder } = listener
+  const { args, system, forwarder } = listener
   const over = new AbortController()
-  const watchdog = new Watchdog(machine.clock, () => over.abort())
-  const hear = () => watchdog.due(machine.clock.monotonicMs() + SILENCE_MS)
+  const watchdog = new Watchdog(system.clock, () => over.abort())
+  const hear = () => watchdog.due(system.clock.monotonicMs() + SILENCE_MS)
   hear()
   try {
     const { lastEventId } = listener
     const headers = lastEventId === null ? {} : { 'Last-Event-ID': lastEventId }
     const call = { method: 'GET', path: '/manage/v1/events', headers } as const
-    const response = await openApi(asked, machine, call, over.signal)
+    const response = await openStream(args, system, call, over.signal)
     listener.lastEventId ??= response.headers.get(`${HEADER_BRAND}-Stream-Start`)
     if (!listener.isGreeted) greet()
     else tell(listener, { listening: true }, 'listening again')
@@ -134,7 +134,7 @@ async function follow(listener: Listener, greet: () => void): Promise<boolean> {
 
 /** Returns whether it is worth waiting for. A server that was never there is more likely a wrong address than a pause. */
 function isPause(error: CliFailure, { isGreeted }: Listener): boolean {
-  return isPassing(error) && (isGreeted || !(error instanceof ServerUnreached))
+  return isTransient(error) && (isGreeted || !(error instanceof ServerUnreached))
 }
 
 /** Says once that there is no stream. */
@@ -145,7 +145,7 @@ function lose(listener: Listener, reason: string): void {
 }
 
 /** Beside the events: with --json among them, else on stderr. */
-function tell({ asked, machine }: Listener, facts: object, text: string): void {
-  if (asked.json) machine.stdout(`${JSON.stringify(facts)}\n`)
-  else machine.stderr(plainText(`tollgate: ${text}\n`))
+function tell({ args, system }: Listener, facts: object, text: string): void {
+  if (args.json) system.stdout(`${JSON.stringify(facts)}\n`)
+  else system.stderr(plainText(`tollgate: ${text}\n`))
 }

@@ -43,7 +43,7 @@ import { openVideos } from '../videos/open.ts'
 import { openWebhooks } from '../webhooks/open.ts'
 import { publishEvent } from '../webhooks/publish.ts'
 import { compose } from './compose.ts'
-import { openKeys } from './dataKeys.ts'
+import { openDataKeysOrLeave } from './dataKeys.ts'
 import { deletionBy, openDeletion } from './deletion/open.ts'
 import { openDepositsPart } from './deposits.ts'
 import { type Infrastructure, infrastructureOf } from './infrastructure.ts'
@@ -107,7 +107,7 @@ export interface App {
 export async function createApp(options: AppOptions): Promise<App> {
   const infrastructure = infrastructureOf(options)
   const base = await openBase(options, infrastructure)
-  const { http, processes, keys, jobs, identity, providers, catalog } = base
+  const { http, processes, dataKeysRoom, jobs, identity, providers, catalog } = base
   const { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry } = await openPaidRooms(
     options,
     infrastructure,
@@ -117,7 +117,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   const rooms: Room[] = [
     http,
     processes,
-    keys,
+    dataKeysRoom,
     jobs,
     identity,
     providers,
@@ -159,18 +159,18 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
     listUnfolded: listUnfoldedSlots,
   })
   const { slot } = processes
-  const keys = await openKeys(options, processes, dataDirectory)
+  const dataKeysRoom = await openDataKeysOrLeave(options, processes, dataDirectory)
   const http = await openHttp({
     ...infrastructure,
     slot: () => slot.number,
     isAbandoned: slot.isAbandoned,
-    dataKeys: keys.dataKeys,
+    dataKeys: dataKeysRoom.dataKeys,
     dataDirectory,
     ...requestSettings(config),
   })
   processes.onRegained(http.onSlotRegained)
   const jobs = openJobs({ ...infrastructure, smtp })
-  const identity = await openPeople(options, infrastructure, http, keys.dataKeys, jobs, dataDirectory)
+  const identity = await openIdentityRoom(options, infrastructure, http, dataKeysRoom.dataKeys, jobs, dataDirectory)
   const providers = openProviders({
     ...infrastructure,
     environment: config.environment(),
@@ -189,14 +189,14 @@ async function openBase(options: AppOptions, infrastructure: Infrastructure) {
       onPaymentsChanged(fixed.payments)
     },
   })
-  return { dataDirectory, processes, keys, http, jobs, identity, providers, catalog }
+  return { dataDirectory, processes, dataKeysRoom, http, jobs, identity, providers, catalog }
 }
 
 /** Opens the rooms that take, hold or charge money, and those that tell customers of it. */
 async function openPaidRooms(
   options: AppOptions,
   infrastructure: Infrastructure,
-  { dataDirectory, processes, keys, http, jobs, providers, catalog }: Awaited<ReturnType<typeof openBase>>,
+  { dataDirectory, processes, dataKeysRoom, http, jobs, providers, catalog }: Awaited<ReturnType<typeof openBase>>,
 ) {
   const { config, clock, log, videos: scripted = REAL_VIDEOS } = options
   const { fixed } = config.settings
@@ -243,7 +243,7 @@ async function openPaidRooms(
   })
   const webhooks = await openWebhooks({
     ...infrastructure,
-    dataKeys: keys.dataKeys,
+    dataKeys: dataKeysRoom.dataKeys,
     forgetAnswer: http.forgetAnswer,
     settings: fixed.webhooks,
     refuseUnfunded: billing.refuseUnfunded,
@@ -254,8 +254,8 @@ async function openPaidRooms(
   return { payments, deposits, billing, inference, videos, webhooks, machines, health, telemetry }
 }
 
-/** API keys, and the accounts of people where the settings have them. */
-function openPeople(
+/** Opens API keys, and the accounts of people where the settings have them. */
+function openIdentityRoom(
   options: AppOptions,
   { reads }: Infrastructure,
   { limits, openCalls, lifecycle }: Pick<Awaited<ReturnType<typeof openHttp>>, 'limits' | 'openCalls' | 'lifecycle'>,

@@ -13,7 +13,7 @@ interface DataKeysOptions extends Pick<Infrastructure, 'database' | 'clock' | 'r
 }
 
 /** Opens the installation's data keys. A process that lacks one of them leaves its slot again. */
-export async function openKeys(
+export async function openDataKeysOrLeave(
   { config, database, clock, random, log, onFatal }: DataKeysOptions,
   processes: Pick<Awaited<ReturnType<typeof openProcesses>>, 'slot' | 'close' | 'onRegained'>,
   dataDirectory: string,

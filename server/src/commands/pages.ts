@@ -15,7 +15,7 @@ const PAGE_OF_ALL = 1_000
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 export interface PagedList<Row extends { readonly id: string }> {
-  /** The rows behind an id, or from the first one on, so many at most. */
+  /** Reads at most `atMost` rows, from the one after `afterId` on; null: from the first on. */
   readonly read: (afterId: string | null, atMost: number) => Promise<readonly Row[]>
   readonly toJson: (row: Row) => object
   readonly heading: readonly string[]

@@ -26,8 +26,8 @@ export interface EventStreamOptions {
   /** Called once, when the source has ended, however it did. */
   readonly onEnd: () => void
   /**
-   * True when the source is read, and written by `toWire`, to its end when the client has left: its work goes on for
-   * whoever asks again. Left out: the source is returned then.
+   * True: after the client has left, the source is read, and written by `toWire`, to its end; its work goes on for whoever
+   * asks again. Left out: the source is ended by its `return()` when the client leaves.
    */
   readonly isReadToItsEnd?: boolean
   /** Sent before anything else, at once: the head of an answer leaves with its first bytes, and a silent source has none yet. */

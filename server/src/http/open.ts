@@ -34,8 +34,9 @@ const ORGANIZATION_LARGE_ANSWERS_BYTES = LARGE_ANSWERS_BYTES / 2
 const LARGE_ANSWERS_WAITING = 64
 
 /**
- * Half of the connections for reads (`infra/postgres/reads.ts`), several times what an organization's pages and programs ask for at once. With
- * the 5 s for which a read waits for the database (E14), a client waits little longer than those.
+ * Bounds of the reads of one organization. Two are under way at once: half of the connections for reads (`infra/postgres/reads.ts`). 200
+ * wait: several times what its pages and programs ask for at once. A read waits at most 1.5 s for its turn, and then at most 5 s for
+ * the database (E14).
  */
 const READ_TURNS: TurnBounds = { underWayMost: 2, waitingMost: 200, waitMostMs: 1.5 * SECOND_MS }
 

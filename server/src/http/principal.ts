@@ -1,21 +1,24 @@
 /**
  * The callers of requests. A route's access ({@link ./access.ts}) names the kinds that it takes, and its handler is given one
- * of those. `identity/` makes the principals. The refusals here are those that several rooms give.
+ * of those. `identity/` makes the principals. The rights and refusals here are those that several rooms know.
  */
 
 import { refusal } from '../lib/errors.ts'
 import type { Result } from '../lib/result.ts'
 
-export type Resource = 'serverless' | 'billing' | 'webhooks' | 'instances'
+export const SCOPE_RESOURCES = ['serverless', 'billing', 'webhooks', 'instances'] as const
+export type Resource = (typeof SCOPE_RESOURCES)[number]
 
-/** `write` includes `read`. */
-export type Level = 'none' | 'read' | 'write'
+/** From the least to the most: `write` includes `read`. */
+export const SCOPE_LEVELS = ['none', 'read', 'write'] as const
+export type Level = (typeof SCOPE_LEVELS)[number]
 
 /** The resource and level that a route requires of an API key. */
 export type Permission = `${Resource}:${Exclude<Level, 'none'>}`
 
-/** `owner` includes `admin`, which includes `member`. */
-export type Role = 'member' | 'admin' | 'owner'
+/** From the least to the most: `owner` includes `admin`, which includes `member`. */
+export const ROLES = ['member', 'admin', 'owner'] as const
+export type Role = (typeof ROLES)[number]
 
 /** A caller that acts for an organization. */
 interface OrganizationPrincipal {
@@ -66,6 +69,16 @@ export interface SignedPrincipal {
 }
 
 export type Principal = KeyOrSession | PublicPrincipal | SignedPrincipal
+
+/** Returns whether a role has rights that another has not. */
+export function isAbove(role: Role, other: Role): boolean {
+  return ROLES.indexOf(role) > ROLES.indexOf(other)
+}
+
+/** Returns whether scopes have every right. With less, an admin's key makes no keys, invites nobody and changes no member. */
+export function isEveryRight(scopes: ApiKeyPrincipal['scopes']): boolean {
+  return SCOPE_RESOURCES.every((resource) => scopes[resource] === 'write')
+}
 
 /** For every request with such a key, and so for those with a key of an organization that is deleted. */
 export const INVALID_API_KEY = refusal(

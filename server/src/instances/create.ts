@@ -12,6 +12,7 @@ import { MoneyWait } from '../billing/admission/moneyWait.ts'
 import { storeInstancePrice } from '../billing/charges/prices/storePrices.ts'
 import { priceInstanceLife } from '../billing/charges/pricing.ts'
 import { priceHash } from '../catalog/price.ts'
+import { NO_ORGANIZATION } from '../http/principal.ts'
 import type { Participant } from '../infra/postgres/database.ts'
 import { joinAll } from '../infra/postgres/joinAll.ts'
 import { type Refusal, Refused, refusal, TAKEN_OVER } from '../lib/errors.ts'
@@ -31,9 +32,6 @@ const UNREADABLE = refusal(
   'The account of your organization can not be read at this moment. Nothing was made or charged; try again shortly.',
   { retryAfterSeconds: 1 },
 )
-
-/** Its organization was deleted since the request was let in. */
-import { NO_ORGANIZATION } from '../http/principal.ts'
 
 const NO_DISK = refusal(
   'disk_unavailable',

@@ -66,7 +66,7 @@ function passwordRoute(endpoints: InstanceEndpoints): Route {
       operationId: 'createAppPassword',
       summary: "Make a new password for an instance's app",
       description:
-        'Shown in this answer alone. It is that of the app and its terminal, for Basic auth; the one before ends, and what it has ' +
+        'Shown only in this answer. It is that of the app and its terminal, for Basic auth; the one before ends, and what it has ' +
         'opened within 10 seconds. A request that is sent again with its `Idempotency-Key` makes no other: it gets the first answer, ' +
         'whose password may have ended since.',
       requestParams: { path },

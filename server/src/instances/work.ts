@@ -35,7 +35,7 @@ export async function workOn(means: WorkMeans, instance: Instance, signal: Abort
     log.warn({ err: error, instance: instance.id, driver: driver.kind }, 'the driver gave no answer; it is asked again')
     const nowMs = clock.now()
     const dueAtMs = nowMs + doubledMs(LOOK_MS, MISSED_MOST_MS, instance.misses)
-    // One that does not run in time fails then, not a pause later.
+    // An instance fails when its time to start is over. If that instant is within the pause, the instance is due then.
     const lastAtMs = instance.state === 'creating' ? Math.max(failsAt(means, instance), nowMs) : dueAtMs
     await writeDue(database, instance, Math.min(dueAtMs, lastAtMs), true)
   }

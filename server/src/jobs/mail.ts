@@ -69,7 +69,7 @@ export interface WaitingMail {
   readonly dueAtMs: number
 }
 
-/** Lists the mails to these addresses, in lower case, that were not sent, behind an id, in the order of their ids, so many at most. */
+/** Lists at most `atMost` mails to these addresses (in lower case) that were not sent, in the order of their ids, after `afterId`. */
 export async function listMailsTo(
   database: Queryable,
   addresses: readonly string[],

@@ -176,7 +176,7 @@ function manageRoutes(dependencies: WebhookRouteDependencies): Route[] {
         operationId: 'testWebhookEndpoint',
         summary: 'Send a sample event to a webhook endpoint',
         description:
-          'Sends an event about a sample, the video `video_test` or the instance `instance_test`, of a type that the endpoint is subscribed to. It is signed and ' +
+          'Sends the endpoint a sample event, of one of the types that it is subscribed to. The sample is about the video `video_test` or the instance `instance_test`. It is signed and ' +
           `retried like any other. ${LIMITED}`,
         requestParams: { path: id, query: testQuery },
         responses: { 202: { description: 'The delivery, pending.', content: { 'application/json': delivery } } },

@@ -53,6 +53,23 @@ function isNamed(file: string, readme: string): boolean {
   return new RegExp(`(?<![\\w/.-])${file.replaceAll('.', '\\.')}(?!\\w)`).test(readme)
 }
 
+/** Such as "It imports no other folder of accounts but `../secrets/`." A folder beneath it is its own. */
+const ALONE = /It imports no other folder of [\w ]+?(?: but `\.\.\/(\w+)\/`)?\./
+
+/** Returns the READMEs that say so while a file of their folder imports another folder beside it, or none needs the named one. */
+export function falseAlone(sources: readonly Source[], graph: Graph): string[] {
+  return sources.flatMap(({ path, text }) => {
+    const said = path.startsWith(ROOT) && path.endsWith('/README.md') ? ALONE.exec(text.replaceAll(/\s+/g, ' ')) : null
+    if (said === null) return []
+    const folder = `${dirname(path).slice(ROOT.length)}/`
+    const parent = `${dirname(folder)}/`
+    const inner = [...graph].filter(([from]) => from.startsWith(folder)).flatMap(([, targets]) => targets)
+    const others = inner.filter((to) => to.startsWith(parent) && !to.startsWith(folder))
+    const found = [...new Set(others.map((to) => to.slice(parent.length).split('/')[0]))]
+    return found.join() === (said[1] ?? '') ? [] : [`${path} (${found.sort().join(', ')})`]
+  })
+}
+
 const NAMED = /`(?:\.\.\/)*((?:[\w-]+\/)*[\w-]+(?:\.[\w-]+)*\.(?:ts|sql))`/g
 
 /** Returns the files that READMEs of the server name and that are not there, as `README (file)`. A path may begin anywhere. */

@@ -114,7 +114,7 @@ const WIRING: readonly (readonly string[])[] = [
   ['main.ts'],
 ]
 
-/** Files of `http/` that every room above it may import: types and refusals, with nothing of a request in them. */
+/** Files of `http/` that every room above it may import: types, refusals and the order of rights, with nothing of a request in them. */
 const HTTP_NOUNS: ReadonlySet<string> = new Set(['http/principal.ts'])
 
 /** Returns whether a file of a room stands where requests come in: it may import `http/`. */

@@ -56,23 +56,23 @@ export async function eraseOrganization(
 /** Forgets the kept answers to requests of the organization's keys and members. */
 async function forgetAnswers(database: Database, organizationId: string, goOn: () => void): Promise<void> {
   for (const list of [listKeyIds, listMemberIds]) {
-    let behindId: string | null = null
+    let afterId: string | null = null
     do {
-      const ids: string[] = await list(database, organizationId, behindId, SWEEP_ROWS)
+      const ids: string[] = await list(database, organizationId, afterId, SWEEP_ROWS)
       let forgotten = SWEEP_ROWS
       while (forgotten === SWEEP_ROWS) {
         goOn()
         forgotten = await forgetAnswersOf(database, ids, SWEEP_ROWS)
       }
-      behindId = ids.length < SWEEP_ROWS ? null : (ids.at(-1) ?? null)
-    } while (behindId !== null)
+      afterId = ids.length < SWEEP_ROWS ? null : (ids.at(-1) ?? null)
+    } while (afterId !== null)
   }
 }
 
 async function eraseAuditLog(database: Database, organizationId: string, goOn: () => void): Promise<void> {
-  let behindId: string | null = null
+  let beforeId: string | null = null
   do {
     goOn()
-    behindId = await eraseNamesInChanges(database, organizationId, behindId, SWEEP_ROWS)
-  } while (behindId !== null)
+    beforeId = await eraseNamesInChanges(database, organizationId, beforeId, SWEEP_ROWS)
+  } while (beforeId !== null)
 }

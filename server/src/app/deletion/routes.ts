@@ -26,7 +26,7 @@ export function deletionRoutes(dependencies: DeletionHttpDependencies): Route[] 
       describe: {
         operationId: 'deleteOrganization',
         summary: 'Delete the organization',
-        description: `${WHAT} By the session of an owner who has signed in within the last ten minutes alone.`,
+        description: `${WHAT} Needs the session of an owner who signed in within the last ten minutes. API keys can't do it.`,
         requestBody: organizationDeletion,
         responses,
         refusals: [404],

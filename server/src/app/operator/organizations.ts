@@ -82,8 +82,8 @@ export function showOrganizations({ database }: OperatorDependencies): Handle<Se
   return showIdList({
     name: 'organizations',
     query: operatedOrganizationsQuery,
-    async find(_call, behindId, limit) {
-      const found = await listOrganizationPage(database, behindId, limit)
+    async find(_call, beforeId, limit) {
+      const found = await listOrganizationPage(database, beforeId, limit)
       const ids = found.map(({ id }) => id)
       const balances = await readBalances(database, ids)
       return found.map((organization) => ({ ...organization, balance: balances.get(organization.id) ?? 0n }))

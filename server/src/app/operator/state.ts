@@ -118,7 +118,7 @@ export function showDeadCharges({ database }: OperatorDependencies): Handle<Sess
   return showIdList({
     name: 'dead-charges',
     query: deadChargesQuery,
-    find: (_call, behindId, limit) => listDeadCharges(database, behindId, limit),
+    find: (_call, beforeId, limit) => listDeadCharges(database, beforeId, limit),
     toWire: deadToWire,
   })
 }

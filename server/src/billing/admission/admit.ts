@@ -106,7 +106,7 @@ export function admit(
   const share = money.share(organizationId)
   share.usedAtMs = money.clock.monotonicMs()
   if (share.beginsDay(admittedAtMs)) {
-    money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => share.forgetDay())
+    money.renewer.renew(share, 0n, { kind: 'give_back' }).catch(() => share.forgetDay())
   }
   const plan = model === null ? NO_PLAN : money.plans.ask(organizationId, model, admittedAtMs, worst)
   const refusals = model?.modality === 'chat' ? INSUFFICIENT_FOR_CHAT : INSUFFICIENT

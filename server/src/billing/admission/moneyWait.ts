@@ -68,7 +68,7 @@ export class MoneyWait {
   async forAccount(share: Share): Promise<void> {
     const { money } = this
     money.reclaim(share)
-    await money.renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
+    await money.renewer.renew(share, 0n, { kind: 'give_back' }).catch(() => {})
     money.waitingCalls += 1
     await sleep(money.clock, MONEY_POLL_MS)
     money.waitingCalls -= 1

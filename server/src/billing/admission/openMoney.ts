@@ -53,13 +53,13 @@ export interface OpenMoney extends AdmissionContext {
 export function openMoney(options: MoneyOptions): OpenMoney {
   const { clock, random, renewer, ownsSlot, sendReclaim, readFigures, onUnreadable, onLimitReached, plans } = options
   const shares = new Map<string, Share>()
-  const giveBack = (share: Share, kind: 'reclaim' | 'idle') => renewer.renew(share, 0n, { kind })
+  const giveBack = (share: Share, kind: 'give_back' | 'idle') => renewer.renew(share, 0n, { kind })
   const unobeyed = new Set<string>()
   const hearReclaim = (organizationId: string) => {
     const share = shares.get(organizationId)
     if (share === undefined || !share.hearReclaim(clock.monotonicMs())) return
     // Without its slot it may not write.
-    if (ownsSlot()) giveBack(share, 'reclaim').catch(() => obeyLater(share))
+    if (ownsSlot()) giveBack(share, 'give_back').catch(() => obeyLater(share))
     else obeyLater(share)
   }
   const obeyLater = ({ openUses, organizationId }: Share) => {

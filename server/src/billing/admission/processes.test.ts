@@ -223,7 +223,7 @@ test('a limit lowered in mid-load takes back what lies idle: nothing begins any 
   while (begun < 60) await house.database.query('select 1')
   await limit(organization, 1_000n)
   for (const till of tills) till.hearReclaim(organization)
-  await Promise.all(tills.map((till) => till.writer.renew(till.share(organization), 0n, { kind: 'reclaim' })))
+  await Promise.all(tills.map((till) => till.writer.renew(till.share(organization), 0n, { kind: 'give_back' })))
   const begunInTime = begun
   for (let wait = 0; wait < 50; wait += 1) await house.database.query('select 1')
   isOver = true

@@ -23,7 +23,7 @@ function openQueue() {
 test('calls come before what is given back, however long that waits, and what somebody asks for before what is idle', () => {
   const { queue, ask, crowd, next } = openQueue()
   crowd('idle', 88_000, 'idle')
-  crowd('asked', 150, 'reclaim')
+  crowd('asked', 150, 'give_back')
   void ask('new', 'admission', 5n)
   void ask('running', 'extension', 5n)
   const first = next()
@@ -55,7 +55,7 @@ test('a call of an organization that is about to give back takes it along to the
   void ask('one', 'idle')
   crowd('idle', 200, 'idle')
   void ask('two', 'admission', 7n)
-  void ask('one', 'reclaim')
+  void ask('one', 'give_back')
   void ask('one', 'admission', 5n)
   void ask('one', 'idle')
   expect(queue.size).toBe(202)
@@ -67,7 +67,7 @@ test('a call of an organization that is about to give back takes it along to the
 
 test('all that wait are told when nothing can be asked, and can ask again', async () => {
   const { queue, ask, next } = openQueue()
-  const all = [ask('one', 'idle'), ask('two', 'reclaim'), ask('three', 'admission', 5n)]
+  const all = [ask('one', 'idle'), ask('two', 'give_back'), ask('three', 'admission', 5n)]
   queue.failAll(new Error('away'))
   expect((await Promise.allSettled(all)).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
   expect(queue.size).toBe(0)

@@ -12,7 +12,7 @@ export interface Ask {
    * For a new call, for a running one, or only to give back what is idle here: since somebody else asks for it, or since nobody here
    * has used it for long.
    */
-  readonly kind: 'admission' | 'extension' | 'reclaim' | 'idle'
+  readonly kind: 'admission' | 'extension' | 'give_back' | 'idle'
   /** Runs as soon as the share is up to date. Must not throw. */
   readonly take?: () => void
 }
@@ -30,14 +30,14 @@ class Renewal {
   private admission = 0n
   private least: bigint | null = null
   private extension: bigint | null = null
-  private isReclaim = false
+  private givesBack = false
 
   constructor(share: Share) {
     this.share = share
   }
 
   add(microcents: bigint, ask: Ask): Promise<void> {
-    if (ask.kind === 'reclaim' || ask.kind === 'idle') this.isReclaim = true
+    if (ask.kind === 'give_back' || ask.kind === 'idle') this.givesBack = true
     else if (ask.kind === 'extension') this.extension = (this.extension ?? 0n) + microcents
     else {
       this.admission += microcents
@@ -53,7 +53,7 @@ class Renewal {
    * money.
    */
   want(): Want {
-    const giveBack = this.isReclaim ? this.share.takeIdle() : null
+    const giveBack = this.givesBack ? this.share.takeIdle() : null
     const here = this.share.spendableMicrocents
     const extension = this.extension === null ? 0n : largest(this.extension - here, 0n)
     const beside = (admission: bigint) => largest(admission + (this.extension ?? 0n) - here, 0n) - extension
@@ -83,13 +83,13 @@ class Renewal {
 const isRunning = ({ ask }: Asked) => ask.kind === 'extension'
 
 /** The lines in which organizations wait, the most urgent first. */
-const LINES = ['call', 'reclaim', 'idle'] as const
+const LINES = ['call', 'give_back', 'idle'] as const
 type Line = (typeof LINES)[number]
 
 const LINE_OF: Readonly<Record<Ask['kind'], Line>> = {
   admission: 'call',
   extension: 'call',
-  reclaim: 'reclaim',
+  give_back: 'give_back',
   idle: 'idle',
 }
 
@@ -98,7 +98,11 @@ const LINE_OF: Readonly<Record<Ask['kind'], Line>> = {
  * Within a line who asked first comes first.
  */
 export class RenewalQueue {
-  private readonly lines: Record<Line, Map<string, Renewal>> = { call: new Map(), reclaim: new Map(), idle: new Map() }
+  private readonly lines: Record<Line, Map<string, Renewal>> = {
+    call: new Map(),
+    give_back: new Map(),
+    idle: new Map(),
+  }
 
   get size(): number {
     return LINES.reduce((sum, line) => sum + this.lines[line].size, 0)
@@ -121,7 +125,7 @@ export class RenewalQueue {
     const next = new Map<string, Renewal>()
     this.move('call', next, CALLS_AT_ONCE)
     const most = next.size + GIVE_BACKS_AT_ONCE
-    this.move('reclaim', next, most)
+    this.move('give_back', next, most)
     this.move('idle', next, most)
     return next
   }

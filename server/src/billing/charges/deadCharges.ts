@@ -2,7 +2,7 @@ import type { Queryable } from '../../infra/postgres/database.ts'
 import type { DeadCharge } from './deadCharge.ts'
 import { selectDeadCharges } from './store.ts'
 
-/** Lists dead charges behind an id, the newest by admission first, so many at most. */
-export function listDeadCharges(database: Queryable, behindId: string | null, atMost: number): Promise<DeadCharge[]> {
-  return selectDeadCharges(database, behindId, atMost)
+/** Lists at most `atMost` dead charges before the id `beforeId`, the newest by admission first. */
+export function listDeadCharges(database: Queryable, beforeId: string | null, atMost: number): Promise<DeadCharge[]> {
+  return selectDeadCharges(database, beforeId, atMost)
 }

@@ -279,12 +279,12 @@ export async function insertDeadCharge(
   )
 }
 
-/** Returns dead charges behind an id, the newest by admission first, so many at most. */
-export async function selectDeadCharges(db: Queryable, behindId: string | null, atMost: number): Promise<DeadCharge[]> {
+/** Returns at most `atMost` dead charges before the id `beforeId`, the newest by admission first. */
+export async function selectDeadCharges(db: Queryable, beforeId: string | null, atMost: number): Promise<DeadCharge[]> {
   const rows = await db.query<{ id: string; charge: DeadCharge['charge']; reason: string; failed_at: Date }>(
     `select id, charge, reason, failed_at from dead_charges
      where $1::uuid is null or id < $1::uuid order by id desc limit $2::integer`,
-    [behindId, atMost],
+    [beforeId, atMost],
   )
   return rows.map(({ failed_at, ...dead }) => ({ ...dead, failedAtMs: failed_at.getTime() }))
 }

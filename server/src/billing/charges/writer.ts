@@ -208,7 +208,7 @@ export class Writer implements ShareRenewer {
     if (share === undefined) return
     share.take(renewed)
     // Others may have what calls here can do without. Should that fail, whoever needs it reclaims it.
-    if (share.shrinkHolds() > 0n) this.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
+    if (share.shrinkHolds() > 0n) this.renew(share, 0n, { kind: 'give_back' }).catch(() => {})
   }
 
   private async postBatch(): Promise<void> {

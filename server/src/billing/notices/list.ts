@@ -2,7 +2,7 @@ import type { Queryable } from '../../infra/postgres/database.ts'
 import type { ListedNotice, NoticePlace } from './notice.ts'
 import { selectNotices } from './store.ts'
 
-/** Lists the notices of an organization behind one of them, the newest first, so many at most. */
+/** Lists at most `atMost` notices of an organization, the newest first, from the one after the place `after` on. */
 export function listNotices(
   database: Queryable,
   organizationId: string,

@@ -99,7 +99,7 @@ export async function markHandled(tx: Transaction, notice: Notice, atMs: number)
   )
 }
 
-/** Returns the notices of an organization behind one of them, the newest first, so many at most. */
+/** Returns at most `atMost` notices of an organization, the newest first, from the one after the place `after` on. */
 export async function selectNotices(
   db: Queryable,
   organizationId: string,

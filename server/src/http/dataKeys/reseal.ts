@@ -14,7 +14,7 @@ export interface SealedRow {
 /** A kind of sealed values. */
 export interface SealedKind {
   readonly name: string
-  /** Those that are not sealed with the key of this number, in their order after a place, so many at most. */
+  /** Returns at most `atMost` values that are not sealed with the key of this number, in the order of their places, after the place `after`. */
   read(database: Database, number: number, after: string | null, atMost: number): Promise<readonly SealedRow[]>
 }
 

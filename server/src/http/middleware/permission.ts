@@ -3,12 +3,13 @@ import type { ApiKeyAccess, KeyOrSessionAccess, SessionAccess } from '../access.
 import type { Middleware } from '../pipeline.ts'
 import {
   type ApiKeyPrincipal,
+  isAbove,
+  isEveryRight,
   type KeyOrSession,
   type Level,
   NO_ADMIN,
   type Permission,
   type Resource,
-  type Role,
 } from '../principal.ts'
 
 const PERMISSIONS: Readonly<Record<Permission, readonly [Resource, Level]>> = {
@@ -28,14 +29,6 @@ const NO_ADMIN_KEY = refusal('insufficient_scope', `${NEEDS_ADMIN_KEY}.`)
 const NO_FULL_KEY = refusal('insufficient_scope', `${NEEDS_ADMIN_KEY} with the scope 'full_access'.`)
 const NO_OWNER = refusal('insufficient_scope', 'This action needs an owner of the organization.')
 
-/** Each role may do what those of a lower rank may. */
-const RANKS: Readonly<Record<Role, number>> = { member: 0, admin: 1, owner: 2 }
-
-function isFull(scopes: ApiKeyPrincipal['scopes']): boolean {
-  const { serverless, billing, webhooks, instances } = scopes
-  return [serverless, billing, webhooks, instances].every((level) => level === 'write')
-}
-
 /** Returns whether `scopes` cover `permission`: `write` includes `read`. */
 export function allows(scopes: ApiKeyPrincipal['scopes'], permission: Permission): boolean {
   const [resource, needed] = PERMISSIONS[permission]
@@ -46,7 +39,7 @@ export function allows(scopes: ApiKeyPrincipal['scopes'], permission: Permission
 /** Returns the refusal of a caller who is no admin of the organization; null for an admin. For a part of a request that only an admin may ask for. */
 export function refuseNonAdmin(principal: KeyOrSession): Refusal | null {
   if (principal.kind === 'apiKey') return principal.admin ? null : NO_ADMIN_KEY
-  return RANKS[principal.role] < RANKS.admin ? NO_ADMIN : null
+  return isAbove('admin', principal.role) ? NO_ADMIN : null
 }
 
 /** Requires the scope of a key, and the role of a key or a session: 403 without. */
@@ -61,10 +54,10 @@ export function permission(access: ApiKeyAccess | SessionAccess | KeyOrSessionAc
     switch (principal.kind) {
       case 'apiKey':
         if (needed !== null && !allows(principal.scopes, needed)) return noScope
-        if (needsFull && !(principal.admin && isFull(principal.scopes))) return NO_FULL_KEY
+        if (needsFull && !(principal.admin && isEveryRight(principal.scopes))) return NO_FULL_KEY
         return needsAdmin && !principal.admin ? NO_ADMIN_KEY : null
       case 'session':
-        return RANKS[principal.role] < RANKS[access.role] ? noRole : null
+        return isAbove(access.role, principal.role) ? noRole : null
       default:
         throw new Error(`a route for keys or sessions was reached by a caller of the kind ${principal.kind}`)
     }

@@ -158,7 +158,7 @@ export async function openAccounts(options: AccountsOptions) {
   }
 }
 
-/** Returns what the pages say of this server's offers. */
+/** Returns the features that the pages show: instances, payments and the balance. */
 function offersOf({ offersInstances, takesPayments, readBalance }: AccountsOptions) {
   return { offersInstances, takesPayments, readBalance }
 }
@@ -177,7 +177,7 @@ function openOwnData(
 
 interface SignInWay {
   readonly routes: Route[]
-  /** Removes rows that have expired, so many at most; returns how many. */
+  /** Removes at most `atMost` rows that have expired; returns how many. */
   sweep(atMost: number): Promise<number>
 }
 

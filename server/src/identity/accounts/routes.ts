@@ -39,7 +39,7 @@ const BY_ID = { path: z.object({ id: z.string().meta({ format: 'uuid' }) }) }
 const LISTED = ['limit', 'cursor'] as const
 const json = (schema: z.ZodType) => ({ 'application/json': schema })
 const ADMINS = "Needs an admin, or an admin's key with the scope `full_access`."
-const NO_KEYS = 'By session alone: no API key reads or ends sessions.'
+const NO_KEYS = 'Needs a session: no API key reads or ends sessions.'
 
 export function sessionRoutes(dependencies: SessionHttpDependencies): Route[] {
   const shared = { base: MANAGE, access: session('member') } as const
@@ -179,7 +179,7 @@ export function invitationRoutes(dependencies: InvitationHttpDependencies): Rout
       describe: {
         operationId: 'createInvitation',
         summary: 'Invite somebody by mail',
-        description: `${ADMINS} The link in the mail works for 7 days, for the person with this address alone. An older invitation to it is withdrawn.`,
+        description: `${ADMINS} The link in the mail works for 7 days, only for the person with this address. An older invitation to it is withdrawn.`,
         requestBody: invitationRequest,
         responses: { 201: { description: 'The invitation.', content: json(invitationEntry) } },
       },

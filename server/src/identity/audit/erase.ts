@@ -40,14 +40,14 @@ const FIELDS_KEPT = [
 ] as const
 
 /**
- * Erases names and addresses in the entries of an organization behind an id, so many at most. It stays what happened when, and who did
- * it to what, by ids. Returns the id to go on behind; null: there are no more. Fails while a person is erased whom one of them names.
+ * Erases names and addresses in at most `atMost` entries of an organization, the newest before `beforeId`. It stays what happened when,
+ * and who did it to what, by ids. Returns the `beforeId` of the next call; null: there are no more. Fails while a person is erased whom one of them names.
  */
 export function eraseNamesInChanges(
   database: Queryable,
   organizationId: string,
-  behindId: string | null,
+  beforeId: string | null,
   atMost: number,
 ): Promise<string | null> {
-  return eraseChanges(database, organizationId, behindId, FIELDS_KEPT, atMost)
+  return eraseChanges(database, organizationId, beforeId, FIELDS_KEPT, atMost)
 }

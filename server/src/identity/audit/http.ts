@@ -40,7 +40,7 @@ export function showChanges(database: Queryable): Handle<KeyOrSession> {
   return showIdList({
     name: 'audit',
     query: auditQuery,
-    find: ({ principal }, behindId, limit) => listChanges(database, principal.organizationId, behindId, limit),
+    find: ({ principal }, beforeId, limit) => listChanges(database, principal.organizationId, beforeId, limit),
     toWire,
   })
 }

@@ -2,7 +2,7 @@ import type { Queryable } from '../../infra/postgres/database.ts'
 import type { AuditEntry } from './entry.ts'
 import { selectChanges } from './store.ts'
 
-/** Lists the changes in an organization before an entry, or the newest, so many at most. */
+/** Lists at most `atMost` changes in an organization, the newest before the entry `beforeId`. */
 export function listChanges(
   database: Queryable,
   organizationId: string,

@@ -12,7 +12,8 @@ const REDACTED_AT_ONCE = 5_000
 const FORMER_MOST = 1_000
 
 /**
- * Lists what a person or a key of theirs did, and what was done to the person, behind an id, in the order of the ids, so many at most.
+ * Lists at most `atMost` entries of what a person or a key of theirs did, and of what was done to the person, in the order of their
+ * ids, after `afterId`.
  */
 export function listChangesOfPerson(
   database: Queryable,

@@ -81,7 +81,7 @@ export async function readSpentUntil(database: Queryable, organizationId: string
   return rows[0]?.spent_until.getTime() ?? null
 }
 
-/** Removes budgets that were whole again at an instant, so many at most; returns how many. */
+/** Removes at most `atMost` budgets that were whole again at `nowMs`; returns how many. */
 export async function deleteWholeBudgets(database: Queryable, nowMs: number, atMost: number): Promise<number> {
   const rows = await database.query(
     `delete from audit_budgets where organization_id in (
@@ -122,7 +122,7 @@ function fromRow(row: EntryRow): AuditEntry {
 }
 
 /**
- * The entries of a person ($1) with these addresses ($2) behind an id ($3), at most $4: those that the person or a key of theirs
+ * The entries of a person ($1) with these addresses ($2), at most $4, after the id $3: those that the person or a key of theirs
  * made, those about the person's account, memberships and keys, and those of `withAddress` that have one of the addresses. Each branch
  * ends at its index.
  */
@@ -152,7 +152,7 @@ const parametersOf = ({ userId, addresses }: AuditedPerson, afterId: string | nu
 /** Others may have had an address before the person; their changes of address are not the person's to read. */
 const INVITATIONS = "a.action like 'invitation.%'"
 
-/** The entries of a person behind an id, in the order of their ids. */
+/** Returns at most `atMost` entries of a person, in the order of their ids, after `afterId`. */
 export async function selectChangesOfPerson(
   database: Queryable,
   person: AuditedPerson,
@@ -168,7 +168,7 @@ export async function selectChangesOfPerson(
   return rows.map((row) => ({ ...fromRow(row), isOwn: row.is_own }))
 }
 
-/** The addresses that a person had before, and that nobody else has an account with now; the newest, so many at most. */
+/** Returns at most `atMost` addresses that a person had before and nobody else has an account with now, the newest. */
 export async function selectFormerAddresses(database: Queryable, userId: string, atMost: number): Promise<string[]> {
   const rows = await database.query<{ email: string }>(
     `select email from (
@@ -196,7 +196,7 @@ const withoutNames = (fields: string) => `case when ${fields} is null then null 
       ) then to_jsonb('${ERASED}'::text) else value end), '{}'::jsonb)
     from jsonb_each(${fields})) end`
 
-/** Takes what names a person out of the person's entries behind an id, so many at most; returns the last id, and how many. */
+/** Takes what names a person out of at most `atMost` entries of the person, after the id `afterId`; returns the last id, and how many. */
 export async function redactPage(
   tx: Transaction,
   person: AuditedPerson,
@@ -236,7 +236,7 @@ export async function redactNotifyAddresses(tx: Transaction, addresses: readonly
   )
 }
 
-/** Removes entries from before an instant, so many at most; returns how many. */
+/** Removes at most `atMost` entries from before `beforeMs`; returns how many. */
 export async function deleteAuditEntries(database: Queryable, beforeMs: number, atMost: number): Promise<number> {
   const rows = await database.query(
     `delete from audit_entries where id in (
@@ -248,14 +248,14 @@ export async function deleteAuditEntries(database: Queryable, beforeMs: number, 
 }
 
 /**
- * Erases the addresses of an organization's entries behind an id, so many at most, and their fields that are not in `kept`. Returns the
- * id of the last one that was looked at; null where there are no more. It fails where another transaction rewrites one of them, as the
- * erasure of a person does, which rewrites many: neither waits for the other while it is waited for.
+ * Erases the addresses, and the fields that are not in `kept`, of at most `atMost` entries of an organization, the newest before the id
+ * `beforeId`. Returns the id of the last one that was looked at; null where there are no more. It fails where another transaction
+ * rewrites one of them, as the erasure of a person does, which rewrites many: neither waits for the other while it is waited for.
  */
 export async function eraseChanges(
   database: Queryable,
   organizationId: string,
-  behindId: string | null,
+  beforeId: string | null,
   kept: readonly string[],
   atMost: number,
 ): Promise<string | null> {
@@ -274,7 +274,7 @@ export async function eraseChanges(
        ))
      )
      select (select id from looked order by id limit 1) as last, (select count(*) from looked) as count`,
-    [organizationId, behindId, arrayLiteral(kept), atMost],
+    [organizationId, beforeId, arrayLiteral(kept), atMost],
   )
   const [row] = rows
   return row === undefined || Number(row.count) < atMost ? null : row.last

@@ -1,3 +1,4 @@
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import { Refused } from '../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
@@ -29,8 +30,6 @@ export interface CreatedKey {
   readonly record: ApiKey
   readonly plaintext: string
 }
-
-import { NO_ORGANIZATION } from '../../http/principal.ts'
 
 /**
  * Makes a key for an organization, and tells all processes, so that none goes on refusing it from memory. Throws {@link Refused} where

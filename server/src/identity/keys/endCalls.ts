@@ -16,7 +16,7 @@ const ASK_MS = 90 * SECOND_MS
 /** The calls under way in this process, by key. */
 export interface CallsByKey {
   keys(): readonly { readonly id: string; readonly expiresAtMs: number | null }[]
-  /** The key expires then: its expiry was changed. */
+  /** Changes the expiry of a key for its calls under way. Null: it never expires. */
   setExpiry(keyId: string, expiresAtMs: number | null): void
   endKey(keyId: string): void
 }

@@ -3,7 +3,7 @@ import { jsonAnswer, KEPT_NOTHING, keptJson } from '../../http/jsonAnswer.ts'
 import { showIdList } from '../../http/list.ts'
 import type { Prepare, Work } from '../../http/onceForKey.ts'
 import type { Handle, RouteRequest } from '../../http/pipeline.ts'
-import type { KeyOrSession } from '../../http/principal.ts'
+import { type KeyOrSession, SCOPE_LEVELS } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import type { ClientAddress } from '../../lib/clientAddress.ts'
@@ -25,7 +25,7 @@ import {
   rotateKey,
 } from './manage.ts'
 import { parseKeyName } from './name.ts'
-import { parseScopes, SCOPE_LEVELS, type Scopes } from './scopes.ts'
+import { parseScopes, type Scopes } from './scopes.ts'
 import { selectHeldKey } from './store.ts'
 
 export interface KeyHttpDependencies extends KeyDependencies {
@@ -135,7 +135,7 @@ export function showKeys(dependencies: KeyHttpDependencies): Handle<KeyOrSession
   return showIdList({
     name: 'keys',
     query: keysQuery,
-    find: (call, behindId, limit) => listKeysFor(database, callerOf(dependencies, call), behindId, limit),
+    find: (call, beforeId, limit) => listKeysFor(database, callerOf(dependencies, call), beforeId, limit),
     toWire: (key) => listedToWire(key, clock.now()),
   })
 }

@@ -76,7 +76,7 @@ export interface HeldKey extends ApiKey {
   readonly person: { readonly name: string; readonly email: string; readonly role: Role } | null
 }
 
-/** A key together with what is asked of its organization for every request. */
+/** A key, and until when its organization counts as new: all that authentication needs. */
 export interface KeyToAuthenticate extends ApiKey {
   /** Until when its organization is new (K2); null when it is not. */
   readonly newUntilMs: number | null

@@ -12,14 +12,14 @@ export function hasUsableKey(database: Queryable, nowMs: number): Promise<boolea
   return selectHasUsableKey(database, nowMs)
 }
 
-/** The keys of an organization, or of all (null), behind an id, the newest first, revoked and expired ones too, so many at most. */
+/** Lists at most `atMost` keys of an organization, or of all (null), before the id `beforeId`, the newest first, revoked and expired ones too. */
 export function listKeyPage(
   database: Queryable,
   organizationId: string | null,
-  behindId: string | null,
+  beforeId: string | null,
   atMost: number,
 ): Promise<ListedKey[]> {
-  return selectKeyPage(database, { organizationId, memberId: null }, behindId, atMost)
+  return selectKeyPage(database, { organizationId, memberId: null }, beforeId, atMost)
 }
 
 /** The member that a key belongs to; null: the organization. */
@@ -27,7 +27,7 @@ export function findMemberOfKey(database: Queryable, id: string): Promise<string
   return selectMemberOfKey(database, id)
 }
 
-/** The ids of an organization's keys behind an id, revoked and expired ones too, in their order, so many at most. */
+/** Lists at most `atMost` ids of an organization's keys, revoked and expired ones too, in their order, after `afterId`. */
 export function listKeyIds(
   database: Queryable,
   organizationId: string,

@@ -72,7 +72,7 @@ async function callerNow(tx: Transaction, caller: KeyCaller): Promise<KeyCaller>
   return { ...caller, isAdmin: role !== 'member' }
 }
 
-/** Lists the keys that the caller sees behind an id, the newest first, so many at most. */
+/** Lists at most `atMost` keys that the caller sees, before the id `beforeId`, the newest first. */
 export function listKeysFor(
   database: Database,
   caller: KeyCaller,

@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import type { ListedKey } from './key.ts'
 import { clearKeyNames, selectKeysOfPerson } from './store.ts'
 
-/** Lists the keys of all memberships of a person, ended ones too, behind an id, in the order of their ids, so many at most. */
+/** Lists at most `atMost` keys of all memberships of a person, ended ones too, in the order of their ids, after `afterId`. */
 export function listKeysOfPerson(
   database: Queryable,
   userId: string,

@@ -1,12 +1,9 @@
-import type { Level, Resource } from '../../http/principal.ts'
+import { type Level, type Resource, SCOPE_LEVELS, SCOPE_RESOURCES } from '../../http/principal.ts'
 import { refusal } from '../../lib/errors.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 
 /** The rights of a key (section 5 of the interface, K1). */
 
-export const SCOPE_RESOURCES = ['serverless', 'billing', 'webhooks', 'instances'] as const satisfies readonly Resource[]
-/** From the least to the most. */
-export const SCOPE_LEVELS = ['none', 'read', 'write'] as const satisfies readonly Level[]
 const SHORTCUTS = { full_access: 'write', read_only: 'read' } as const
 
 type Shortcut = keyof typeof SHORTCUTS

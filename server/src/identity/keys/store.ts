@@ -138,7 +138,7 @@ export async function selectHasUsableKey(database: Queryable, nowMs: number): Pr
   return (await database.query(`select 1 from api_keys where ${usable} limit 1`, [new Date(nowMs)])).length > 0
 }
 
-/** The ids of an organization's keys behind an id, in their order, so many at most. */
+/** Returns at most `atMost` ids of an organization's keys, in their order, after `afterId`. */
 export async function selectKeyIds(
   database: Queryable,
   organizationId: string,
@@ -203,7 +203,7 @@ export async function selectKeyEnds(
   }))
 }
 
-/** The keys of one organization, or all, oldest first. */
+/** The keys of one organization, oldest first. */
 export async function selectKeys(database: Queryable, organizationId: string): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
     `select ${LISTED_COLUMNS} from api_keys k where organization_id = $1 order by created_at, id`,
@@ -224,7 +224,7 @@ export async function lockRoleOf(tx: Transaction, memberId: string): Promise<Rol
   return rows[0]?.role
 }
 
-/** The keys behind an id, the newest first; of an organization, or of all (null). */
+/** Returns at most `atMost` keys of an organization, or of all (null), before the id `beforeId`, the newest first. */
 export async function selectKeyPage(
   database: Queryable,
   { organizationId, memberId }: Omit<KeyOwnerFilter, 'organizationId'> & { readonly organizationId: string | null },
@@ -240,7 +240,7 @@ export async function selectKeyPage(
   return rows.map(listedFromRow)
 }
 
-/** The keys of all memberships of a person, ended ones too, behind an id, in the order of their ids. */
+/** Returns at most `atMost` keys of all memberships of a person, ended ones too, in the order of their ids, after `afterId`. */
 export async function selectKeysOfPerson(
   database: Queryable,
   userId: string,
@@ -320,7 +320,7 @@ export async function countUsableKeys(tx: Transaction, organizationId: string, n
   return Number(rows[0]?.count ?? 0)
 }
 
-/** Writes when keys were used, by key; of one key at most once a minute, whatever process used it. */
+/** Writes when keys were last used. Each key is written at most once a minute, by all processes together. */
 export async function upsertUses(database: Queryable, uses: readonly (readonly [string, number])[]): Promise<void> {
   await database.query(
     `insert into key_uses as u (key_id, used_at)

@@ -43,13 +43,13 @@ export function hasDeletedOrganization(database: Queryable): Promise<boolean> {
   return selectAnyDeleted(database)
 }
 
-/** The organizations behind an id, deleted ones among them, the newest first, so many at most. */
+/** Lists at most `atMost` organizations before the id `beforeId`, the newest first, deleted ones too. */
 export function listOrganizationPage(
   database: Queryable,
-  behindId: string | null,
+  beforeId: string | null,
   atMost: number,
 ): Promise<Organization[]> {
-  return selectOrganizationPage(database, behindId, atMost)
+  return selectOrganizationPage(database, beforeId, atMost)
 }
 
 /** The names of organizations by their ids, deleted ones among them. An id of none has no entry. */

@@ -7,7 +7,7 @@ import { recordAuditEntry } from '../audit/record.ts'
 import type { Organization } from './organization.ts'
 import { lockOrganizationsAround, removeNotifyAddresses, selectNotifying } from './store.ts'
 
-/** Lists the organizations that tell one of these addresses of their limits behind an id, in the order of their ids, so many at most. */
+/** Lists at most `atMost` organizations that tell one of these addresses of their limits, in the order of their ids, after `afterId`. */
 export function listNotifying(
   database: Queryable,
   addresses: readonly string[],

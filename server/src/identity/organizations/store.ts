@@ -16,7 +16,7 @@ interface OrganizationRow {
 
 const COLUMNS = 'id, name, standing, created_at, notify_addresses, deleted_at'
 
-/** False when the name is taken; the unique index decides, not a look beforehand. Names of registered ones may be any. */
+/** Returns false when the name is taken; the unique index decides, not a look beforehand. Organizations that strangers registered may share a name. */
 export async function insertOrganization(
   database: Queryable,
   organization: Organization,
@@ -77,15 +77,15 @@ export async function selectNames(database: Queryable, ids: readonly string[]): 
   return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
-/** The organizations behind an id, deleted ones among them, the newest first, so many at most. */
+/** Returns at most `atMost` organizations before the id `beforeId`, the newest first, deleted ones too. */
 export async function selectOrganizationPage(
   database: Queryable,
-  behindId: string | null,
+  beforeId: string | null,
   atMost: number,
 ): Promise<Organization[]> {
   const rows = await database.query<OrganizationRow>(
     `select ${COLUMNS} from organizations where $1::uuid is null or id < $1::uuid order by id desc limit $2::integer`,
-    [behindId, atMost],
+    [beforeId, atMost],
   )
   return rows.map(fromRow)
 }
@@ -159,7 +159,7 @@ export async function lockOrganizationsAround(
   )
 }
 
-/** The organizations that tell one of these addresses of their limits, behind an id, in the order of their ids. */
+/** Returns at most `atMost` organizations that tell one of these addresses of their limits, in the order of their ids, after `afterId`. */
 export async function selectNotifying(
   database: Queryable,
   addresses: readonly string[],

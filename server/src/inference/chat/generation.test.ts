@@ -295,7 +295,7 @@ test('a hold that is shrunk cuts the answer after one step where nothing comes b
     for (; forwarded < 100; forwarded += 1) await generation.next()
     budget.hold.shrink()
     // Another process has it now.
-    await budget.money.writer.renew(budget.share, 0n, { kind: 'reclaim' })
+    await budget.money.writer.renew(budget.share, 0n, { kind: 'give_back' })
     await house.database.query('update accounts set balance_microcents = 366 where organization_id = $1::uuid', [
       budget.share.organizationId,
     ])

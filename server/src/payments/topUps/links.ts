@@ -44,7 +44,7 @@ function isReturnUrl(text: string): boolean {
   return protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))
 }
 
-/** The field of a request with an address that a person is sent to. */
+/** The field of a request with the URL to which the payment page sends a person back. */
 export const returnUrl = z
   .string()
   .refine(isReturnUrl, {

@@ -194,7 +194,10 @@ export type VideoState =
 export interface VideoWork {
   /** Resolves with the provider's id of the job. */
   submit(call: VideoCall, signal: AbortSignal, connectMs: number): Promise<string>
-  /** The id of the job of an attempt whose answer was lost; null: there is none. Absent: the provider can't be asked that. */
+  /**
+   * Resolves with the id of the provider's job for an attempt whose answer was lost; null: the provider has none. Absent: the provider
+   * can't be asked that.
+   */
   find?(attemptId: string, signal: AbortSignal, connectMs: number): Promise<string | null>
   look(jobId: string, signal: AbortSignal, connectMs: number): Promise<VideoState>
   /** Files are made when they are fetched: so long may pass before the first piece. Absent: they are there. */

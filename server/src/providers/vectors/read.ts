@@ -1,5 +1,7 @@
 /** Vectors out of the JSON of `POST …/embeddings`, as servers of OpenAI's form answer it. Pure. */
 
+import { DIMENSIONS_MOST } from '../dialect/spec.ts'
+
 /** The vectors of an answer; see `Embedded` for the meaning. */
 export interface ReadVectors {
   readonly values: Float32Array<ArrayBuffer>
@@ -80,5 +82,3 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> | null {
     ? (value as Readonly<Record<string, unknown>>)
     : null
 }
-
-import { DIMENSIONS_MOST } from '../dialect/spec.ts'

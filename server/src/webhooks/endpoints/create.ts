@@ -1,3 +1,4 @@
+import { NO_ORGANIZATION } from '../../http/principal.ts'
 import { countChange } from '../../identity/audit/budget.ts'
 import type { Database, Participant } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
@@ -62,8 +63,6 @@ export async function createEndpoint(
 export function secretOf(endpointId: string) {
   return { kind: 'tollgate webhook secret', name: endpointId } as const
 }
-
-import { NO_ORGANIZATION } from '../../http/principal.ts'
 
 const TOO_MANY = refusal(
   'validation_failed',

@@ -29,12 +29,12 @@ export const CHARGE_SHAPE = {
   completion_tokens: z.int(),
   image_count: z.int(),
   video_seconds: z.int(),
-  instance_id: z.string().optional().meta({ format: 'uuid', description: 'Of charges of instances alone.' }),
-  gpu_count: z.int().optional().meta({ description: 'Of charges of instances alone.' }),
+  instance_id: z.string().optional().meta({ format: 'uuid', description: 'Only of charges of instances.' }),
+  gpu_count: z.int().optional().meta({ description: 'Only of charges of instances.' }),
   instance_seconds: z
     .int()
     .optional()
-    .meta({ description: 'Of charges of instances alone: the seconds that it pays for.' }),
+    .meta({ description: 'Only of charges of instances: the seconds that it pays for.' }),
   estimated: z
     .boolean()
     .meta({ description: 'True: the tokens were counted here, because none, or far too few, were reported.' }),

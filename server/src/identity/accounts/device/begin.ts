@@ -59,7 +59,7 @@ export async function beginDeviceLogin(
   })
 }
 
-/** Removes logins that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` logins that have expired; returns how many. */
 export function sweepDeviceLogins(
   { database, clock }: Omit<DeviceDependencies, 'random'>,
   atMost: number,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { parseScopes, printScopes, SCOPE_RESOURCES } from '../../keys/scopes.ts'
+import { SCOPE_RESOURCES } from '../../../http/principal.ts'
+import { parseScopes, printScopes } from '../../keys/scopes.ts'
 import { narrowScopes } from './deviceLogin.ts'
 import { drawUserCode, printUserCode, readUserCode } from './userCode.ts'
 

@@ -1,8 +1,8 @@
-import type { Level, Resource } from '../../../http/principal.ts'
+import { type Level, type Resource, SCOPE_LEVELS, SCOPE_RESOURCES } from '../../../http/principal.ts'
 import { refusal } from '../../../lib/errors.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
 import { DAY_MS, MINUTE_MS } from '../../../lib/time.ts'
-import { SCOPE_LEVELS, SCOPE_RESOURCES, type Scopes } from '../../keys/scopes.ts'
+import type { Scopes } from '../../keys/scopes.ts'
 
 /** How long the codes of a login work. */
 export const DEVICE_LOGIN_MS = 10 * MINUTE_MS
@@ -67,9 +67,4 @@ export function narrowScopes(
   // A shortcut goes on meaning everything when a resource is added.
   const isWhole = offered.every((resource) => levels[resource] === asked[resource])
   return ok(isWhole ? asked : { shortcut: null, ...levels })
-}
-
-/** Returns whether scopes have every right. With less, an admin's key makes no keys, invites nobody and changes no member. */
-export function isEveryRight(scopes: Scopes): boolean {
-  return SCOPE_RESOURCES.every((resource) => scopes[resource] === 'write')
 }

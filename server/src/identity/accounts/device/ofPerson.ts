@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../../../infra/postgres/database.ts
 import type { OwnDeviceLogin } from './deviceLogin.ts'
 import { deleteOwnLogins, selectOwnLogins } from './store.ts'
 
-/** Lists the logins that a person has claimed, or decided on, behind an id, in the order of their ids, so many at most. */
+/** Lists at most `atMost` logins that a person has claimed, or decided on, in the order of their ids, after `afterId`. */
 export function listOwnLogins(
   database: Queryable,
   userId: string,

@@ -163,7 +163,7 @@ export async function deleteApproved(tx: Transaction, id: string, nowMs: number)
   return rows.length > 0
 }
 
-/** The logins that a person has claimed, or decided on, behind an id, in the order of their ids. */
+/** Returns at most `atMost` logins that a person has claimed, or decided on, in the order of their ids, after `afterId`. */
 export async function selectOwnLogins(
   database: Queryable,
   userId: string,
@@ -195,7 +195,7 @@ export async function deleteOwnLogins(tx: Transaction, userId: string): Promise<
   await tx.query('delete from device_logins where member_id in (select id from members where user_id = $1)', [userId])
 }
 
-/** Removes logins that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` logins that have expired; returns how many. */
 export async function deleteExpiredLogins(database: Queryable, nowMs: number, atMost: number): Promise<number> {
   const rows = await database.query(
     `delete from device_logins where id in (

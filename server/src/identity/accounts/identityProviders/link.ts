@@ -88,7 +88,7 @@ export function listIdentities(
   return selectIdentities(database, userId, issuers)
 }
 
-/** Lists all identities of a person behind an id, whether the settings have their providers or not, so many at most. */
+/** Lists at most `atMost` identities of a person, in the order of their ids, after `afterId`; those of providers that the settings name no more too. */
 export function listStoredIdentities(
   database: Queryable,
   userId: string,

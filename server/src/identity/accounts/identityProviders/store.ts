@@ -53,7 +53,7 @@ export async function selectIdentities(
   }))
 }
 
-/** All identities of a person behind an id, those of providers that the settings name no more too, in the order of their ids. */
+/** Returns at most `atMost` identities of a person, in the order of their ids, after `afterId`; those of providers that the settings name no more too. */
 export async function selectStoredIdentities(
   database: Queryable,
   userId: string,

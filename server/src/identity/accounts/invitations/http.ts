@@ -50,7 +50,7 @@ export function showInvitations({ database, clock }: InvitationHttpDependencies)
   return showIdList({
     name: 'invitations',
     query: invitationsQuery,
-    find: ({ principal }, behindId, limit) => listInvitations(database, principal.organizationId, behindId, limit),
+    find: ({ principal }, beforeId, limit) => listInvitations(database, principal.organizationId, beforeId, limit),
     toWire: (invitation) => toWire(invitation, clock.now()),
   })
 }

@@ -1,4 +1,4 @@
-import { NO_ADMIN, type Role } from '../../../http/principal.ts'
+import { NO_ADMIN, ROLES, type Role } from '../../../http/principal.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
 import { isUuid, type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
@@ -135,8 +135,6 @@ function noRight({ actingId }: Pick<NewInvitation, 'actingId'>, role: Role): Ref
   if (role === 'member') return NO_ADMIN
   return actingId === null ? NO_KEYS : OWNERS_ONLY
 }
-
-const ROLES: readonly Role[] = ['owner', 'admin', 'member']
 
 /** A member whose right to invite has changed. */
 export interface InvitingMember {

@@ -2,7 +2,7 @@ import type { Queryable } from '../../../infra/postgres/database.ts'
 import type { FoundInvitation, Invitation } from './invitation.ts'
 import { selectInvitation, selectInvitations } from './store.ts'
 
-/** Lists the invitations of an organization behind an id, the newest first, so many at most. */
+/** Lists at most `atMost` invitations of an organization, before the id `beforeId`, the newest first. */
 export function listInvitations(
   database: Queryable,
   organizationId: string,

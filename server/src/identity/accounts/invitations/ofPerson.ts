@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../../../infra/postgres/database.ts
 import type { NamedInvitation } from './invitation.ts'
 import { deleteInvitationsTo, selectInvitationsBy, selectInvitationsTo } from './store.ts'
 
-/** Lists the invitations to a person, who has these addresses, behind an id, in the order of their ids, so many at most. */
+/** Lists at most `atMost` invitations to any of a person's addresses, in the order of their ids, after `afterId`. */
 export function listInvitationsTo(
   database: Queryable,
   person: { readonly userId: string; readonly emails: readonly string[] },

@@ -101,8 +101,8 @@ const NAMED =
   'select i.*, o.name as organization_name from invitations i join organizations o on o.id = i.organization_id'
 
 /**
- * The invitations to these addresses behind an id, in the order of their ids. Those that somebody else has accepted, who had the
- * address before, are not among them: a membership begins at the instant at which its invitation is accepted.
+ * Returns at most `atMost` invitations to these addresses, in the order of their ids, after `afterId`. Those that somebody else has
+ * accepted, who had the address before, are not among them: a membership begins at the instant at which its invitation is accepted.
  */
 export async function selectInvitationsTo(
   database: Queryable,

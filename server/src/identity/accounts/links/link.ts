@@ -72,7 +72,7 @@ export function endLinks(tx: Transaction, userId: string): Promise<void> {
   return deleteLinks(tx, userId)
 }
 
-/** Lists the links that were given to a person, or to these addresses, so many at most. Nobody can tell their secrets. */
+/** Lists at most `atMost` links that were given to a person, or to these addresses. Nobody can tell their secrets. */
 export function listLinksOf(
   database: Queryable,
   userId: string,
@@ -87,7 +87,7 @@ export function endLinksOf(tx: Transaction, userId: string, emails: readonly str
   return deleteLinksOf(tx, userId, emails)
 }
 
-/** Removes links that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` links that have expired; returns how many. */
 export function sweepLinks(
   { database, clock }: { readonly database: Queryable; readonly clock: Clock },
   atMost: number,

@@ -98,7 +98,7 @@ export async function deleteLinksOf(tx: Transaction, userId: string, emails: rea
   )
 }
 
-/** Removes links that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` links that have expired; returns how many. */
 export async function deleteExpiredLinks(database: Queryable, nowMs: number, atMost: number): Promise<number> {
   const rows = await database.query(
     `delete from account_links where hash in (

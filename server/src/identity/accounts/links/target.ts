@@ -8,7 +8,7 @@ export type LinkTarget =
   /** Confirms the mail address of a stranger. */
   | { readonly purpose: 'registration'; readonly email: string }
 
-/** A link in the list of its person. Instants are milliseconds since the epoch. */
+/** A link, as a person's export shows it. Instants are milliseconds since the epoch. */
 export interface GivenLink {
   readonly purpose: LinkTarget['purpose']
   /** The address that it confirms; null: it confirms none. */

@@ -1,4 +1,4 @@
-import { NO_ADMIN, type Role } from '../../../http/principal.ts'
+import { isAbove, NO_ADMIN, type Role } from '../../../http/principal.ts'
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { type Refusal, Refused, refusal } from '../../../lib/errors.ts'
 import { isUuid, type RandomBytes } from '../../../lib/ids.ts'
@@ -11,7 +11,7 @@ import { recordAuditEntry } from '../../audit/record.ts'
 import { reconsiderKeysOf } from '../../keys/reconsider.ts'
 import { revokeKeysOfMember } from '../../keys/revoke.ts'
 import { endSessionsActingFor } from '../sessions/own.ts'
-import { isAbove, mayManage } from './member.ts'
+import { mayManage } from './member.ts'
 import { lockMembers, updateRemoved, updateRole } from './store.ts'
 
 export interface MemberDependencies {
@@ -26,7 +26,7 @@ export interface MemberDependencies {
   ) => Promise<void>
 }
 
-/** The person or key that changes a member, and the organization. */
+/** A change of a member: the organization, the member, and the person or key that makes the change. */
 export interface MemberChange {
   readonly organizationId: string
   readonly memberId: string

@@ -45,7 +45,7 @@ export function showMembers({ database }: MemberHttpDependencies): Handle<KeyOrS
   return showIdList({
     name: 'members',
     query: membersQuery,
-    find: ({ principal }, behindId, limit) => listMembers(database, principal.organizationId, behindId, limit),
+    find: ({ principal }, afterId, limit) => listMembers(database, principal.organizationId, afterId, limit),
     toWire,
   })
 }

@@ -3,7 +3,7 @@ import type { Queryable } from '../../../infra/postgres/database.ts'
 import type { OrganizationMember } from './member.ts'
 import { selectIsLastOwner, selectMemberIds, selectMembers, selectMemberships } from './store.ts'
 
-/** Lists the members of an organization behind an id, in the order of their ids, so many at most. */
+/** Lists at most `atMost` members of an organization, in the order of their ids, after `afterId`. */
 export function listMembers(
   database: Queryable,
   organizationId: string,
@@ -13,7 +13,7 @@ export function listMembers(
   return selectMembers(database, organizationId, afterId, atMost)
 }
 
-/** Lists the organizations of a person, the oldest membership first, so many at most. */
+/** Lists at most `atMost` organizations of a person, the oldest membership first. */
 export function listMemberships(
   database: Queryable,
   userId: string,
@@ -27,7 +27,7 @@ export function isLastOwner(database: Queryable, memberId: string): Promise<bool
   return selectIsLastOwner(database, memberId)
 }
 
-/** The ids of all members that an organization ever had behind an id, in their order, so many at most. */
+/** Lists at most `atMost` ids of the members that an organization ever had, in their order, after `afterId`. */
 export function listMemberIds(
   database: Queryable,
   organizationId: string,

@@ -23,13 +23,6 @@ export interface OwnMembership {
   readonly removedAtMs: number | null
 }
 
-const ROLES: readonly Role[] = ['member', 'admin', 'owner']
-
-/** Returns whether a role has rights that another has not. */
-export function isAbove(role: Role, other: Role): boolean {
-  return ROLES.indexOf(role) > ROLES.indexOf(other)
-}
-
 /** Returns whether somebody with a role may give, take or remove a role. Only owners touch owners. */
 export function mayManage(own: Role, role: Role): boolean {
   return own === 'owner' || (own === 'admin' && role !== 'owner')

@@ -10,7 +10,7 @@ import type { MemberDependencies } from './change.ts'
 import type { OwnMembership } from './member.ts'
 import { lockMembers, selectOwnMemberships, selectPresentMemberships, updateRemoved } from './store.ts'
 
-/** Lists a person's memberships behind an id, ended ones too, in the order of their ids, so many at most. */
+/** Lists at most `atMost` memberships of a person, ended ones too, in the order of their ids, after `afterId`. */
 export function listOwnMemberships(
   database: Queryable,
   userId: string,

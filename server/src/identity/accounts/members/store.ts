@@ -31,7 +31,7 @@ export async function insertMember(
   return rows.length > 0
 }
 
-/** The members of an organization behind an id, in the order of their ids. */
+/** Returns at most `atMost` members of an organization, in the order of their ids, after `afterId`. */
 export async function selectMembers(
   database: Queryable,
   organizationId: string,
@@ -46,7 +46,7 @@ export async function selectMembers(
   return rows.map(fromRow)
 }
 
-/** The memberships of a person, the oldest first, so many at most. */
+/** Returns at most `atMost` memberships of a person, the oldest first. */
 export async function selectMemberships(
   database: Queryable,
   userId: string,
@@ -60,7 +60,7 @@ export async function selectMemberships(
   return rows.map((row) => ({ organizationId: row.organization_id, organizationName: row.name, role: row.role }))
 }
 
-/** The memberships of a person behind an id, ended ones too, in the order of their ids. */
+/** Returns at most `atMost` memberships of a person, ended ones too, in the order of their ids, after `afterId`. */
 export async function selectOwnMemberships(
   database: Queryable,
   userId: string,
@@ -185,7 +185,7 @@ export async function lockOperatorWithoutOther(tx: Transaction, organizationId: 
   return rows.length > 0
 }
 
-/** The ids of all members that an organization ever had behind an id, in their order, so many at most. */
+/** Returns at most `atMost` ids of the members that an organization ever had, in their order, after `afterId`. */
 export async function selectMemberIds(
   database: Queryable,
   organizationId: string,

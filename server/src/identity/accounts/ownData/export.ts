@@ -60,7 +60,7 @@ function section<Name extends OwnList, Found>(
 
 /** Finds rows by the id of the last one. */
 function byId<Found extends { readonly id: string }>(
-  find: (behindId: string | null) => Promise<readonly Found[]>,
+  find: (afterId: string | null) => Promise<readonly Found[]>,
 ): (last: Found | null) => Promise<readonly Found[]> {
   return (last) => find(last === null ? null : last.id)
 }
@@ -139,12 +139,12 @@ function sectionsOfEntry(
     ),
     section(
       'linked_identities',
-      byId((behindId) => listStoredIdentities(database, id, behindId, EXPORT_ROWS)),
+      byId((afterId) => listStoredIdentities(database, id, afterId, EXPORT_ROWS)),
       (each) => ({ id: each.id, issuer: each.issuer, subject: each.subject, ...usedToWire(each) }),
     ),
     section(
       'device_logins',
-      byId((behindId) => listOwnLogins(database, id, behindId, EXPORT_ROWS)),
+      byId((afterId) => listOwnLogins(database, id, afterId, EXPORT_ROWS)),
       (each) => ({
         id: each.id,
         member_id: each.memberId,
@@ -162,7 +162,7 @@ function sectionsOfEntry(
     ),
     section(
       'waiting_mails',
-      byId((behindId) => listMailsTo(database, addresses, behindId, EXPORT_ROWS)),
+      byId((afterId) => listMailsTo(database, addresses, afterId, EXPORT_ROWS)),
       (each) => ({ id: each.id, subject: each.subject, due_at: toTimestamp(each.dueAtMs) }),
     ),
   ]
@@ -178,7 +178,7 @@ function sectionsOfOrganizations(
   return [
     section(
       'memberships',
-      byId((behindId) => listOwnMemberships(database, id, behindId, EXPORT_ROWS)),
+      byId((afterId) => listOwnMemberships(database, id, afterId, EXPORT_ROWS)),
       (each) => ({
         id: each.id,
         organization_id: each.organizationId,
@@ -190,27 +190,27 @@ function sectionsOfOrganizations(
     ),
     section(
       'api_keys',
-      byId((behindId) => listKeysOfPerson(database, id, behindId, EXPORT_ROWS)),
+      byId((afterId) => listKeysOfPerson(database, id, afterId, EXPORT_ROWS)),
       (each) => keyToWire(each, nowMs),
     ),
     section(
       'invitations_received',
-      byId((behindId) => listInvitationsTo(database, { userId: id, emails: addresses }, behindId, EXPORT_ROWS)),
+      byId((afterId) => listInvitationsTo(database, { userId: id, emails: addresses }, afterId, EXPORT_ROWS)),
       (each) => invitationToWire(each, nowMs),
     ),
     section(
       'invitations_sent',
-      byId((behindId) => listInvitationsBy(database, id, behindId, EXPORT_ROWS)),
+      byId((afterId) => listInvitationsBy(database, id, afterId, EXPORT_ROWS)),
       (each) => invitationToWire(each, nowMs),
     ),
     section(
       'notices_of_organizations',
-      byId((behindId) => listNotifying(database, addresses, behindId, EXPORT_ROWS)),
+      byId((afterId) => listNotifying(database, addresses, afterId, EXPORT_ROWS)),
       (each) => ({ id: each.id, name: each.name }),
     ),
     section(
       'audit_entries',
-      byId((behindId) => listChangesOfPerson(database, { userId: id, addresses }, behindId, EXPORT_ROWS)),
+      byId((afterId) => listChangesOfPerson(database, { userId: id, addresses }, afterId, EXPORT_ROWS)),
       changeToWire,
     ),
   ]

@@ -16,7 +16,7 @@ import { ownData } from './wire.ts'
 
 /** A form has a few short fields. */
 const FORM = { body: 'form', bodyLimitBytes: 16 * 1024 } as const
-const NO_KEYS = 'By session alone: no API key reads or erases what belongs to a person.'
+const NO_KEYS = 'Needs a session: no API key reads or erases what belongs to a person.'
 
 export function ownDataRoutes(dependencies: OwnDataDependencies): Route[] {
   const exporter = createOwnExporter(dependencies)

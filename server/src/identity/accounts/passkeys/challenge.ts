@@ -37,7 +37,7 @@ export function takeChallenge(
   return deleteChallenge(database, hashOfSecret(formToken), userId, clock.now())
 }
 
-/** Removes challenges that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` challenges that have expired; returns how many. */
 export function sweepChallenges(
   { database, clock }: Pick<ChallengeDependencies, 'database' | 'clock'>,
   atMost: number,

@@ -32,7 +32,7 @@ export async function deleteChallenge(
   return rows[0]?.challenge ?? null
 }
 
-/** Removes challenges that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` challenges that have expired; returns how many. */
 export async function deleteExpiredChallenges(database: Queryable, nowMs: number, atMost: number): Promise<number> {
   const rows = await database.query(
     `delete from passkey_challenges where browser in (
@@ -43,7 +43,7 @@ export async function deleteExpiredChallenges(database: Queryable, nowMs: number
   return rows.length
 }
 
-/** The person's passkeys, the oldest first, so many at most. */
+/** Returns at most `atMost` passkeys of a person, the oldest first. */
 export async function selectPasskeys(database: Queryable, userId: string, atMost: number): Promise<Passkey[]> {
   const rows = await database.query<{ id: string; name: string; created_at: Date; last_used_at: Date | null }>(
     `select id, name, created_at, last_used_at from passkeys where user_id = $1
@@ -58,7 +58,7 @@ export async function selectPasskeys(database: Queryable, userId: string, atMost
   }))
 }
 
-/** The ids that devices gave to the person's passkeys, so many at most. */
+/** Returns at most `atMost` of the ids that devices gave to the person's passkeys. */
 export async function selectCredentialIds(database: Queryable, userId: string, atMost: number): Promise<Uint8Array[]> {
   const rows = await database.query<{ credential_id: Uint8Array }>(
     'select credential_id from passkeys where user_id = $1 limit $2::integer',

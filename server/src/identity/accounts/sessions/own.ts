@@ -16,7 +16,7 @@ import {
   updateSessionOrganization,
 } from './store.ts'
 
-/** Lists a person's sessions that have not expired, the newest first, behind one of them, so many at most. */
+/** Lists at most `atMost` sessions of a person that have not expired, the newest first, from the one after `before` on. */
 export function listSessions(
   { database, clock }: SessionDependencies,
   userId: string,
@@ -59,7 +59,7 @@ export async function switchOrganization(
   return isUuid(organizationId) && updateSessionOrganization(database, session, organizationId, clock.now())
 }
 
-/** Removes sessions that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` sessions that have expired; returns how many. */
 export function sweepSessions({ database, clock }: SessionDependencies, atMost: number): Promise<number> {
   return deleteExpiredSessions(database, clock.now(), atMost)
 }

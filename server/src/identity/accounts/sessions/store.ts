@@ -66,7 +66,7 @@ function fromRow(row: SessionRow): FoundSession {
   }
 }
 
-/** The person's sessions that have not expired, the newest first, so many at most. */
+/** Returns at most `atMost` sessions of a person that have not expired, the newest first, from the one after `before` on. */
 export async function selectSessions(
   database: Queryable,
   userId: string,
@@ -162,7 +162,7 @@ export async function updateSessionOrganization(
   return rows.length > 0
 }
 
-/** Removes sessions that have expired, so many at most; returns how many. */
+/** Removes at most `atMost` sessions that have expired; returns how many. */
 export async function deleteExpiredSessions(database: Queryable, nowMs: number, atMost: number): Promise<number> {
   const rows = await database.query(
     `delete from sessions where id in (select id from sessions where expires_at <= $1 order by expires_at limit $2::integer)

@@ -49,7 +49,7 @@ export const cryptoDeposit = z
     asset,
     amount_usd_cents: z.int().meta({ description: 'The amount that was asked for, never what has come.' }),
     created_at: z.iso.datetime(),
-    pay_address: z.string().optional().meta({ description: 'Of this deposit alone.' }),
+    pay_address: z.string().optional().meta({ description: 'Only of this deposit.' }),
     pay_amount: z.string().optional().meta({ description: 'The exact amount of tokens to send, a decimal number.' }),
     expires_at: z.iso.datetime().optional().meta({ description: 'Send nothing after this time.' }),
     tx_hash: z

@@ -16,10 +16,13 @@ import { slotNumber } from './shapes.ts'
  */
 export const SLOTS_READ_AGAIN = 300
 
-/** Transfers of a range that are held at once. Of more, the range is to be shorter. */
+/** The most transfers of a range that are held at once. If there are more, the caller reads a shorter range. */
 const TRANSFERS_MOST = 5_000
 
-/** Transfers of the slots that are read again: no shorter range has fewer of them. Nearly all are known, and the largest matter most. */
+/**
+ * The most transfers of the slots that are read again. A shorter range would not have fewer of them, so the largest are taken: nearly all
+ * are known already.
+ */
 const AGAIN_MOST = 2_000
 
 /** The account in which a watched address takes a token. */

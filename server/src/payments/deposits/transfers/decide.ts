@@ -53,8 +53,8 @@ export async function decideTransfer(
 }
 
 /**
- * Decides about all transfers of a deposit that are held, as the operator says. Returns how many there were; or their sum, and decides
- * nothing, where it is not `seenUnits`: more has come to be held since the operator looked.
+ * Decides about all held transfers of a deposit, as the operator says, and returns how many there were. If their sum is not `seenUnits`,
+ * more is held than the operator has seen: decides nothing, and returns the sum.
  */
 export async function decideHeld(
   dependencies: DecidingDependencies,

@@ -1,9 +1,8 @@
 /** The pages of device logins. The session that types a code decides on the login. */
 
-import type { Resource } from '../../../../http/principal.ts'
-import { SCOPE_RESOURCES } from '../../../keys/scopes.ts'
+import { isEveryRight, type Resource, SCOPE_RESOURCES } from '../../../../http/principal.ts'
 import { approveDeviceLogin, claimDeviceLogin, denyDeviceLogin, readClaimedLogin } from '../../device/decide.ts'
-import { isEveryRight, narrowScopes } from '../../device/deviceLogin.ts'
+import { narrowScopes } from '../../device/deviceLogin.ts'
 import { listMemberships } from '../../members/list.ts'
 import { findSession } from '../../sessions/authenticate.ts'
 import type { FoundSession, Membership } from '../../sessions/session.ts'

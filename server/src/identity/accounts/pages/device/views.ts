@@ -1,8 +1,8 @@
 /** The pages of device logins. */
 
-import type { Level, Resource, Role } from '../../../../http/principal.ts'
+import { isEveryRight, type Level, type Resource, type Role } from '../../../../http/principal.ts'
 import { type Html, html } from '../../../../lib/html.ts'
-import { type ClaimedLogin, grantableLevels, isEveryRight } from '../../device/deviceLogin.ts'
+import { type ClaimedLogin, grantableLevels } from '../../device/deviceLogin.ts'
 import { accountsPage, type FormView, formPage, hidden, problemLine } from '../views.ts'
 
 const ENTER_PATH = '/account/device'

@@ -1,10 +1,10 @@
 import { TurnedClock } from '../../server/test/clock.ts'
 import { CliFailure } from '../src/failure.ts'
-import type { Input, Keychain, Machine } from '../src/machine.ts'
+import type { Input, Keychain, System } from '../src/system.ts'
 
-/** A machine that a test looks into. */
-export interface TestMachine {
-  readonly machine: Machine
+/** A system that a test looks into. */
+export interface TestSystem {
+  readonly system: System
   readonly clock: TurnedClock
   /** Everything written to stdout, and to stderr. */
   readonly printed: { out: string; said: string }
@@ -14,20 +14,20 @@ export interface TestMachine {
   interrupt(): boolean
 }
 
-export interface TestMachineParts extends Partial<Omit<Machine, 'clock' | 'stdin'>> {
+export interface TestSystemParts extends Partial<Omit<System, 'clock' | 'stdin'>> {
   readonly stdin?: Partial<Input>
 }
 
 const nothing = () => Promise.reject(new Error('not here'))
 
 /** Makes one with a key in the environment, a server at `http://gateway.test`, no keychain, and terminals. */
-export function testMachine({ stdin, ...parts }: TestMachineParts = {}): TestMachine {
+export function testSystem({ stdin, ...parts }: TestSystemParts = {}): TestSystem {
   const clock = new TurnedClock()
   const printed = { out: '', said: '' }
   const lines: (string | null | symbol)[] = []
   let onInterrupt: (() => void) | null = null
   const readLine = async () => (lines.length > 0 ? lines.shift() : null) as string | null
-  const machine: Machine = {
+  const system: System = {
     clock,
     randomBytes: (length) => Buffer.alloc(length, 7),
     environment: { TOLLGATE_API_KEY: 'svc_live_x', TOLLGATE_URL: 'http://gateway.test' },
@@ -62,11 +62,11 @@ export function testMachine({ stdin, ...parts }: TestMachineParts = {}): TestMac
     onInterrupt?.()
     return onInterrupt !== null
   }
-  return { machine, clock, printed, lines, interrupt }
+  return { system, clock, printed, lines, interrupt }
 }
 
 /** A file of logins in memory. */
-export function memoryFile(text: string | null = null): Machine['logins'] & { text: string | null } {
+export function memoryFile(text: string | null = null): System['logins'] & { text: string | null } {
   const file = {
     path: '/config/tollgate/logins.json',
     text,

@@ -1,0 +1,44 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { systemInput } from './input.ts'
+import { openSystemKeychain } from './keychain.ts'
+import { loginFileOf } from './loginFile.ts'
+import { checkFile, saveFile } from './saveFile.ts'
+import type { System } from './system.ts'
+
+/** Opens the system itself. `onOutputLost` is called when writing to stdout fails. */
+export function openSystem(onOutputLost: (error: Error) => void): System {
+  const { env } = process
+  return {
+    clock: {
+      now: () => Date.now(),
+      monotonicMs: () => performance.now(),
+      after: (delayMs, callback) => {
+        const timer = setTimeout(callback, delayMs)
+        return () => clearTimeout(timer)
+      },
+    },
+    randomBytes: (length) => randomBytes(length),
+    environment: env,
+    stdin: systemInput(),
+    stdout: (text) => void process.stdout.write(text, (error) => (error ? onOutputLost(error) : undefined)),
+    print: (content) =>
+      new Promise((resolve, reject) => process.stdout.write(content, (error) => (error ? reject(error) : resolve()))),
+    stdoutIsTerminal: process.stdout.isTTY === true,
+    // A terminal that does not know its width says 0 or nothing.
+    stdoutColumns: process.stdout.isTTY === true ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY,
+    stderr: (text) => void process.stderr.write(text),
+    stderrIsTerminal: process.stderr.isTTY === true,
+    // Follows no redirect: a key goes to the server that was named, and nowhere else.
+    fetch: (url, init) => fetch(url, { ...init, redirect: 'manual' }),
+    saveFile,
+    checkFile,
+    onInterrupt: (callback) => {
+      process.once('SIGINT', callback)
+      return () => process.off('SIGINT', callback)
+    },
+    logins: loginFileOf(env, process.platform),
+    openKeychain: () => (env['TOLLGATE_KEYCHAIN'] === 'off' ? Promise.resolve(null) : openSystemKeychain()),
+    hostname: hostname(),
+  }
+}
