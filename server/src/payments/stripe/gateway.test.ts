@@ -165,6 +165,16 @@ test.each([
   expect(await response.json()).toMatchObject(refused)
 })
 
+test.each<[header: string, headers: () => Record<string, string>, says: RegExp]>([
+  ['no header', () => ({}), /^The signature of this callback is wrong/],
+  ['an old header', () => signStripe('{}', 0), /^The signature of this callback is wrong/],
+  ['a header of now', () => signStripe('{}', clock.now()), /^The body of this callback is not valid UTF-8/],
+])('a mebibyte that is no UTF-8, with %s, is 400', async (_, headers, says) => {
+  const body = new Uint8Array(1024 * 1024).fill(0xff)
+  const response = await gateway.send('/payments/stripe/events', { method: 'POST', body, headers: headers() })
+  expect([response.status, await response.json()]).toMatchObject([400, { detail: expect.stringMatching(says) }])
+})
+
 test('a callback of more than a mebibyte is 413, before any signature is made', async () => {
   const body = 'x'.repeat(1024 * 1024 + 1)
   expect(await send({ body, headers: signStripe(body, clock.now()) })).toBe(413)
