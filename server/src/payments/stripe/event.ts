@@ -13,10 +13,13 @@ const KINDS: ReadonlyMap<string, ToldKind> = new Map([
   ['dispute', 'reversal'],
 ])
 
+/** Stripe's ids are of ASCII. A character such as U+0000 would be an error of the database. */
+const Id = z.string().regex(/^[\x21-\x7e]{1,255}$/)
+
 const Event = z.object({
-  id: z.string().min(1).max(255),
+  id: Id,
   type: z.string(),
-  data: z.object({ object: z.object({ id: z.string().min(1).max(255), object: z.string() }) }),
+  data: z.object({ object: z.object({ id: Id, object: z.string() }) }),
 })
 
 /** The object that an event names. */
