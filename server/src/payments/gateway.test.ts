@@ -48,6 +48,32 @@ const balance = async (key: TestKey) => {
   return (json as { balance_cents: number }).balance_cents
 }
 
+const LOCAL_PAGES = 'https://tollgate.test/payments/local'
+
+test.each([
+  ['checkouts/lcs_%00'],
+  ['receipts/lpy_%00'],
+  ['portals/lpo_%00'],
+  ['checkouts/lcs_%ED%A0%80'],
+  [`receipts/lpy_${'0'.repeat(31)}%00`],
+  [`portals/lpo_${'0'.repeat(33)}`],
+])('no page of the local payment provider has the id of %s: 404, for a form too', async (path) => {
+  expect((await openPage(gateway, `${LOCAL_PAGES}/${path}`)).status).toBe(404)
+  if (path.startsWith('receipts')) return
+  expect((await payAt(gateway, `${LOCAL_PAGES}/${path}`, { card: 'succeeds' })).status).toBe(404)
+})
+
+test.each([
+  ['[null]'],
+  ['[{"name":"card","value":{"toString":null}}]'],
+  ['[{"name":{"toString":null},"value":"succeeds"}]'],
+  ['{"card":"succeeds"}'],
+])('JSON that is no form chooses no card: %s is 422', async (body) => {
+  const { checkout_url: url } = await topUp(await gateway.customer({ cents: 0 }))
+  const init = { method: 'POST', body, headers: { 'Content-Type': 'application/json' } }
+  expect((await gateway.send(new URL(url).pathname, init)).status).toBe(422)
+})
+
 test('a top-up is paid on the page of its checkout, is credited once, and the person goes where the caller said', async () => {
   const key = await gateway.customer({ cents: 100 })
   const opened = await topUp(key, { success_url: 'https://shop.example/thanks', cancel_url: 'https://shop.example/no' })

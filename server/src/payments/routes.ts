@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { apiKeyOrSession, publicAccess, signed } from '../http/access.ts'
+import { refuseNonAdmin } from '../http/middleware/permission.ts'
 import type { Prepare, Work } from '../http/onceForKey.ts'
 import type { KeyOrSession, Verify } from '../http/principal.ts'
 import { MANAGE, PAYMENTS, type Route } from '../http/route.ts'
@@ -19,6 +20,7 @@ import {
 } from './local/http.ts'
 import type { Hearing } from './reconcile/hearing.ts'
 import { postStripeEvent } from './stripe/http.ts'
+import { refuseCheckoutFirst } from './subscriptions/checkout.ts'
 import {
   postSubscriptionCheckout,
   postSubscriptionPortal,
@@ -28,6 +30,7 @@ import {
   subscriptionPortalRequest,
   subscriptionPortalSession,
 } from './subscriptions/http.ts'
+import { refusePortalFirst } from './topUps/customer.ts'
 import {
   payment,
   paymentPage,
@@ -38,10 +41,11 @@ import {
   showPayments,
   showReturnPage,
   type TopUpBounds,
+  topUpCallerOf,
   topUpRequestOf,
 } from './topUps/http.ts'
 import type { Links } from './topUps/links.ts'
-import type { TopUpDependencies } from './topUps/topUp.ts'
+import { refuseTopUpFirst, type TopUpDependencies } from './topUps/topUp.ts'
 
 interface Asking {
   readonly asks: ProviderAsks
@@ -56,12 +60,23 @@ export interface PaymentRouteDependencies extends TopUpDependencies, Asking {
   readonly noter: Noter
 }
 
-/** Has the work of a route that always asks the payment provider bounded. */
-function boundAsks(asks: ProviderAsks, prepare: Prepare<KeyOrSession>): Prepare<KeyOrSession> {
+/** Has the work of a route that always asks the payment provider bounded. `refuseFirst` looks at the bound that the route has itself. */
+function boundAsks(
+  asks: ProviderAsks,
+  prepare: Prepare<KeyOrSession>,
+  refuseFirst: (principal: KeyOrSession) => Promise<void>,
+): Prepare<KeyOrSession> {
   return (call) => {
     const prepared = prepare(call)
     if (!prepared.ok) return prepared
-    const work: Work = (attempt) => asks.take(call.principal.organizationId, () => prepared.value(attempt))
+    const { principal } = call
+    const caller = { organizationId: principal.organizationId, isAdmin: refuseNonAdmin(principal) === null }
+    const work: Work = (attempt) =>
+      asks.take(
+        caller,
+        () => prepared.value(attempt),
+        () => refuseFirst(principal),
+      )
     return ok(work)
   }
 }
@@ -75,7 +90,9 @@ export function paymentRoutes({ bounds, links, reads, ...dependencies }: Payment
       path: '/top-ups',
       access: apiKeyOrSession('billing:write', 'member'),
       body: 'json',
-      prepare: boundAsks(dependencies.asks, postTopUp(dependencies, bounds, links)),
+      prepare: boundAsks(dependencies.asks, postTopUp(dependencies, bounds, links), (principal) =>
+        refuseTopUpFirst(dependencies, principal.organizationId, topUpCallerOf(principal)),
+      ),
       describe: {
         operationId: 'createTopUp',
         summary: 'Begin a payment of credit',
@@ -128,7 +145,9 @@ export function subscriptionCheckoutRoutes(dependencies: SubscriptionHttpDepende
       access,
       body: 'json',
       isBodyOptional: true,
-      prepare: boundAsks(dependencies.asks, postSubscriptionCheckout(dependencies)),
+      prepare: boundAsks(dependencies.asks, postSubscriptionCheckout(dependencies), ({ organizationId }) =>
+        refuseCheckoutFirst(dependencies, organizationId),
+      ),
       describe: {
         operationId: 'createSubscriptionCheckout',
         summary: 'Begin a subscription',
@@ -147,7 +166,9 @@ export function subscriptionCheckoutRoutes(dependencies: SubscriptionHttpDepende
       access,
       body: 'json',
       isBodyOptional: true,
-      prepare: boundAsks(dependencies.asks, postSubscriptionPortal(dependencies)),
+      prepare: boundAsks(dependencies.asks, postSubscriptionPortal(dependencies), ({ organizationId }) =>
+        refusePortalFirst(dependencies, organizationId, dependencies.provider.name),
+      ),
       describe: {
         operationId: 'createSubscriptionPortal',
         summary: 'Open the billing portal',

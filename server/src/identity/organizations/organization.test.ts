@@ -1,12 +1,18 @@
 import { expect, test } from 'bun:test'
 import { parseOrganizationName } from './organization.ts'
 
-test.each([['default'], ['Acme'], ['acme-2'], ["O'Brien & Co. (EU)"], ['東京 ラボ'], ['7'], ['a'.repeat(64)]])(
-  '%p can name an organization',
-  (name) => {
-    expect(parseOrganizationName(name)).toEqual({ ok: true, value: name })
-  },
-)
+test.each([
+  ['default'],
+  ['Acme'],
+  ['acme-2'],
+  ["O'Brien & Co. (EU)"],
+  ['Acme.com: R/D'],
+  ['東京 ラボ'],
+  ['7'],
+  ['a'.repeat(64)],
+])('%p can name an organization', (name) => {
+  expect(parseOrganizationName(name)).toEqual({ ok: true, value: name })
+})
 
 test.each([
   [''],
@@ -33,6 +39,15 @@ test('an id is no name: organizations that registered themselves are called by t
     refusal: { code: 'validation_failed', param: 'name' },
   })
 })
+
+test.each([['Claim $500 at https://evil.example/win now'], ['9 invoices due: HTTP://evil.example'], ['x://y']])(
+  '%p can not: a name stands in mails to strangers',
+  (name) => {
+    const parsed = parseOrganizationName(name)
+    expect(parsed).toMatchObject({ ok: false, refusal: { code: 'validation_failed', param: 'name' } })
+    if (!parsed.ok) expect(parsed.refusal.message).toContain('address of a page')
+  },
+)
 
 test('one name has one spelling', () => {
   expect(parseOrganizationName('Cafe\u0301')).toEqual({ ok: true, value: 'Caf\u00e9' })

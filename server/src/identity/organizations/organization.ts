@@ -34,13 +34,18 @@ const NAME = /^[\p{L}\p{N}](?:(?: ?[^\p{C}\p{Z}])*)$/u
 
 /**
  * Reads an organization's name: 1 to 64 characters, a letter or digit first, no control or invisible characters, no
- * space at either end and no two in a row, and no id. Accents are composed (NFC), so that one name has one spelling. Refuses
- * (`validation_failed`) all else.
+ * space at either end and no two in a row, no id, and no address of a page: the name stands in mails to people who do not know the
+ * organization. Accents are composed (NFC), so that one name has one spelling. Refuses (`validation_failed`) all else.
  */
 export function parseOrganizationName(text: string): Result<string> {
   const name = text.normalize('NFC')
   if (isUuid(name)) {
     const problem = 'A name can not look like an id: organizations that registered themselves are called by their ids.'
+    return refused(refusal('validation_failed', problem, { param: 'name' }))
+  }
+  if (name.includes('://')) {
+    const problem =
+      'A name can not hold the address of a page: it stands in mails, such as invitations. Use the name of your organization alone.'
     return refused(refusal('validation_failed', problem, { param: 'name' }))
   }
   if ([...name].length <= NAME_CHARACTERS_MAX && NAME.test(name)) return ok(name)

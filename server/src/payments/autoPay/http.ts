@@ -100,7 +100,7 @@ export function putAutoPay(dependencies: AutoPayHttpDependencies, bounds: AutoPa
         return jsonAnswer(await shown(dependencies.database, organizationId))
       }
       // The provider is asked for the saved payment method. To switch off, nobody is asked.
-      return enabled ? dependencies.asks.take(organizationId, set) : set()
+      return enabled ? dependencies.asks.take({ organizationId, isAdmin: true }, set) : set()
     })
   }
 }

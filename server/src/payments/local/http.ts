@@ -3,6 +3,7 @@
  * open it.
  */
 
+import { formFields } from '../../http/formFields.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { PublicPrincipal } from '../../http/principal.ts'
 import { type Html, html, htmlPage } from '../../lib/html.ts'
@@ -58,16 +59,11 @@ export function postLocalCheckout({ local, onChanged, log }: LocalPageDependenci
 }
 
 function choiceOf(body: unknown): LocalChoice | null {
-  const fields = fieldsOf(body)
+  const fields = formFields(body)
   const answer = fields.get('authentication')
   if (answer !== undefined) return { kind: 'authenticate', isConfirmed: answer === 'confirm' }
   const card = fields.get('card') ?? ''
   return isLocalCard(card) ? { kind: 'pay', card, savesCard: fields.get('save') === 'yes' } : null
-}
-
-/** The fields of a form; none where the body is no form. */
-function fieldsOf(body: unknown): ReadonlyMap<string, string> {
-  return new Map(Array.isArray(body) ? body.map(({ name, value }) => [String(name), String(value)]) : [])
 }
 
 function noSuchCheckout(): Response {
@@ -143,7 +139,7 @@ export function postLocalPortal({ local, onChanged, log }: LocalPageDependencies
   return async ({ parameters: [id = ''], body }) => {
     const portal = await local.showPortal(id)
     if (portal === null) return noSuchPortal()
-    const fields = fieldsOf(body)
+    const fields = formFields(body)
     const chosen = portal.subscriptions.find((each) => each.id === fields.get('subscription'))
     if (chosen !== undefined) {
       await local.setCancelled(chosen.id, fields.get('action') === 'cancel')

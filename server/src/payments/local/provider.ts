@@ -33,6 +33,11 @@ const CHECKOUT = 'lcs_'
 const SUBSCRIPTION = 'lsu_'
 const PORTAL = 'lpo_'
 
+/** Returns whether a text is an id as they are made here. Addresses of pages hold others, such as ones with a character that no database takes. */
+function isIdOf(prefix: string, text: string): boolean {
+  return text.startsWith(prefix) && /^[0-9a-f]{32}$/.test(text.slice(prefix.length))
+}
+
 /** The data of a customer's page. */
 export interface LocalPortalView extends LocalPortal {
   readonly subscriptions: readonly (LocalSubscription & { readonly id: string })[]
@@ -55,7 +60,7 @@ export function createLocalProvider(dependencies: LocalProviderDependencies): Lo
   const { database, clock, random, pageUrl } = dependencies
   const newId = (prefix: string) => `${prefix}${toHex(random(16))}`
   const readCheckout = async (id: string) => {
-    if (!id.startsWith(CHECKOUT)) return null
+    if (!isIdOf(CHECKOUT, id)) return null
     const found = await selectLocalObject<LocalCheckout>(database, id)
     return found && at(found, clock.now())
   }
@@ -103,8 +108,8 @@ export function createLocalProvider(dependencies: LocalProviderDependencies): Lo
     },
     readPrice: async (price) => localPrice(price),
     show: readCheckout,
-    choose: async (id, choice) => (id.startsWith(CHECKOUT) ? chooseIn(dependencies, id, choice, newId) : null),
-    showReceipt: async (id) => (id.startsWith(LOCAL_PAYMENT) ? selectLocalObject<LocalPayment>(database, id) : null),
+    choose: async (id, choice) => (isIdOf(CHECKOUT, id) ? chooseIn(dependencies, id, choice, newId) : null),
+    showReceipt: async (id) => (isIdOf(LOCAL_PAYMENT, id) ? selectLocalObject<LocalPayment>(database, id) : null),
     ...localReversals(dependencies, newId),
     ...subscriptionsOf(dependencies, newId),
   }
@@ -141,7 +146,7 @@ function subscriptionsOf(
       return pageUrl(`/portals/${id}`)
     },
     async showPortal(id) {
-      if (!id.startsWith(PORTAL)) return null
+      if (!isIdOf(PORTAL, id)) return null
       const portal = await selectLocalObject<LocalPortal>(database, id)
       if (portal === null) return null
       const rows = await selectLocalObjectsOf<LocalSubscription>(database, portal.customer, SUBSCRIPTION)

@@ -146,6 +146,10 @@ test('the package itself signs callbacks that are taken, and ones about other ob
     body,
     JSON.stringify({ id: 'evt_y', type: 'y', data: { object: { id: 'in_1', object: 'invoice' } } }),
     JSON.stringify({ id: 'evt_z', object: 'event', type: 'z', data: {} }),
+    // No ids: PostgreSQL takes no text with these characters.
+    body.replace('cs_none', 'cs_\\u0000'),
+    body.replace('cs_none', 'cs_\\ud800'),
+    body.replace('evt_x', 'evt_\\u0000'),
   ]
   for (const payload of others) {
     const made = { payload, secret: STRIPE_WEBHOOK_SECRET, timestamp: Math.floor(clock.now() / 1_000) }
@@ -163,6 +167,16 @@ test.each([
   expect(response.headers.get('Content-Type')).toBe('application/problem+json')
   const refused = { status: 400, code: 'invalid_request', detail: expect.stringMatching(says) }
   expect(await response.json()).toMatchObject(refused)
+})
+
+test.each<[header: string, headers: () => Record<string, string>, says: RegExp]>([
+  ['no header', () => ({}), /^The signature of this callback is wrong/],
+  ['an old header', () => signStripe('{}', 0), /^The signature of this callback is wrong/],
+  ['a header of now', () => signStripe('{}', clock.now()), /^The body of this callback is not valid UTF-8/],
+])('a mebibyte that is no UTF-8, with %s, is 400', async (_, headers, says) => {
+  const body = new Uint8Array(1024 * 1024).fill(0xff)
+  const response = await gateway.send('/payments/stripe/events', { method: 'POST', body, headers: headers() })
+  expect([response.status, await response.json()]).toMatchObject([400, { detail: expect.stringMatching(says) }])
 })
 
 test('a callback of more than a mebibyte is 413, before any signature is made', async () => {

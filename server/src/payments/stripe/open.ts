@@ -1,11 +1,9 @@
 import { Refused } from '../../lib/errors.ts'
 import type { Log } from '../../lib/log.ts'
-import type { Secret } from '../../lib/secret.ts'
-import type { Clock } from '../../lib/time.ts'
 import { createStripe, type StripeSettings } from './client.ts'
-import { verifyStripe } from './event.ts'
 import { CURRENCY } from './facts.ts'
 import { createStripeProvider } from './provider.ts'
+import { verifyStripe } from './signature.ts'
 
 /** Opens Stripe as the payment provider. Asks Stripe for nothing yet. */
 export function openStripe(settings: StripeSettings & { readonly automaticTax: boolean }, log: Log) {
@@ -24,6 +22,6 @@ export function openStripe(settings: StripeSettings & { readonly automaticTax: b
         throw new Error(`payments: Stripe's account settles in ${currency.toUpperCase()}; it must settle in USD`)
     },
     /** Returns the check of its callbacks' signatures. */
-    verifyWith: (secret: Secret, clock: Clock) => verifyStripe(stripe, secret, clock),
+    verifyWith: verifyStripe,
   }
 }

@@ -97,6 +97,18 @@ export async function openSubscriptionCheckout(
   return opened
 }
 
+/**
+ * Throws `Refused` (`rate_limited`) where an organization has opened as many checkouts for plans as it may within an hour. Nobody is asked
+ * for that. `openSubscriptionCheckout` looks again, in the transaction that begins the checkout.
+ */
+export async function refuseCheckoutFirst(
+  { database, clock }: Pick<PlanCheckoutDependencies, 'database' | 'clock'>,
+  organizationId: string,
+): Promise<void> {
+  const nowMs = clock.now()
+  refuseTooMany(await selectSubscriptionCheckoutsAfter(database, organizationId, anHourAgo(nowMs)), nowMs)
+}
+
 function planOf(plans: readonly Plan[], planKey: string | null): { readonly plan: Plan; readonly price: string } {
   const plan =
     planKey === null ? plans.find((each) => each.paymentPrice !== undefined) : plans.find(({ key }) => key === planKey)

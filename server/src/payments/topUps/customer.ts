@@ -3,7 +3,14 @@ import { type Clock, HOUR_MS } from '../../lib/time.ts'
 import type { PaymentProviderName } from '../provider/payment.ts'
 import type { PaymentProvider } from '../provider/provider.ts'
 import { OPENED_AN_HOUR, refuseTooMany } from './hourly.ts'
-import { insertCustomer, lockCustomer, selectCustomer, selectOrganization, updatePortals } from './store.ts'
+import {
+  insertCustomer,
+  lockCustomer,
+  selectCustomer,
+  selectOrganization,
+  selectPortals,
+  updatePortals,
+} from './store.ts'
 
 /** Returns the payment provider's id of an organization, and makes the customer there where it has none. */
 export async function customerOf(
@@ -40,14 +47,31 @@ export function lockCustomerOf(tx: Transaction, organizationId: string, provider
   return lockCustomer(tx, organizationId, provider)
 }
 
+interface PortalDependencies {
+  readonly database: Queryable
+  readonly clock: Clock
+}
+
 /** Notes that a customer is about to open the billing portal. Throws `Refused` (`rate_limited`) after 30 within an hour. */
 export async function notePortal(
-  { database, clock }: { database: Queryable; clock: Clock },
+  { database, clock }: PortalDependencies,
   organizationId: string,
   provider: PaymentProviderName,
 ): Promise<void> {
   const nowMs = clock.now()
   const bounds = { nowMs, afterMs: nowMs - HOUR_MS, most: OPENED_AN_HOUR }
-  const recentMs = await updatePortals(database, organizationId, provider, bounds)
-  if (recentMs !== null) refuseTooMany(recentMs, nowMs, 'billing portals')
+  if (await updatePortals(database, organizationId, provider, bounds)) return
+  refuseTooMany(await selectPortals(database, organizationId, provider), nowMs, 'billing portals')
+}
+
+/** Throws `Refused` (`rate_limited`) where an organization has opened as many portals as it may within an hour. Nobody is asked for that. */
+export async function refusePortalFirst(
+  { database, clock }: PortalDependencies,
+  organizationId: string,
+  provider: PaymentProviderName,
+): Promise<void> {
+  const nowMs = clock.now()
+  const openedMs = await selectPortals(database, organizationId, provider)
+  const recentMs = openedMs.filter((atMs) => atMs > nowMs - HOUR_MS)
+  refuseTooMany(recentMs, nowMs, 'billing portals')
 }

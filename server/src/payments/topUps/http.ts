@@ -16,6 +16,7 @@ import { BAD_CURSOR, LIST_SHAPE } from '../../lib/listPage.ts'
 import { ok, refused } from '../../lib/result.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import type { Payment, PaymentState } from '../provider/payment.ts'
+import type { TopUpCaller } from './hourly.ts'
 import { donePage, type Links, returnUrl } from './links.ts'
 import { findPayment, isCredited, listPayments } from './list.ts'
 import { openTopUp, type TopUpDependencies } from './topUp.ts'
@@ -93,7 +94,7 @@ export function postTopUp(
         organizationId: call.principal.organizationId,
         amountCents,
         savesMethod,
-        caller: { id: call.principal.id, isAdmin: refuseNonAdmin(call.principal) === null },
+        caller: topUpCallerOf(call.principal),
         successUrl: successUrl ?? donePage(links, id),
         cancelUrl: cancelUrl ?? links.page('/cancelled'),
         keep: async (made) => [
@@ -104,6 +105,11 @@ export function postTopUp(
       return jsonAnswer(toWire(opened), 201)
     })
   }
+}
+
+/** Returns the caller of a top-up. */
+export function topUpCallerOf(principal: KeyOrSession): TopUpCaller {
+  return { id: principal.id, isAdmin: refuseNonAdmin(principal) === null }
 }
 
 /** GET /payments, of the management interface. */

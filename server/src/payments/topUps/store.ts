@@ -69,20 +69,24 @@ export async function insertCustomer(
   )
 }
 
-/** Notes that a portal is opened now, and returns null. Where `most` were opened since `afterMs`, returns when, the newest first. */
+/** Notes that a portal is opened now. False: `most` were opened since `afterMs`. */
 export async function updatePortals(
   db: Queryable,
   organizationId: string,
   provider: PaymentProviderName,
   { nowMs, afterMs, most }: { readonly nowMs: number; readonly afterMs: number; readonly most: number },
-): Promise<number[] | null> {
+): Promise<boolean> {
   const recent = 'array(select opened from unnest(portals_at) opened where opened > $4::timestamptz)'
   const rows = await db.query(
     `update payment_customers set portals_at = ${recent} || $3::timestamptz
      where organization_id = $1::uuid and provider = $2 and cardinality(${recent}) < $5::integer returning organization_id`,
     [organizationId, provider, toTimestamp(nowMs), toTimestamp(afterMs), most],
   )
-  if (rows.length === 1) return null
+  return rows.length === 1
+}
+
+/** Returns when portals of an organization were opened, the newest first. Some may be older than an hour. */
+export async function selectPortals(db: Queryable, organizationId: string, provider: string): Promise<number[]> {
   const opened = await db.query<{ at: Date }>(
     `select at from payment_customers, unnest(portals_at) at where organization_id = $1::uuid and provider = $2 order by at desc`,
     [organizationId, provider],
@@ -91,11 +95,7 @@ export async function updatePortals(
 }
 
 /** Locks the customer of an organization until the end of the transaction: of several new checkouts one is the last. */
-export async function lockCustomer(
-  tx: Transaction,
-  organizationId: string,
-  provider: PaymentProviderName,
-): Promise<void> {
+export async function lockCustomer(tx: Transaction, organizationId: string, provider: string): Promise<void> {
   await tx.query('select 1 from payment_customers where organization_id = $1::uuid and provider = $2 for update', [
     organizationId,
     provider,
@@ -118,7 +118,7 @@ export type NewPayment = Pick<
  */
 export async function selectTopUpsAfter(
   db: Queryable,
-  { organizationId, isMending, caller }: NewPayment,
+  { organizationId, isMending, caller }: Pick<NewPayment, 'organizationId' | 'isMending' | 'caller'>,
   id: string,
 ): Promise<RecentTopUps> {
   const rows = await db.query<{ at: Date; is_own: boolean }>(

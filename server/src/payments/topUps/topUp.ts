@@ -83,3 +83,17 @@ export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopU
   }
   return opened.payment
 }
+
+/**
+ * Throws `Refused` (`rate_limited`) where the caller, or all of its sort, have begun as many top-ups as they may within an hour. Nobody is
+ * asked for that. `openTopUp` looks again, in the transaction that begins the top-up.
+ */
+export async function refuseTopUpFirst(
+  { database, clock }: Pick<TopUpDependencies, 'database' | 'clock'>,
+  organizationId: string,
+  caller: TopUpCaller,
+): Promise<void> {
+  const nowMs = clock.now()
+  const wanted = { organizationId, caller, isMending: false }
+  refuseTooManyTopUps(await selectTopUpsAfter(database, wanted, anHourAgo(nowMs)), nowMs)
+}

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { TurnedClock } from '../../../../test/clock.ts'
-import type { Visitor } from '../../../../test/visitor.ts'
+import { BROWSER_ORIGIN, type Visitor } from '../../../../test/visitor.ts'
 
 const PASSWORD = OWNER.new_password
 const SIGN_IN = { email: OWNER.email, password: PASSWORD }
@@ -197,6 +197,16 @@ describe('signing in', () => {
 })
 
 describe('a form', () => {
+  test.each([['[null]'], ['[[]]'], ['[{"name":"csrf","value":{"toString":null}}]'], ['{}'], ['null']])(
+    'that is JSON with no fields, %s, is refused as one without a token',
+    async (body) => {
+      for (const path of ['/account/sign-in', '/account/forgotten', '/account/password']) {
+        const headers = { 'Content-Type': 'application/json', Origin: BROWSER_ORIGIN }
+        expect((await house.gateway.send(path, { method: 'POST', body, headers })).status).toBe(403)
+      }
+    },
+  )
+
   test.each<[string, Record<string, string>]>([
     ['another site', { Origin: 'https://evil.test' }],
     ['a hidden origin', { Origin: 'null' }],

@@ -1,6 +1,7 @@
 /** Turns a request for a page into a visit: what the handlers of pages see of it. */
 
 import { cookieOf } from '../../../http/cookie.ts'
+import { formFields } from '../../../http/formFields.ts'
 import { isOwnPage } from '../../../http/middleware/sameOrigin.ts'
 import type { Handle, RouteRequest } from '../../../http/pipeline.ts'
 import type { PublicPrincipal } from '../../../http/principal.ts'
@@ -37,11 +38,8 @@ function visitOf({ cookies, random, origin }: PageDependencies, call: RouteReque
     known: cookieOf(header, cookies.known),
     flow: cookieOf(header, cookies.flow),
   }
-  const fields = new Map(Array.isArray(call.body) ? call.body.map(({ name, value }) => [name, value]) : [])
-  const field = (name: string) => {
-    const value: unknown = fields.get(name)
-    return typeof value === 'string' ? value : ''
-  }
+  const fields = formFields(call.body)
+  const field = (name: string) => fields.get(name) ?? ''
   return {
     values,
     address: call.principal.address,

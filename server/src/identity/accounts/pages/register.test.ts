@@ -47,6 +47,8 @@ test('nobody has an account before the address is confirmed; then there is a new
   const eve = house.browser()
   expect((await eve.fill(path, { ...FIELDS, new_password: 'short' })).status).toBe(422)
   expect((await eve.fill(path, { ...FIELDS, organization: ' ' })).status).toBe(422)
+  const advertising = await eve.fill(path, { ...FIELDS, organization: 'Claim $500 at https://evil.example/win' })
+  expect([advertising.status, advertising.text]).toEqual([422, expect.stringContaining('address of a page')])
   expect((await eve.fill(path, FIELDS)).location).toBe('/account')
   const session = await who(eve)
   expect(session).toMatchObject({ role: 'owner', user: { operator: false }, organization: { name: 'default' } })

@@ -35,8 +35,11 @@ export function parseEmail(text: string): Result<string> {
   return email === null ? refused(NO_ADDRESS) : ok(email)
 }
 
-/** Controls, of the direction of text too, and addresses of pages: a name stands in mails to people who do not know the person. */
-const NOT_IN_NAMES = /[\p{Cc}\u202a-\u202e\u2066-\u2069]|:\/\//u
+/**
+ * Controls, of the direction of text too, halves of surrogate pairs, and addresses of pages: a name stands in mails to people who do not
+ * know the person.
+ */
+const NOT_IN_NAMES = /[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]|:\/\//u
 
 /** Reads a person's name: 1 to 100 characters on one line. */
 function parsePersonName(text: string): Result<string> {
