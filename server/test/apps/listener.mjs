@@ -63,10 +63,11 @@ function endFirstThread() {
   syscall(process.arch === 'x64' ? 60 : 93, 0)
 }
 
-/** The kinds of sockets by their families, as `open` or `refused`; and whether rings of system calls can be made. */
+/** The kinds of sockets, as `open` or `refused`; and whether rings of system calls can be made. */
 function openSockets() {
-  const { socket, close, syscall } = dlopen('libc.so.6', {
+  const { socket, socketpair, close, syscall } = dlopen('libc.so.6', {
     socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    socketpair: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
     close: { args: [FFIType.i32], returns: FFIType.i32 },
     syscall: { args: [FFIType.i64, FFIType.i64, FFIType.ptr], returns: FFIType.i64 },
   }).symbols
@@ -75,13 +76,30 @@ function openSockets() {
     close(Number(handle))
     return 'open'
   }
-  const families = { unix: 1, inet: 2, inet6: 10, netlink: 16, packet: 17, crypto: 38, vsock: 40 }
-  const kinds = Object.entries(families).map(([name, family]) => {
-    // A stream; of netlink and of the kernel's ciphers, their one kind each.
-    const kind = { netlink: 3, packet: 3, crypto: 5 }[name] ?? 1
-    return [name, told(socket(family, kind, 0))]
-  })
-  return { ...Object.fromEntries(kinds), ring: told(syscall(425, 1, new Uint8Array(120))) }
+  const [stream, datagram, raw, sequence] = [1, 2, 3, 5]
+  const [endsWithProgram, tcp, mptcp] = [0x80000, 6, 262]
+  const kinds = {
+    ...{ unix: [1, stream], unixDatagram: [1, datagram | endsWithProgram], unixSequence: [1, sequence] },
+    ...{ inet: [2, stream | endsWithProgram], inet6: [10, stream], tcp: [2, stream, tcp], mptcp: [2, stream, mptcp] },
+    ...{ inetDatagram: [2, datagram], inet6Datagram: [10, datagram | endsWithProgram], ping: [2, datagram, 1] },
+    ...{ netlink: [16, raw], netlinkUsers: [16, datagram, 2], netlinkEvents: [16, raw, 15] },
+    ...{ packet: [17, raw], crypto: [38, sequence], vsock: [40, stream] },
+  }
+  const opened = Object.entries(kinds).map(([name, [family, type, protocol = 0]]) => [
+    name,
+    told(socket(family, type, protocol)),
+  ])
+  const pair = new Int32Array(2)
+  const pairOf = (family, type) => {
+    if (socketpair(family, type, 0, pair) < 0) return 'refused'
+    for (const handle of pair) close(handle)
+    return 'open'
+  }
+  return {
+    ...Object.fromEntries(opened),
+    ...{ unixPair: pairOf(1, stream), unixDatagramPair: pairOf(1, datagram), netlinkPair: pairOf(16, raw) },
+    ring: told(syscall(425, 1, new Uint8Array(120))),
+  }
 }
 
 /** The calls that an app does not get, each with the error that it gets; `done` where it gets none. */
