@@ -14,39 +14,38 @@ import { openCLibrary } from './cLibrary.ts'
 const KINDS: Readonly<Record<string, SystemCalls>> = {
   x64: {
     architecture: 0xc000003e,
-    socket: 41,
-    socketpair: 53,
+    inspected: { socket: 41, socketpair: 53, setsockopt: 54, prctl: 157 },
     refused: {
       ...{ keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323, io_uring_setup: 425 },
-      ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321 },
+      ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321, seccomp: 317 },
     },
   },
   arm64: {
     architecture: 0xc00000b7,
-    socket: 198,
-    socketpair: 199,
+    inspected: { socket: 198, socketpair: 199, setsockopt: 208, prctl: 167 },
     refused: {
       ...{ keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282, io_uring_setup: 425 },
-      ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280 },
+      ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280, seccomp: 277 },
     },
   },
 }
 
 interface SystemCalls {
   readonly architecture: number
-  readonly socket: number
-  readonly socketpair: number
+  /** Refused by their arguments. */
+  readonly inspected: Readonly<Record<'socket' | 'socketpair' | 'setsockopt' | 'prctl', number>>
   readonly refused: Readonly<Record<RefusedCall, number>>
 }
 
 /**
  * Refused whatever the arguments are. The rings of `io_uring` open sockets without a system call that a filter sees; a host has few
- * events of `io_setup`; `userfaultfd` makes the kernel wait for as long as the app likes; `syslog` reads the kernel's log; by the last three
- * programs watch what the kernel does for others, where a host lets everybody do so.
+ * events of `io_setup`; `userfaultfd` makes the kernel wait for as long as the app likes; `syslog` reads the kernel's log; by the next three
+ * programs watch what the kernel does for others, where a host lets everybody do so; `seccomp` sets filters, which all of a host has little
+ * memory for.
  */
 type RefusedCall =
   | ('keyctl' | 'add_key' | 'request_key' | 'io_setup' | 'userfaultfd' | 'io_uring_setup')
-  | ('syslog' | 'perf_event_open' | 'fanotify_init' | 'bpf')
+  | ('syslog' | 'perf_event_open' | 'fanotify_init' | 'bpf' | 'seccomp')
 
 /** From this number on, calls of x64 are those of another calling convention, with numbers of its own. */
 const OTHER_CONVENTION = 0x4000_0000
@@ -65,7 +64,13 @@ const SOCK_STREAM = 1
 /** Of a stream, the kernel takes TCP where no protocol is named. Other protocols have memory of their own. */
 const IPPROTO_TCP = 6
 
+/** The options that give a socket a filter: `SO_ATTACH_FILTER`, `SO_ATTACH_BPF` and those of `SO_ATTACH_REUSEPORT_…`. */
+const SOL_SOCKET = 1
+const FILTER_OPTIONS = [26, 50, 51, 52] as const
+
+const EINVAL = 22
 const ENOSYS = 38
+const ENOPROTOOPT = 92
 const EPROTONOSUPPORT = 93
 const EAFNOSUPPORT = 97
 
@@ -91,7 +96,7 @@ const SECCOMP_MODE_FILTER = 2
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number]
 
 /** Returns the filter. Jumps count the instructions that they pass over. */
-function filterOf({ architecture, socket, socketpair, refused }: SystemCalls): readonly Instruction[] {
+function filterOf({ architecture, inspected, refused }: SystemCalls): readonly Instruction[] {
   const numbers = Object.values(refused)
   const refusals = numbers.map((number, index): Instruction => {
     const left = numbers.length - 1 - index
@@ -106,8 +111,10 @@ function filterOf({ architecture, socket, socketpair, refused }: SystemCalls): r
     [JUMP_IF_AT_LEAST, refusals.length, 0, OTHER_CONVENTION],
     ...refusals,
     [RETURN, 0, 0, REFUSE | ENOSYS],
-    ...rulesOf(socket, SOCKET_RULES),
-    ...rulesOf(socketpair, SOCKET_RULES),
+    ...rulesOf(inspected.socket, SOCKET_RULES),
+    ...rulesOf(inspected.socketpair, SOCKET_RULES),
+    ...rulesOf(inspected.setsockopt, OPTION_RULES),
+    ...rulesOf(inspected.prctl, PROCESS_RULES),
     [RETURN, 0, 0, ALLOW],
   ]
 }
@@ -132,6 +139,24 @@ const SOCKET_RULES: readonly Instruction[] = [
   [JUMP_IF_EQUAL, 0, 1, IPPROTO_TCP],
   [RETURN, 0, 0, ALLOW],
   [RETURN, 0, 0, REFUSE | EPROTONOSUPPORT],
+]
+
+/** The rules of a call whose arguments are a socket, and the level and the name of an option. Compiled filters share a small memory of the host. */
+const OPTION_RULES: readonly Instruction[] = [
+  [LOAD, 0, 0, argumentAt(1)],
+  [JUMP_IF_EQUAL, 0, FILTER_OPTIONS.length + 1, SOL_SOCKET],
+  [LOAD, 0, 0, argumentAt(2)],
+  ...FILTER_OPTIONS.map((option, index): Instruction => [JUMP_IF_EQUAL, FILTER_OPTIONS.length - index, 0, option]),
+  [RETURN, 0, 0, ALLOW],
+  [RETURN, 0, 0, REFUSE | ENOPROTOOPT],
+]
+
+/** The rules of `prctl`, whose first argument says which thing of a process is to change. */
+const PROCESS_RULES: readonly Instruction[] = [
+  [LOAD, 0, 0, argumentAt(0)],
+  [JUMP_IF_EQUAL, 1, 0, PR_SET_SECCOMP],
+  [RETURN, 0, 0, ALLOW],
+  [RETURN, 0, 0, REFUSE | EINVAL],
 ]
 
 const KEYCTL_JOIN_SESSION_KEYRING = 1

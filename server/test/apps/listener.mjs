@@ -1,6 +1,6 @@
 // A small app that a test rents: says what it can see and do, and echoes what it is sent, over HTTP and WebSocket. Started by Bun.
 
-import { dlopen, FFIType, read } from 'bun:ffi'
+import { dlopen, FFIType, ptr, read } from 'bun:ffi'
 import { spawn, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -115,11 +115,11 @@ function tryCalls() {
     process.arch === 'x64'
       ? {
           ...{ keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323 },
-          ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321 },
+          ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321, seccomp: 317 },
         }
       : {
           ...{ keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282 },
-          ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280 },
+          ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280, seccomp: 277 },
         }
   return Object.fromEntries(
     Object.entries(numbers).map(([name, number]) => {
@@ -127,6 +127,36 @@ function tryCalls() {
       return [name, result < 0 ? read.i32(errno()) : 'done']
     }),
   )
+}
+
+/** The errors of the options that give a socket a filter, of two others, and of filters of system calls; `done` where there is none. */
+function tryFilters() {
+  const {
+    socket,
+    setsockopt,
+    prctl,
+    __errno_location: errno,
+  } = dlopen('libc.so.6', {
+    socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    setsockopt: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
+    prctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
+    __errno_location: { args: [], returns: FFIType.ptr },
+  }).symbols
+  const told = (result) => (result < 0 ? read.i32(errno()) : 'done')
+  const stream = socket(2, 1, 0)
+  // No filter can be read from nothing: without ours, the kernel says EINVAL.
+  const attached = (option) => told(setsockopt(stream, 1, option, new Uint8Array(4), 4))
+  const tried = {
+    ...{ reuse: told(setsockopt(stream, 1, 2, new Int32Array([1]), 4)) },
+    ...{ noDelay: told(setsockopt(stream, 6, 1, new Int32Array([1]), 4)) },
+    ...{ filter: attached(26), program: attached(50), group: attached(51), groupProgram: attached(52) },
+    ...{
+      name: told(prctl(15, BigInt(ptr(new Uint8Array(16))), 0n, 0n, 0n)),
+      systemCalls: told(prctl(22, 2n, 0n, 0n, 0n)),
+    },
+  }
+  closeSync(stream)
+  return tried
 }
 
 /** How a connection goes: `open`, or why not. */
@@ -196,6 +226,8 @@ async function answer(request) {
       return Response.json(openSockets())
     case '/calls':
       return Response.json(tryCalls())
+    case '/filters':
+      return Response.json(tryFilters())
     case '/dig':
       digFolders(Number(url.searchParams.get('thousands')))
       return new Response('dug')

@@ -190,36 +190,6 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
       }
     })
 
-    test('opens sockets of Unix and streams of TCP alone, whose memory groups count, and no ring that opens others', async () => {
-      expect(self['status']).toMatch(/^Seccomp:\t2$/m)
-      const sockets = Object.entries(await json(machine, '/sockets'))
-      expect(sockets.filter(([, told]) => told === 'open').map(([name]) => name)).toEqual([
-        ...['unix', 'unixDatagram', 'unixSequence', 'inet', 'inet6', 'tcp', 'unixPair', 'unixDatagramPair'],
-      ])
-      expect(sockets.flatMap(([name, told]) => (told === 'refused' ? [name] : []))).toEqual([
-        ...['mptcp', 'inetDatagram', 'inet6Datagram', 'ping', 'netlink', 'netlinkUsers', 'netlinkEvents'],
-        ...['packet', 'crypto', 'vsock', 'netlinkPair', 'ring'],
-      ])
-    })
-
-    test('has no keys, and none of the calls that know no namespaces', async () => {
-      const ENOSYS = 38
-      const calls = ['keyctl', 'add_key', 'request_key', 'io_setup', 'userfaultfd']
-      calls.push('syslog', 'perf_event_open', 'fanotify_init', 'bpf')
-      expect(await json(machine, '/calls')).toEqual(Object.fromEntries(calls.map((name) => [name, ENOSYS])))
-      const { file } = await json(machine, '/read?path=/proc/keys')
-      // Those of the kernel are everybody's to look at.
-      expect(`${file}`.split('\n').filter((line) => line !== '' && !/ (\.\w+|_ses): /.test(line))).toEqual([])
-    })
-
-    test('finds the device of nothing where this host has one of the hypervisor or of the kernel’s log', async () => {
-      for (const name of ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg']) {
-        const path = `/dev/${name}`
-        const { file } = await json(machine, `/read?path=${path}`)
-        expect(`${path} reads ${file}`).toBe(`${path} reads ${existsSync(path) ? '' : 'ENOENT'}`)
-      }
-    })
-
     test('answers at its port, which another machine has too', async () => {
       const other = await started()
       expect(await (await askMachine(machine, '/')).text()).toBe('')
