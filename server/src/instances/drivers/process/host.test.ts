@@ -18,7 +18,10 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-const settings = () => ({ directory: join(folder, 'machines'), firstUid: 1_400_000_000, machinesMost: 2 })
+const settings = () => ({
+  ...{ directory: join(folder, 'machines'), firstUid: 1_400_000_000 },
+  ...{ machinesMost: 2, tasksMost: 100 },
+})
 const machine: HostDependencies = { clock: systemClock, log: SILENCE, uid: 0, newPlace: () => 'test', hidden: [] }
 
 test.if(process.platform === 'linux')('without root it says what to do', async () => {

@@ -20,6 +20,7 @@ import {
 import { CreateRefused, type DriverMachine } from '../driver.ts'
 import { openControlGroups } from './controlGroups.ts'
 import { findPrograms } from './host.ts'
+import { filesOfProcess, readHostTotals } from './hostShares.ts'
 import { type KnownProcess, processesOf } from './processTable.ts'
 import { filesOf, type KeptSpec } from './spec.ts'
 import { sweeperFiles } from './sweeper.ts'
@@ -103,6 +104,8 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     test('is bounded in processes, memory, files and its share of the processors', async () => {
       const limits = String(self['limits'])
       expect(limits).toMatch(/^Max processes +200 +200 /m)
+      const files = filesOfProcess(machines.settings, await readHostTotals())
+      expect(limits).toMatch(new RegExp(`^Max open files +${files} +${files} `, 'm'))
       expect(limits).toMatch(/^Max core file size +1 +1 /m)
       expect(limits).toMatch(/^Max file size +1000000000 +1000000000 /m)
       const { groups } = await keptOf(machine)

@@ -130,6 +130,7 @@ async function prepare(
     environment: appEnvironment(spec, files.home),
     limits: {
       tasks,
+      files: host.filesMost,
       fileBytes: Math.max(spec.diskGb, 1) * GIGABYTE,
       dataBytes: host.groups?.bounds.has('memory') ? null : memoryBytes,
     },
