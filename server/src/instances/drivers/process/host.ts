@@ -11,7 +11,7 @@ import type { Log } from '../../../lib/log.ts'
 import { type Clock, SECOND_MS, type Timers } from '../../../lib/time.ts'
 import { APP_PATH, PROGRAMS, type Programs } from './commandLines.ts'
 import { CONTROLLERS, type ControlGroups, openControlGroups } from './controlGroups.ts'
-import { filesOfProcess, filesWarning, readHostTotals } from './hostShares.ts'
+import { filesOfProcess, filesWarning, readHostTotals, tcpBytesOfApp, tcpWarning } from './hostShares.ts'
 import type { UidRange } from './uids.ts'
 
 /** Making namespaces takes milliseconds. */
@@ -25,6 +25,8 @@ export interface ProcessHost {
   readonly groups: ControlGroups | null
   /** The most files that a process of an app may open. */
   readonly filesMost: number
+  /** The most memory of the TCP connections of an app, where a group counts it apart. */
+  readonly tcpBytes: number
 }
 
 export interface HostDependencies {
@@ -37,7 +39,7 @@ export interface HostDependencies {
 }
 
 type HostSettings = Pick<ProcessDriverSettings, 'directory' | 'firstUid' | 'machinesMost'>
-type BoundedSettings = HostSettings & Pick<ProcessDriverSettings, 'tasksMost'>
+type BoundedSettings = HostSettings & Pick<ProcessDriverSettings, 'tasksMost' | 'memoryBytes'>
 
 /**
  * Returns the programs that start machines, and changes nothing. Throws, with what to do, where this process is not root, a program is
@@ -83,10 +85,11 @@ export async function openHost(
     log.warn({ unbounded }, words)
   }
   const totals = await readHostTotals()
-  const warning = filesWarning(settings, totals)
-  if (warning !== null) log.warn({}, warning)
+  const tcp = groups?.boundsTcp === true ? tcpWarning(settings, totals) : null
+  for (const warning of [filesWarning(settings, totals), tcp]) if (warning !== null) log.warn({}, warning)
   const { text: place } = await readOrWriteOnce(settings.directory, 'place', String(process.pid), newPlace)
-  return { programs, groups, place, filesMost: filesOfProcess(settings, totals) }
+  const shares = { filesMost: filesOfProcess(settings, totals), tcpBytes: tcpBytesOfApp(settings, totals) }
+  return { programs, groups, place, ...shares }
 }
 
 /** The paths of the programs. Throws where one is missing. */

@@ -117,6 +117,8 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
       const bound = (await inGroups('memory.max')) || (await inGroups('memory.limit_in_bytes'))
       if (bound === '') expect(limits).toMatch(/^Max data size +2000000000 +2000000000 /m)
       else expect(Math.abs(Number(bound) - 2_000_000_000)).toBeLessThan(65_536)
+      const tcp = Number((await inGroups('memory.kmem.tcp.limit_in_bytes')) || 0)
+      expect(tcp).toBeLessThanOrEqual(2_000_000_000 / 16)
       // 10 more than our own; the kernel knows none above 19.
       expect(await nicenessOf((await keptOf(machine)).uid)).toBe(`${Math.min(19, getPriority() + 10)}`)
     })
