@@ -1,6 +1,6 @@
 // A small app that a test rents: says what it can see and do, and echoes what it is sent, over HTTP and WebSocket. Started by Bun.
 
-import { dlopen, FFIType, read } from 'bun:ffi'
+import { dlopen, FFIType, ptr, read } from 'bun:ffi'
 import { spawn, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -63,10 +63,11 @@ function endFirstThread() {
   syscall(process.arch === 'x64' ? 60 : 93, 0)
 }
 
-/** The kinds of sockets by their families, as `open` or `refused`; and whether rings of system calls can be made. */
+/** The kinds of sockets, as `open` or `refused`; and whether rings of system calls can be made. */
 function openSockets() {
-  const { socket, close, syscall } = dlopen('libc.so.6', {
+  const { socket, socketpair, close, syscall } = dlopen('libc.so.6', {
     socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    socketpair: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
     close: { args: [FFIType.i32], returns: FFIType.i32 },
     syscall: { args: [FFIType.i64, FFIType.i64, FFIType.ptr], returns: FFIType.i64 },
   }).symbols
@@ -75,13 +76,30 @@ function openSockets() {
     close(Number(handle))
     return 'open'
   }
-  const families = { unix: 1, inet: 2, inet6: 10, netlink: 16, packet: 17, crypto: 38, vsock: 40 }
-  const kinds = Object.entries(families).map(([name, family]) => {
-    // A stream; of netlink and of the kernel's ciphers, their one kind each.
-    const kind = { netlink: 3, packet: 3, crypto: 5 }[name] ?? 1
-    return [name, told(socket(family, kind, 0))]
-  })
-  return { ...Object.fromEntries(kinds), ring: told(syscall(425, 1, new Uint8Array(120))) }
+  const [stream, datagram, raw, sequence] = [1, 2, 3, 5]
+  const [endsWithProgram, tcp, mptcp] = [0x80000, 6, 262]
+  const kinds = {
+    ...{ unix: [1, stream], unixDatagram: [1, datagram | endsWithProgram], unixSequence: [1, sequence] },
+    ...{ inet: [2, stream | endsWithProgram], inet6: [10, stream], tcp: [2, stream, tcp], mptcp: [2, stream, mptcp] },
+    ...{ inetDatagram: [2, datagram], inet6Datagram: [10, datagram | endsWithProgram], ping: [2, datagram, 1] },
+    ...{ netlink: [16, raw], netlinkUsers: [16, datagram, 2], netlinkEvents: [16, raw, 15] },
+    ...{ packet: [17, raw], crypto: [38, sequence], vsock: [40, stream] },
+  }
+  const opened = Object.entries(kinds).map(([name, [family, type, protocol = 0]]) => [
+    name,
+    told(socket(family, type, protocol)),
+  ])
+  const pair = new Int32Array(2)
+  const pairOf = (family, type) => {
+    if (socketpair(family, type, 0, pair) < 0) return 'refused'
+    for (const handle of pair) close(handle)
+    return 'open'
+  }
+  return {
+    ...Object.fromEntries(opened),
+    ...{ unixPair: pairOf(1, stream), unixDatagramPair: pairOf(1, datagram), netlinkPair: pairOf(16, raw) },
+    ring: told(syscall(425, 1, new Uint8Array(120))),
+  }
 }
 
 /** The calls that an app does not get, each with the error that it gets; `done` where it gets none. */
@@ -97,11 +115,11 @@ function tryCalls() {
     process.arch === 'x64'
       ? {
           ...{ keyctl: 250, add_key: 248, request_key: 249, io_setup: 206, userfaultfd: 323 },
-          ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321 },
+          ...{ syslog: 103, perf_event_open: 298, fanotify_init: 300, bpf: 321, seccomp: 317 },
         }
       : {
           ...{ keyctl: 219, add_key: 217, request_key: 218, io_setup: 0, userfaultfd: 282 },
-          ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280 },
+          ...{ syslog: 116, perf_event_open: 241, fanotify_init: 262, bpf: 280, seccomp: 277 },
         }
   return Object.fromEntries(
     Object.entries(numbers).map(([name, number]) => {
@@ -109,6 +127,36 @@ function tryCalls() {
       return [name, result < 0 ? read.i32(errno()) : 'done']
     }),
   )
+}
+
+/** The errors of the options that give a socket a filter, of two others, and of filters of system calls; `done` where there is none. */
+function tryFilters() {
+  const {
+    socket,
+    setsockopt,
+    prctl,
+    __errno_location: errno,
+  } = dlopen('libc.so.6', {
+    socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+    setsockopt: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
+    prctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
+    __errno_location: { args: [], returns: FFIType.ptr },
+  }).symbols
+  const told = (result) => (result < 0 ? read.i32(errno()) : 'done')
+  const stream = socket(2, 1, 0)
+  // No filter can be read from nothing: without ours, the kernel says EINVAL.
+  const attached = (option) => told(setsockopt(stream, 1, option, new Uint8Array(4), 4))
+  const tried = {
+    ...{ reuse: told(setsockopt(stream, 1, 2, new Int32Array([1]), 4)) },
+    ...{ noDelay: told(setsockopt(stream, 6, 1, new Int32Array([1]), 4)) },
+    ...{ filter: attached(26), program: attached(50), group: attached(51), groupProgram: attached(52) },
+    ...{
+      name: told(prctl(15, BigInt(ptr(new Uint8Array(16))), 0n, 0n, 0n)),
+      systemCalls: told(prctl(22, 2n, 0n, 0n, 0n)),
+    },
+  }
+  closeSync(stream)
+  return tried
 }
 
 /** How a connection goes: `open`, or why not. */
@@ -178,6 +226,8 @@ async function answer(request) {
       return Response.json(openSockets())
     case '/calls':
       return Response.json(tryCalls())
+    case '/filters':
+      return Response.json(tryFilters())
     case '/dig':
       digFolders(Number(url.searchParams.get('thousands')))
       return new Response('dug')

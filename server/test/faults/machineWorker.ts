@@ -24,7 +24,7 @@ const driver = processDriver({
     clock: systemClock,
     log: SILENCE,
     hidden: [],
-    host: { programs: findPrograms(), groups, place: 'test' },
+    host: { programs: findPrograms(), groups, place: 'test', filesMost: 1_024, tcpBytes: 20_000_000 },
   },
   reached: (at) => {
     if (at === step) process.kill(process.pid, 'SIGKILL')

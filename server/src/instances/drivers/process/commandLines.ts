@@ -1,6 +1,7 @@
 /** The command lines of a machine, from the gateway to the app. No shell reads any of them. */
 
 import type { MachineSpec } from '../driver.ts'
+import { FILES_LEAST } from './hostShares.ts'
 import type { KeptSpec } from './spec.ts'
 
 /** The programs of the system that this driver needs, each with its path. */
@@ -41,9 +42,6 @@ const NICENESS = 10
 /** When the host runs out of memory, the system ends apps before the gateway and its database. The most that there is. */
 const OOM_SCORE = 1_000
 
-/** Open files of a process of the app. */
-const FILES_MOST = 4_096
-
 /**
  * The app's command, with `{model}` and `{port}` replaced, each word by itself. Null: the app has no command, or needs a model and got
  * none.
@@ -79,13 +77,13 @@ export function keeperLine(programs: Programs, lock: string, keeper: readonly st
  * namespace for a process whose root is not that of its mounts, so that the app can't get rights in one.
  */
 export function appLine(programs: Programs, { command, uid, limits }: KeptSpec, root: string, home: string) {
-  const { tasks, fileBytes, dataBytes } = limits
+  const { tasks, files = FILES_LEAST, fileBytes, dataBytes } = limits
   return [
     ...[programs.setpriv, '--pdeathsig', 'KILL', '--'],
     ...[programs.unshare, '--pid', '--fork', '--kill-child=KILL', '--mount-proc'],
     ...[`--root=${root}`, `--wd=${home}`, '--'],
     // The kernel ignores a limit of 0 where it pipes dumps to a program, and dumps nothing anywhere where it is 1.
-    ...[programs.prlimit, '--core=1', `--nproc=${tasks}`, `--fsize=${fileBytes}`, `--nofile=${FILES_MOST}`],
+    ...[programs.prlimit, '--core=1', `--nproc=${tasks}`, `--fsize=${fileBytes}`, `--nofile=${files}`],
     ...(dataBytes === null ? [] : [`--data=${dataBytes}`]),
     ...['--', programs.nice, '-n', String(NICENESS), programs.choom, '-n', String(OOM_SCORE), '--'],
     // A change of user clears the signal that came from before.

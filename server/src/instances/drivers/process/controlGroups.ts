@@ -23,6 +23,8 @@ const OPTIONAL: readonly string[] = ['memory.swap.max', 'memory.memsw.limit_in_b
 
 export interface GroupBounds {
   readonly memoryBytes: number
+  /** Of TCP connections, where they are counted apart. */
+  readonly tcpBytes: number
   readonly cpus: number
   readonly tasks: number
 }
@@ -30,6 +32,8 @@ export interface GroupBounds {
 export interface ControlGroups {
   /** The resources that the groups bound. */
   readonly bounds: ReadonlySet<Controller>
+  /** The memory of TCP connections is counted apart, and bounded. */
+  readonly boundsTcp: boolean
   /** Makes the groups of a machine, or finds them; returns their folders. */
   make(name: string, bounds: GroupBounds): Promise<readonly string[]>
   foldersOf(name: string): readonly string[]
@@ -61,6 +65,7 @@ export async function openControlGroups(mounts: string): Promise<ControlGroups |
   const foldersOf = (name: string) => trees.map(({ parent }) => join(parent, name))
   return {
     bounds: new Set(trees.flatMap(({ bounds }) => [...bounds])),
+    boundsTcp: trees.some(({ parent }) => existsSync(join(parent, TCP_MEMORY))),
     foldersOf,
     async make(name, given) {
       for (const tree of trees) await makeGroup(tree, join(tree.parent, name), given)
@@ -120,7 +125,7 @@ type GroupFile = readonly [file: string, text: string]
 export function groupFiles(
   version: 1 | 2,
   bounds: ReadonlySet<Controller>,
-  { memoryBytes, cpus, tasks }: GroupBounds,
+  { memoryBytes, tcpBytes, cpus, tasks }: GroupBounds,
 ): GroupFile[] {
   const [memory, quota] = [String(memoryBytes), String(Math.round(cpus * PERIOD_MICROSECONDS))]
   const files: Readonly<Record<Controller, readonly GroupFile[]>> = {
@@ -129,7 +134,7 @@ export function groupFiles(
         ? [
             [LEGACY_FILES.memory, memory],
             ['memory.memsw.limit_in_bytes', memory],
-            [TCP_MEMORY, memory],
+            [TCP_MEMORY, String(tcpBytes)],
           ]
         : [
             ['memory.max', memory],

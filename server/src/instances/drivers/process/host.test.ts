@@ -18,7 +18,10 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-const settings = () => ({ directory: join(folder, 'machines'), firstUid: 1_400_000_000, machinesMost: 2 })
+const settings = () => ({
+  ...{ directory: join(folder, 'machines'), firstUid: 1_400_000_000 },
+  ...{ machinesMost: 2, tasksMost: 100, memoryBytes: 1_000_000_000 },
+})
 const machine: HostDependencies = { clock: systemClock, log: SILENCE, uid: 0, newPlace: () => 'test', hidden: [] }
 
 test.if(process.platform === 'linux')('without root it says what to do', async () => {
@@ -44,7 +47,7 @@ test.if(NO_MACHINES_HERE === null)('users of this host, and folders with secrets
   expect((await openHost(settings(), machine)).programs.flock).toStartWith('/')
 })
 
-const BOUNDS = { memoryBytes: 5_000_000, cpus: 1.5, tasks: 9 }
+const BOUNDS = { memoryBytes: 5_000_000, tcpBytes: 300_000, cpus: 1.5, tasks: 9 }
 
 test('a control group bounds what it has controllers for', () => {
   expect(groupFiles(2, new Set(['memory', 'cpu', 'pids']), BOUNDS)).toEqual([
@@ -58,7 +61,7 @@ test('a control group bounds what it has controllers for', () => {
   expect(groupFiles(1, new Set(['memory', 'cpu', 'pids']), BOUNDS)).toEqual([
     ['memory.limit_in_bytes', '5000000'],
     ['memory.memsw.limit_in_bytes', '5000000'],
-    ['memory.kmem.tcp.limit_in_bytes', '5000000'],
+    ['memory.kmem.tcp.limit_in_bytes', '300000'],
     ['cpu.cfs_period_us', '100000'],
     ['cpu.cfs_quota_us', '150000'],
     ['pids.max', '9'],

@@ -11,6 +11,7 @@ import type { Log } from '../../../lib/log.ts'
 import { type Clock, SECOND_MS, type Timers } from '../../../lib/time.ts'
 import { APP_PATH, PROGRAMS, type Programs } from './commandLines.ts'
 import { CONTROLLERS, type ControlGroups, openControlGroups } from './controlGroups.ts'
+import { filesOfProcess, filesWarning, readHostTotals, tcpBytesOfApp, tcpWarning } from './hostShares.ts'
 import type { UidRange } from './uids.ts'
 
 /** Making namespaces takes milliseconds. */
@@ -22,6 +23,10 @@ export interface ProcessHost {
   readonly place: string
   /** Null: limits of the system alone bound the machines. */
   readonly groups: ControlGroups | null
+  /** The most files that a process of an app may open. */
+  readonly filesMost: number
+  /** The most memory of the TCP connections of an app, where a group counts it apart. */
+  readonly tcpBytes: number
 }
 
 export interface HostDependencies {
@@ -34,6 +39,7 @@ export interface HostDependencies {
 }
 
 type HostSettings = Pick<ProcessDriverSettings, 'directory' | 'firstUid' | 'machinesMost'>
+type BoundedSettings = HostSettings & Pick<ProcessDriverSettings, 'tasksMost' | 'memoryBytes'>
 
 /**
  * Returns the programs that start machines, and changes nothing. Throws, with what to do, where this process is not root, a program is
@@ -64,7 +70,7 @@ export async function checkHost(
  * the folder of machines can't be used.
  */
 export async function openHost(
-  settings: HostSettings,
+  settings: BoundedSettings,
   { clock, log, uid, newPlace, hidden }: HostDependencies,
 ): Promise<ProcessHost> {
   const programs = await checkHost(settings, { clock, uid })
@@ -78,8 +84,12 @@ export async function openHost(
       'can take all memory of the host (docs/instances.md, "Apps on this host")'
     log.warn({ unbounded }, words)
   }
+  const totals = await readHostTotals()
+  const tcp = groups?.boundsTcp === true ? tcpWarning(settings, totals) : null
+  for (const warning of [filesWarning(settings, totals), tcp]) if (warning !== null) log.warn({}, warning)
   const { text: place } = await readOrWriteOnce(settings.directory, 'place', String(process.pid), newPlace)
-  return { programs, groups, place }
+  const shares = { filesMost: filesOfProcess(settings, totals), tcpBytes: tcpBytesOfApp(settings, totals) }
+  return { programs, groups, place, ...shares }
 }
 
 /** The paths of the programs. Throws where one is missing. */

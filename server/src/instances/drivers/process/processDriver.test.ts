@@ -20,6 +20,7 @@ import {
 import { CreateRefused, type DriverMachine } from '../driver.ts'
 import { openControlGroups } from './controlGroups.ts'
 import { findPrograms } from './host.ts'
+import { filesOfProcess, readHostTotals } from './hostShares.ts'
 import { type KnownProcess, processesOf } from './processTable.ts'
 import { filesOf, type KeptSpec } from './spec.ts'
 import { sweeperFiles } from './sweeper.ts'
@@ -103,6 +104,8 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     test('is bounded in processes, memory, files and its share of the processors', async () => {
       const limits = String(self['limits'])
       expect(limits).toMatch(/^Max processes +200 +200 /m)
+      const files = filesOfProcess(machines.settings, await readHostTotals())
+      expect(limits).toMatch(new RegExp(`^Max open files +${files} +${files} `, 'm'))
       expect(limits).toMatch(/^Max core file size +1 +1 /m)
       expect(limits).toMatch(/^Max file size +1000000000 +1000000000 /m)
       const { groups } = await keptOf(machine)
@@ -114,6 +117,8 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
       const bound = (await inGroups('memory.max')) || (await inGroups('memory.limit_in_bytes'))
       if (bound === '') expect(limits).toMatch(/^Max data size +2000000000 +2000000000 /m)
       else expect(Math.abs(Number(bound) - 2_000_000_000)).toBeLessThan(65_536)
+      const tcp = Number((await inGroups('memory.kmem.tcp.limit_in_bytes')) || 0)
+      expect(tcp).toBeLessThanOrEqual(2_000_000_000 / 16)
       // 10 more than our own; the kernel knows none above 19.
       expect(await nicenessOf((await keptOf(machine)).uid)).toBe(`${Math.min(19, getPriority() + 10)}`)
     })
@@ -187,32 +192,6 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
         }
       } finally {
         for (const server of [port, ...sockets]) server.close()
-      }
-    })
-
-    test('opens no socket that namespaces don’t hold apart, and no ring that opens one', async () => {
-      expect(self['status']).toMatch(/^Seccomp:\t2$/m)
-      expect(await json(machine, '/sockets')).toEqual({
-        ...{ unix: 'open', inet: 'open', inet6: 'open', netlink: 'open' },
-        ...{ packet: 'refused', crypto: 'refused', vsock: 'refused', ring: 'refused' },
-      })
-    })
-
-    test('has no keys, and none of the calls that know no namespaces', async () => {
-      const ENOSYS = 38
-      const calls = ['keyctl', 'add_key', 'request_key', 'io_setup', 'userfaultfd']
-      calls.push('syslog', 'perf_event_open', 'fanotify_init', 'bpf')
-      expect(await json(machine, '/calls')).toEqual(Object.fromEntries(calls.map((name) => [name, ENOSYS])))
-      const { file } = await json(machine, '/read?path=/proc/keys')
-      // Those of the kernel are everybody's to look at.
-      expect(`${file}`.split('\n').filter((line) => line !== '' && !/ (\.\w+|_ses): /.test(line))).toEqual([])
-    })
-
-    test('finds the device of nothing where this host has one of the hypervisor or of the kernel’s log', async () => {
-      for (const name of ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg']) {
-        const path = `/dev/${name}`
-        const { file } = await json(machine, `/read?path=${path}`)
-        expect(`${path} reads ${file}`).toBe(`${path} reads ${existsSync(path) ? '' : 'ENOENT'}`)
       }
     })
 

@@ -123,13 +123,14 @@ async function prepare(
   if (uid === null) throw isSoonFree ? new Error('no place is free yet') : new CreateRefused()
   await mkdir(files.home, { mode: 0o700 }).catch(exists)
   const { memoryBytes, cpus, tasksMost: tasks } = settings
-  const bounds = { memoryBytes, cpus, tasks: tasks + KEEPER_TASKS }
+  const bounds = { memoryBytes, tcpBytes: host.tcpBytes, cpus, tasks: tasks + KEEPER_TASKS }
   const groups = (await host.groups?.make(name, bounds)) ?? []
   const kept: KeptSpec = {
     ...{ command, uid, groups, hidden, port: spec.port },
     environment: appEnvironment(spec, files.home),
     limits: {
       tasks,
+      files: host.filesMost,
       fileBytes: Math.max(spec.diskGb, 1) * GIGABYTE,
       dataBytes: host.groups?.bounds.has('memory') ? null : memoryBytes,
     },

@@ -21,6 +21,8 @@ export interface KeptSpec {
 export interface SystemLimits {
   /** Processes and threads of the app together. */
   readonly tasks: number
+  /** Open files of each process. Absent in a spec of an earlier version. */
+  readonly files?: number
   /** The largest file. */
   readonly fileBytes: number
   /** Memory that one process has for itself; null: a control group bounds that of all together. */
