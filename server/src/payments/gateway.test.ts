@@ -54,7 +54,7 @@ test.each([
   ['checkouts/lcs_%00'],
   ['receipts/lpy_%00'],
   ['portals/lpo_%00'],
-  ['checkouts/lcs_%ED%A0%80'],
+  ['checkouts/lcs_%e2%80%8b'],
   [`receipts/lpy_${'0'.repeat(31)}%00`],
   [`portals/lpo_${'0'.repeat(33)}`],
 ])('no page of the local payment provider has the id of %s: 404, for a form too', async (path) => {
