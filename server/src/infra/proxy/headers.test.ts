@@ -1,7 +1,7 @@
 /** The headers that a proxy hands on, and those that come back. */
 
 import { expect, test } from 'bun:test'
-import { handedOnHeaders, returnedHeaders } from './headers.ts'
+import { handedOnHeaders, hasOtherCoding, returnedHeaders } from './headers.ts'
 
 const SAID = { host: 'a.apps.test', isSecure: true, isOwnCookie: (name: string) => name.startsWith('own_') }
 const FORWARDED = { host: 'a.apps.test', 'x-forwarded-host': 'a.apps.test', 'x-forwarded-proto': 'https' }
@@ -41,9 +41,19 @@ test.each([
     { 'content-length': '5' },
   ],
   ['chunks', ['Transfer-Encoding', 'Chunked'], { 'transfer-encoding': 'chunked' }],
-  ['chunks of something else', ['Transfer-Encoding', 'gzip, chunked'], { 'transfer-encoding': 'chunked' }],
 ])('a body keeps a framing: %s', (_what, raw, framing) => {
   expect({ ...handedOnHeaders(raw, SAID) }).toEqual({ ...FORWARDED, ...framing })
+})
+
+test.each([
+  ['none', ['Content-Length', '5'], false],
+  ['chunks, in any case', ['transfer-encoding', ' Chunked '], false],
+  ['another one before chunks', ['Transfer-Encoding', 'gzip, chunked'], true],
+  ['another one alone', ['Transfer-Encoding', 'identity'], true],
+  ['two lines', ['Transfer-Encoding', 'chunked', 'transfer-encoding', 'chunked'], true],
+  ['nothing', ['Transfer-Encoding', ''], true],
+])('the coding of a body is another one than chunks: %s', (_what, raw, isOther) => {
+  expect(hasOtherCoding(raw)).toBe(isOther)
 })
 
 test('a caller can not have a cookie or the host left out', () => {

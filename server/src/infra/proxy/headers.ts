@@ -40,6 +40,12 @@ export function isTwofold(raw: readonly string[]): boolean {
   return ONCE.some((name) => names.indexOf(name) !== names.lastIndexOf(name))
 }
 
+/** Returns whether the body of a request is coded in another way than in chunks: the other server would not learn of it. */
+export function hasOtherCoding(raw: readonly string[]): boolean {
+  const codings = pairsOf(raw).filter(([name]) => name === 'transfer-encoding')
+  return codings.length > 1 || codings.some(([, value]) => value.trim().toLowerCase() !== 'chunked')
+}
+
 /** The headers of a request as the other server sees them. */
 export function handedOnHeaders(raw: readonly string[], { host, isSecure, isOwnCookie }: HandedOn): HeaderList {
   const headers = keptHeaders(raw, (name) => OURS.test(name))

@@ -13,7 +13,7 @@ import {
   type ProxyTarget,
   refusalText,
 } from './forward.ts'
-import { type HeaderList, isTwofold } from './headers.ts'
+import { type HeaderList, hasOtherCoding, isTwofold } from './headers.ts'
 import { staysBeneath } from './pathBeneath.ts'
 
 /** A request before anything is decided. */
@@ -60,6 +60,7 @@ export interface ProxyServer {
 }
 
 const TWOFOLD = badRequest('Send the headers Host and Content-Length once each.\n')
+const OTHER_CODING = badRequest('Send the header Transfer-Encoding once, with the value "chunked", or not at all.\n')
 const NO_PATH = badRequest('Ask for a path.\n')
 const OTHER_PATH = badRequest('Ask for a path without the segments "." and "..".\n')
 const WEBSOCKET_BODY = badRequest('A request for a WebSocket has no body.\n')
@@ -76,6 +77,7 @@ export async function openProxyServer({
   const callers = createCallers(clock, callerOf)
   const decideOn = async (asked: IncomingMessage, isUpgrade: boolean): Promise<ProxyDecision> => {
     if (isTwofold(asked.rawHeaders)) return TWOFOLD
+    if (hasOtherCoding(asked.rawHeaders)) return OTHER_CODING
     // A whole URL in place of a path is how a proxy is asked for other hosts.
     if (!asked.url?.startsWith('/')) return NO_PATH
     if (isUpgrade && hasBody(asked)) return WEBSOCKET_BODY

@@ -60,6 +60,17 @@ test.each([
   expectRefused(await ask('GET', `${WEBSOCKET}${headers}`))
 })
 
+test.each([
+  ['gzip before chunks', 'Transfer-Encoding: gzip, chunked\r\n'],
+  ['chunks twice', 'Transfer-Encoding: chunked, chunked\r\n'],
+  ['two lines', 'Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n'],
+  ['the same line twice', 'Transfer-Encoding: chunked\r\n'.repeat(2)],
+])('a body that is coded in another way than in chunks reaches no app: %s', async (_what, coding) => {
+  const said = await ask('POST', `${CLOSE}${HOST}${coding}`, '2\r\nab\r\n0\r\n\r\n')
+  expect(said).toStartWith('HTTP/1.1 400 ')
+  expect([app.requests, decided]).toEqual([[], 0])
+})
+
 function expectRefused(said: string): void {
   expect(said).toStartWith('HTTP/1.1 400 ')
   expect(said).toContain(ONLY_ONE)

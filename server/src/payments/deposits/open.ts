@@ -8,7 +8,7 @@ import { inWorkGauge } from '../../jobs/gauge.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { type Clock, SECOND_MS, within } from '../../lib/time.ts'
-import { ChainFailure } from './chains/chain.ts'
+import { ChainFailure, type ChainTrouble } from './chains/chain.ts'
 import { createNodeFinals, type NodeFinals } from './chains/nodeFinals.ts'
 import type { DepositAddresses } from './deposit/addresses.ts'
 import { createEvmAddresses, createEvmOffers, showEvmAddress } from './evm/addresses.ts'
@@ -94,7 +94,11 @@ type ChainsMachine = Pick<DepositsOptions, 'clock' | 'log'> & {
 /** A chain without an extended public key tells of an address whether it was ever used. */
 function openReader(settings: DepositChainSettings, { clock, log, metrics, finals }: ChainsMachine) {
   const { chain } = settings
-  const onError = (node: number, trouble: string) => metrics.rpcFailed(chain, node, trouble)
+  const onError = (node: number, trouble: ChainTrouble) => {
+    metrics.rpcFailed(chain, node, trouble)
+    if (trouble === 'malformed')
+      log.warn({ chain, node }, 'deposits: a node answered in another form; it is asked after the others for a while')
+  }
   const options = { clock, send: systemFetch, onError, onFinal: finals?.of(chain) }
   if (isEvmChain(chain))
     return { reader: createEvmReader({ ...options, settings: { ...settings, chain }, log }), hasHistory: null }

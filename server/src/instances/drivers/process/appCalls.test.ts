@@ -67,4 +67,11 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
       expect(`${path} reads ${file}`).toBe(`${path} reads ${existsSync(path) ? '' : 'ENOENT'}`)
     }
   })
+
+  test('writes nothing into the log of this host', async () => {
+    expect((await json('/dial?path=/dev/log'))['dialled']).not.toBe('open')
+    const { file } = await json('/read?path=/dev/log')
+    // Where it is a link into /run, it leads nowhere.
+    expect(['', 'ENOENT']).toContain(file as string)
+  })
 })

@@ -38,8 +38,13 @@ const ROOT = '/run/root'
 const TERMINALS_FOLDER = '/dev/pts'
 const TERMINALS = 'newinstance,nosuid,noexec,mode=0620,ptmxmode=0666,max=64'
 
-/** Devices that lead to the hypervisor or show the kernel's log, and that some hosts let everybody open. */
-const HIDDEN_DEVICES = ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg'].map((name) => `/dev/${name}`)
+/**
+ * Devices that lead to the hypervisor or show the kernel's log, and that some hosts let everybody open; and the socket of the host's log, where it
+ * does not lie in `/run`.
+ */
+const HIDDEN_DEVICES = ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg', 'log'].map(
+  (name) => `/dev/${name}`,
+)
 
 async function main(): Promise<void> {
   const [directory = '', name = ''] = process.argv.slice(2)

@@ -1,13 +1,13 @@
 /** Questions to the nodes of a chain, by JSON-RPC over HTTP. */
 
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { DepositChain } from '../../../catalog/depositChain.ts'
 import { boundedFetch, type Fetch } from '../../../infra/fetch.ts'
 import { HttpBodyTooLarge } from '../../../infra/httpClient.ts'
 import { doubledMs } from '../../../lib/backoff.ts'
-import { nestsDeeperThan } from '../../../lib/jsonText.ts'
 import type { Secret } from '../../../lib/secret.ts'
 import { type Clock, MINUTE_MS, SECOND_MS } from '../../../lib/time.ts'
+import { type NodeAnswer, readAnswer } from './answer.ts'
 import { ChainFailure, type ChainTrouble } from './chain.ts'
 
 /** Nodes answer within a second or two, also for many blocks. */
@@ -15,8 +15,8 @@ const ANSWER_MS = 10 * SECOND_MS
 /** Most answers are a number or a hash. A longer one that somebody else can bring about is bounded where it is asked for. */
 const ANSWER_BYTES_MOST = 64 * 1024
 
-/** Answers nest four deep or five. The parser's stack must not be the limit. */
-const DEPTH_MOST = 32
+/** A longer answer is parsed in a thread, where the question has one: it would hold the event loop up. */
+const THREAD_BYTES = 256 * 1024
 
 /** A node that takes longer answers too late for those who wait. */
 const SLOW_MS = 3 * SECOND_MS
@@ -24,11 +24,6 @@ const SLOW_MS = 3 * SECOND_MS
 /** A node that fails, is slow or stands alone is asked after the others for so long; twice as long each time in a row. */
 const PAUSE_FIRST_MS = MINUTE_MS
 const PAUSE_LATEST_MS = 10 * MINUTE_MS
-
-const answerShape = z.object({
-  result: z.unknown().optional(),
-  error: z.object({ code: z.number() }).nullish(),
-})
 
 /** Told of each question that a node did not answer well: `node` is its place in the settings, from 1. */
 export type OnRpcError = (node: number, trouble: ChainTrouble) => void
@@ -45,10 +40,18 @@ export interface AskBounds {
   readonly isOptional?: boolean
 }
 
+/** Does for a large answer in a thread as `readAnswer` does with the shape of the question. The bytes are handed over. */
+export type ReadLarge<T> = (bytes: Uint8Array<ArrayBuffer>) => Promise<NodeAnswer<T>>
+
 /** One node. */
 export interface ChainNode {
   /** Asks one question. Throws {@link ChainFailure}, whose message names the node by its place in the settings. */
-  ask<T>(method: string, parameters: readonly unknown[], shape: z.ZodType<T>, bounds?: AskBounds): Promise<T>
+  ask<T>(
+    method: string,
+    parameters: readonly unknown[],
+    shape: z.ZodType<T>,
+    bounds?: AskBounds & { readonly readLarge?: ReadLarge<T> },
+  ): Promise<T>
   /** Returns whether it is to be asked after the others for now. */
   isPaused(): boolean
   /** Has it asked after the others for a while. */
@@ -102,10 +105,16 @@ function createNode(options: ChainNodeOptions, url: Secret, place: number): Chai
       onFinal?.(place, finalBlock, isBehind)
     },
     async ask(method, parameters, shape, bounds = {}) {
-      const { bytesMost: maxBytes = ANSWER_BYTES_MOST, wholeMs = ANSWER_MS, isOptional = false } = bounds
+      const { bytesMost: maxBytes = ANSWER_BYTES_MOST, wholeMs = ANSWER_MS, isOptional = false, readLarge } = bounds
       const begunMs = clock.monotonicMs()
       try {
-        const read = await askOnce(boundedFetch(send, clock, { wholeMs, maxBytes }), url, method, parameters, shape)
+        const read = await askOnce(
+          boundedFetch(send, clock, { wholeMs, maxBytes }),
+          url,
+          { method, parameters },
+          (bytes) =>
+            readLarge !== undefined && bytes.length > THREAD_BYTES ? readLarge(bytes) : readAnswer(bytes, shape),
+        )
         if (clock.monotonicMs() - begunMs <= SLOW_MS) pauses.end()
         else if (!isOptional) pauses.begin()
         return read
@@ -124,9 +133,8 @@ function createNode(options: ChainNodeOptions, url: Secret, place: number): Chai
 async function askOnce<T>(
   fetchBounded: Fetch,
   url: Secret,
-  method: string,
-  parameters: readonly unknown[],
-  shape: z.ZodType<T>,
+  { method, parameters }: { readonly method: string; readonly parameters: readonly unknown[] },
+  read: (bytes: Uint8Array<ArrayBuffer>) => NodeAnswer<T> | Promise<NodeAnswer<T>>,
 ): Promise<T> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: parameters })
   const headers = { 'Content-Type': 'application/json' }
@@ -137,25 +145,18 @@ async function askOnce<T>(
   if (response === null) throw new ChainFailure('away', 'does not answer')
   if (response instanceof HttpBodyTooLarge) throw new ChainFailure('too_large', 'sent too large an answer')
   if (isOverloaded(response.status)) throw new ChainFailure('away', `answered ${response.status}`)
-  const answer = answerShape.safeParse(parseAnswer(await response.text()))
-  if (!answer.success) {
-    const isFine = response.status === 200
-    throw new ChainFailure(isFine ? 'malformed' : 'away', isFine ? 'sent no JSON-RPC' : `answered ${response.status}`)
-  }
-  const { error, result } = answer.data
-  if (error != null) throw new ChainFailure('refused', `refused with code ${error.code}`)
-  const read = shape.safeParse(result)
-  if (!read.success) throw new ChainFailure('malformed', 'sent an answer of another form')
-  return read.data
-}
-
-/** Null where it is no JSON, or nests too deep. */
-function parseAnswer(text: string): unknown {
-  if (nestsDeeperThan(text, DEPTH_MOST)) return null
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
+  const answer = await read(new Uint8Array(await response.arrayBuffer()))
+  switch (answer.kind) {
+    case 'read':
+      return answer.value
+    case 'refused':
+      throw new ChainFailure('refused', `refused with code ${answer.code}`)
+    case 'otherForm':
+      throw new ChainFailure('malformed', 'sent an answer of another form')
+    case 'none': {
+      const isFine = response.status === 200
+      throw new ChainFailure(isFine ? 'malformed' : 'away', isFine ? 'sent no JSON-RPC' : `answered ${response.status}`)
+    }
   }
 }
 

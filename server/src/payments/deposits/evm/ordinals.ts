@@ -1,6 +1,7 @@
 import { mapAtMost } from '../../../lib/mapAtMost.ts'
 import { ChainFailure, type ChainTransfer } from '../chains/chain.ts'
 import { type PacedNode, QUESTIONS_AT_ONCE } from '../chains/pace.ts'
+import type { LargeAnswers } from './largeAnswers.ts'
 import { receipt } from './shapes.ts'
 
 /** Nearly all receipts are shorter. One that is not is asked for by itself: several of them would fill the memory. */
@@ -15,6 +16,11 @@ const REMEMBERED_MOST = 10_000
 /** An event, by its place in its block. */
 type Placed = Omit<ChainTransfer, 'ordinal'> & { readonly logIndex: number }
 
+interface Asking {
+  readonly node: PacedNode
+  readonly readLarge: LargeAnswers['receipt']
+}
+
 /** Finds the places of events within their transactions, as one node tells them. */
 export interface Ordinals {
   /**
@@ -25,7 +31,7 @@ export interface Ordinals {
 }
 
 /** Makes the memory of one node. A transaction in one block always has the same places. */
-export function createOrdinals(): Ordinals {
+export function createOrdinals(readLarge: LargeAnswers['receipt']): Ordinals {
   const known = new Map<string, number>()
   return {
     async number(node, transfers) {
@@ -37,7 +43,7 @@ export function createOrdinals(): Ordinals {
         else addTo(missing, transactionOf(transfer), transfer)
       }
       try {
-        await readAll(node, [...missing.values()], found)
+        await readAll({ node, readLarge }, [...missing.values()], found)
       } finally {
         // Also where a node was given up: the next look goes on behind what it has told.
         for (const [name, ordinal] of found) known.set(name, ordinal)
@@ -62,30 +68,32 @@ function addTo(lists: Map<string, Placed[]>, name: string, transfer: Placed): vo
 }
 
 /** Adds the places of events to those that were found, transaction by transaction; of large ones one after the other. */
-async function readAll(node: PacedNode, missing: readonly Placed[][], found: Map<string, number>): Promise<void> {
+async function readAll(asking: Asking, missing: readonly Placed[][], found: Map<string, number>): Promise<void> {
   const large: Placed[][] = []
   const add = (places: readonly [string, number][]) => {
     for (const [name, ordinal] of places) found.set(name, ordinal)
   }
   await mapAtMost(missing, QUESTIONS_AT_ONCE, async (ofOne) => {
     try {
-      add(await readOrdinals(node, ofOne, RECEIPT_BYTES_MOST))
+      add(await readOrdinals(asking, ofOne, RECEIPT_BYTES_MOST))
     } catch (error) {
       if (!(error instanceof ChainFailure) || error.trouble !== 'too_large') throw error
       large.push(ofOne)
     }
   })
-  for (const ofOne of large) add(await readOrdinals(node, ofOne, LARGE_RECEIPT_BYTES_MOST))
+  for (const ofOne of large) add(await readOrdinals(asking, ofOne, LARGE_RECEIPT_BYTES_MOST))
 }
 
 async function readOrdinals(
-  node: PacedNode,
+  { node, readLarge }: Asking,
   placed: readonly Placed[],
   bytesMost: number,
 ): Promise<[string, number][]> {
   const [first] = placed
   if (first === undefined) return []
-  const read = await node.ask('eth_getTransactionReceipt', [first.transactionHash], receipt.nullable(), { bytesMost })
+  const read = await node.ask('eth_getTransactionReceipt', [first.transactionHash], receipt.nullable(), {
+    ...{ bytesMost, readLarge },
+  })
   if (read === null || read.blockHash !== first.block.hash) throw moved()
   const places = new Map(read.logs.map(({ logIndex }, ordinal) => [logIndex, ordinal]))
   return placed.map((each) => {

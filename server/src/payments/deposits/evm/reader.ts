@@ -9,6 +9,7 @@ import { agreeOnHead, createFinalNodes } from '../chains/agree.ts'
 import { type BlockReference, ChainFailure, type ChainReader } from '../chains/chain.ts'
 import { askAny, askTwo, type ChainNode, type ChainNodeOptions, createNodes, readyFirst } from '../chains/rpc.ts'
 import { TOKEN_DECIMALS } from '../deposit/deposit.ts'
+import { createLargeAnswers } from './largeAnswers.ts'
 import { createOrdinals, type Ordinals } from './ordinals.ts'
 import { addressToTopic, block, blockNumber, callResult, readText, wordToBigint } from './shapes.ts'
 import { readNewTransfers, readOtherTransfers, readTransfers } from './transfers.ts'
@@ -31,12 +32,14 @@ export function createEvmReader({ settings, log, ...options }: EvmReaderOptions)
   const { chain, rpcUrls, tokens } = settings
   const { clock } = options
   const nodes = createNodes({ ...options, chain, urls: rpcUrls })
-  const memories = new Map<ChainNode, Ordinals>(nodes.map((node) => [node, createOrdinals()]))
+  const large = createLargeAnswers(log)
+  const memories = new Map<ChainNode, Ordinals>(nodes.map((node) => [node, createOrdinals(large.receipt)]))
   const readingOf = (node: ChainNode) => ({
     node,
     clock,
     tokens,
-    ordinals: memories.get(node) ?? createOrdinals(),
+    large,
+    ordinals: memories.get(node) ?? createOrdinals(large.receipt),
   })
   const finalNodes = createFinalNodes(nodes, newestFinal, blockAt)
   let isChecked = false
@@ -53,7 +56,7 @@ export function createEvmReader({ settings, log, ...options }: EvmReaderOptions)
     newTransfers: (addresses, range) => askAny(nodes, (node) => readNewTransfers(readingOf(node), addresses, range)),
     async otherTransfers(addresses, range) {
       const [node] = readyFirst(finalNodes.nodesFor(range))
-      return node === undefined ? [] : readOtherTransfers({ node, tokens }, addresses, range)
+      return node === undefined ? [] : readOtherTransfers({ node, tokens, large }, addresses, range)
     },
     async balanceOf(token, address) {
       const data = `${BALANCE_OF}${addressToTopic(address).slice(2)}`

@@ -56,7 +56,43 @@ export type EvmLog = z.infer<typeof log>
 
 export const logs = z.array(log)
 
+/** Of `Transfer(address,address,uint256)`. */
+export const TRANSFER_TOPIC = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
+
+/** A question for events of transfers. */
+export interface AskedEvents {
+  readonly from: number
+  readonly to: number
+  /** Empty: any. */
+  readonly contracts: readonly string[]
+  readonly receivers: readonly string[]
+}
+
+/**
+ * The events of a question, without those that move nothing. An answer with any other event is of another form: a node that was passed over
+ * could send as many as it likes, unnoticed.
+ */
+export function eventsOf({ from, to, contracts, receivers }: AskedEvents): z.ZodType<EvmLog[]> {
+  const topics = new Set(receivers.map((each) => addressToTopic(each).toLowerCase()))
+  const addresses = new Set(contracts.map((each) => each.toLowerCase()))
+  const isAskedFor = ({ removed, blockNumber: block, address: contract, topics: [event, , receiver = ''] }: EvmLog) =>
+    removed !== true &&
+    block >= from &&
+    block <= to &&
+    (addresses.size === 0 || addresses.has(contract)) &&
+    event === TRANSFER_TOPIC &&
+    topics.has(receiver)
+  return logs.refine((found) => found.every(isAskedFor)).transform((found) => found.filter(movesSomething))
+}
+
+/** Tokens of other kinds have a fourth topic. */
+function movesSomething({ topics, data }: EvmLog): boolean {
+  return topics.length === 3 && /^0x0*[1-9a-f]/i.test(data)
+}
+
 export const receipt = z.object({ blockHash: hash, logs: z.array(z.object({ logIndex: place })) })
+
+export type EvmReceipt = z.infer<typeof receipt>
 
 /** A word of 32 bytes as a number. */
 export function wordToBigint(word: string): bigint | null {

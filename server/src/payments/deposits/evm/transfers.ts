@@ -5,16 +5,25 @@ import { type Clock, SECOND_MS } from '../../../lib/time.ts'
 import { type BlockRange, ChainFailure, type ChainTransfer, largestOfEach, UNITS_MOST } from '../chains/chain.ts'
 import { pacedNode } from '../chains/pace.ts'
 import type { AskBounds, ChainNode } from '../chains/rpc.ts'
+import type { LargeAnswers } from './largeAnswers.ts'
 import type { Ordinals } from './ordinals.ts'
-import { addressToTopic, type EvmLog, logs, topicToAddress, wordToBigint } from './shapes.ts'
+import {
+  type AskedEvents,
+  addressToTopic,
+  type EvmLog,
+  eventsOf,
+  TRANSFER_TOPIC,
+  topicToAddress,
+  wordToBigint,
+} from './shapes.ts'
 
-/** Of `Transfer(address,address,uint256)`. */
-const TRANSFER_TOPIC = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
-
-/** A larger answer is asked for in parts, so that parsing it does not hold the event loop up. */
+/** A larger answer is asked for in parts. */
 const PART_BYTES_MOST = 4 * 1024 * 1024
 
-/** Of what can't be asked for in parts: the transfers of one token to one address in one block. */
+/**
+ * Of what can't be asked for in parts: the transfers of one token to one address in one block. Anybody fills a block with so many for a few
+ * dollars, and a block that can't be read would stop the deposits of its chain.
+ */
 const WHOLE_BYTES_MOST = 64 * 1024 * 1024
 
 /** A node that refuses ranges until they are short is given up for this look after so long. */
@@ -22,6 +31,9 @@ const RANGE_MS = 30 * SECOND_MS
 
 /** Transfers that are held at once. Of more, the range of blocks is to be shorter. */
 const TRANSFERS_MOST = 5_000
+
+/** So many larger answers of one node are read for a range of several blocks. One with more is to be shorter. */
+const WHOLE_ANSWERS_MOST = 1
 
 /** Other tokens are looked for so long, and in so large an answer; what does not fit is not reported. */
 const OTHERS_BOUNDS: AskBounds = { bytesMost: 1024 * 1024, wholeMs: 3 * SECOND_MS, isOptional: true }
@@ -31,14 +43,10 @@ export interface TransferReading {
   readonly clock: Pick<Clock, 'monotonicMs'>
   readonly tokens: TokenContracts
   readonly ordinals: Ordinals
+  readonly large: LargeAnswers
 }
 
-/** The filter of a question for events. */
-interface LogFilter extends BlockRange {
-  /** Empty: any. */
-  readonly contracts: readonly string[]
-  readonly receivers: readonly string[]
-}
+type LogReading = Pick<TransferReading, 'node' | 'large'>
 
 type Numbered = Omit<ChainTransfer, 'ordinal'> & { readonly logIndex: number }
 
@@ -72,18 +80,18 @@ function numberAll({ node, clock, ordinals }: TransferReading, found: readonly N
 
 /** Asks a node once for transfers of tokens that are not taken. Their ordinals are their places in their blocks, which are final. */
 export async function readOtherTransfers(
-  { node, tokens }: Pick<TransferReading, 'node' | 'tokens'>,
+  { tokens, ...reading }: Pick<TransferReading, 'node' | 'tokens' | 'large'>,
   addresses: readonly string[],
   range: BlockRange,
 ): Promise<ChainTransfer[]> {
   const own = new Set(Object.values(tokens))
-  const found = await askLogs(node, { ...range, contracts: [], receivers: addresses }, OTHERS_BOUNDS)
+  const found = await askLogs(reading, { ...range, contracts: [], receivers: addresses }, OTHERS_BOUNDS)
   const others = found.flatMap((log) => (own.has(log.address) ? [] : toTransfer(log, tokens)))
   return largestOfEach(others).map(({ logIndex: ordinal, ...transfer }) => ({ ...transfer, ordinal }))
 }
 
 async function readNumbered(
-  { node, clock, tokens }: TransferReading,
+  { node, clock, tokens, large }: TransferReading,
   addresses: readonly string[],
   range: BlockRange,
 ): Promise<Numbered[]> {
@@ -91,36 +99,43 @@ async function readNumbered(
   // Without a contract a node would tell of all of them.
   if (contracts.length === 0) return []
   const transfers: Numbered[] = []
+  let wholeAnswers = 0
   const untilMs = clock.monotonicMs() + RANGE_MS
-  const waiting: LogFilter[] = [{ ...range, contracts, receivers: addresses }]
+  const waiting: AskedEvents[] = [{ ...range, contracts, receivers: addresses }]
   for (let filter = waiting.pop(); filter !== undefined; filter = waiting.pop()) {
     if (clock.monotonicMs() > untilMs) {
       node.pause()
       throw node.fail('away', 'takes too long over a range of blocks')
     }
-    const found = await readPart(node, filter)
-    if (found === null) waiting.push(...halvesOf(filter))
+    const halves = halvesOf(filter)
+    let found = await readPart({ node, large }, filter, halves.length === 0)
+    if (found === null && halves.length === 0) {
+      if (wholeAnswers >= WHOLE_ANSWERS_MOST && range.from < range.to)
+        throw node.fail('too_many', 'has several large answers for these blocks')
+      wholeAnswers += 1
+      found = await askLogs({ node, large }, filter, { bytesMost: WHOLE_BYTES_MOST })
+    }
+    if (found === null) waiting.push(...halves)
     // One by one: of a single block there may be more than a call takes arguments.
-    else for (const log of found) if (contracts.includes(log.address)) transfers.push(...toTransfer(log, tokens))
+    else for (const log of found) transfers.push(...toTransfer(log, tokens))
     if (transfers.length > TRANSFERS_MOST && range.from < range.to)
       throw node.fail('too_many', 'has more transfers in these blocks than are held at once')
   }
   return transfers
 }
 
-/** The events of a filter; null where its halves are to be asked for, since the node refuses it, or the answer is too large. */
-async function readPart(node: ChainNode, filter: LogFilter): Promise<EvmLog[] | null> {
-  const isWhole = halvesOf(filter).length === 0
+/** The events of a filter; null where the answer is too large, or the node refuses it while it has halves. */
+async function readPart(reading: LogReading, filter: AskedEvents, isWhole: boolean): Promise<EvmLog[] | null> {
   try {
-    return await askLogs(node, filter, { bytesMost: isWhole ? WHOLE_BYTES_MOST : PART_BYTES_MOST })
+    return await askLogs(reading, filter, { bytesMost: PART_BYTES_MOST })
   } catch (error) {
-    const isDivided = error instanceof ChainFailure && (error.trouble === 'refused' || error.trouble === 'too_large')
-    if (!isDivided || isWhole) throw error
-    return null
+    if (!(error instanceof ChainFailure)) throw error
+    if (error.trouble === 'too_large' || (error.trouble === 'refused' && !isWhole)) return null
+    throw error
   }
 }
 
-async function askLogs(node: ChainNode, filter: LogFilter, bounds: AskBounds): Promise<EvmLog[]> {
+function askLogs({ node, large }: LogReading, filter: AskedEvents, bounds: AskBounds): Promise<EvmLog[]> {
   const { from, to, contracts, receivers } = filter
   const asked = {
     fromBlock: hexOf(from),
@@ -128,12 +143,11 @@ async function askLogs(node: ChainNode, filter: LogFilter, bounds: AskBounds): P
     ...(contracts.length === 0 ? {} : { address: contracts }),
     topics: [TRANSFER_TOPIC, null, receivers.map(addressToTopic)],
   }
-  const found = await node.ask('eth_getLogs', [asked], logs, bounds)
-  return found.filter(({ removed, blockNumber }) => removed !== true && blockNumber >= from && blockNumber <= to)
+  return node.ask('eth_getLogs', [asked], eventsOf(filter), { ...bounds, readLarge: large.events(filter) })
 }
 
 /** Both halves of a filter, the later one first: of its blocks, in one block of its receivers, then of its contracts. */
-function halvesOf(filter: LogFilter): LogFilter[] {
+function halvesOf(filter: AskedEvents): AskedEvents[] {
   const { from, to, receivers, contracts } = filter
   if (from < to) {
     const middle = Math.floor((from + to) / 2)
