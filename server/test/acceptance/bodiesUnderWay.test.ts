@@ -111,12 +111,30 @@ describe('a body that is still coming', () => {
     expect(refused).toMatch(/connection: close\r\n/i)
     const others = Array.from({ length: 3 }, () => begin(other, announce(MIB), '{'))
     await until('request_body_bytes', 7 * MIB)
-    const full = await begin(await port.gateway.customer(), announce(MIB), '{').said()
+    // Who has less gets the memory of the oldest body of who has most.
+    const third = begin(await port.gateway.customer(), announce(MIB), '{')
+    const ended = await coming[0]?.said()
+    expect(ended).toStartWith('HTTP/1.1 429 ')
+    expect(ended).toContain('had not arrived when others needed its memory')
+    expect(ended).toMatch(/retry-after: 1\r\n/i)
+    expect(ended).toMatch(/connection: close\r\n/i)
+    await until('request_body_bytes', 7 * MIB)
+    for (const { socket } of [...coming, ...others, third]) socket.destroy()
+    await until('request_body_bytes', 0)
+  })
+
+  test('is ended by nobody who would have as much: where all have the same, the next one is refused', async () => {
+    const customers = await Promise.all(Array.from({ length: 8 }, () => port.gateway.customer()))
+    const coming = customers.slice(1).map((key) => begin(key, announce(MIB), '{'))
+    await until('request_body_bytes', 7 * MIB)
+    const [last] = customers
+    const full = last && (await begin(last, announce(MIB), '{').said())
     expect(full).toStartWith('HTTP/1.1 503 ')
     expect(full).toMatch(/upstream_unavailable/)
     // Small bodies have the last eighth for themselves.
     expect((await port.chat(await port.gateway.customer(), CHAT)).status).toBe(200)
-    for (const { socket } of [...coming, ...others]) socket.destroy()
+    expect(await metric('request_body_bytes')).toBe(7 * MIB)
+    for (const { socket } of coming) socket.destroy()
     await until('request_body_bytes', 0)
   })
 
