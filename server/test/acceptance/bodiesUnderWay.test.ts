@@ -111,7 +111,7 @@ describe('a body that is still coming', () => {
     expect(refused).toMatch(/connection: close\r\n/i)
     const others = Array.from({ length: 3 }, () => begin(other, announce(MIB), '{'))
     await until('request_body_bytes', 7 * MIB)
-    // Who has less gets the memory of the oldest body of who has most.
+    // A customer with less gets the memory of the oldest body of the one with most.
     const third = begin(await port.gateway.customer(), announce(MIB), '{')
     const ended = await coming[0]?.said()
     expect(ended).toStartWith('HTTP/1.1 429 ')
