@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import type { ProcessDriverSettings } from '../../../catalog/offering.ts'
 
 /** Open files of a process of an app: no more, and so many that ordinary programs work, even where all of them then exceed the host's. */
-export const FILES_MOST = 4_096
+const FILES_MOST = 4_096
 export const FILES_LEAST = 1_024
 
 /** Memory of the TCP connections of an app, as a part of its memory, and the least that its port works with. */
