@@ -65,6 +65,8 @@ export interface ProcessMachines {
   readonly settings: ProcessDriverSettings
   /** Another process's driver of the same machines. */
   beside(more?: Partial<ProcessDriverDependencies>): InstanceDriver
+  /** Creates a machine, waits until its app runs, and tells what the driver says of it. */
+  start(name: string, spec: MachineSpec): Promise<DriverMachine>
   /** Waits until a machine is in a state. */
   until(name: string, state: DriverMachine['state'] | null): Promise<void>
   /** Waits until the files of deleted machines are removed. */
@@ -98,18 +100,24 @@ export async function openProcessMachines(
     const { folder } = sweeperFiles(settings.directory)
     while (existsSync(folder) && readdirSync(folder).length > 0) await driver.list(never)
   }
+  const until: ProcessMachines['until'] = async (name, state) => {
+    for (;;) {
+      const found = (await driver.status(name, never))?.state ?? null
+      if (found === state) return
+      if (found === 'ended') throw new Error('the app of a machine has ended')
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
   return {
     driver,
     swept,
     settings,
     beside,
-    async until(name, state) {
-      for (;;) {
-        const found = (await driver.status(name, never))?.state ?? null
-        if (found === state) return
-        if (found === 'ended') throw new Error('the app of a machine has ended')
-        await new Promise((resolve) => setImmediate(resolve))
-      }
+    until,
+    async start(name, spec) {
+      await driver.create(name, spec, never)
+      await until(name, 'running')
+      return driver.status(name, never) as Promise<DriverMachine>
     },
     async close() {
       for (const { name } of await driver.list(never)) {

@@ -13,16 +13,13 @@ import {
 import type { DriverMachine } from '../driver.ts'
 
 const NAME = 'tollgate-00000000-0000-4000-8000-000000000001'
-const never = new AbortController().signal
 
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
   let machines: ProcessMachines
   let machine: DriverMachine
   beforeAll(async () => {
     machines = await openProcessMachines()
-    await machines.driver.create(NAME, listenerSpec(), never)
-    await machines.until(NAME, 'running')
-    machine = (await machines.driver.status(NAME, never)) as DriverMachine
+    machine = await machines.start(NAME, listenerSpec())
   })
   afterAll(() => machines.close())
 

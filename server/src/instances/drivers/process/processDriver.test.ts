@@ -38,11 +38,8 @@ function nextName(): string {
   return `tollgate-00000000-0000-4000-8000-${String(number).padStart(12, '0')}`
 }
 
-async function started(spec = listenerSpec()): Promise<DriverMachine> {
-  const name = nextName()
-  await machines.driver.create(name, spec, never)
-  await machines.until(name, 'running')
-  return machines.driver.status(name, never) as Promise<DriverMachine>
+function started(spec = listenerSpec()): Promise<DriverMachine> {
+  return machines.start(nextName(), spec)
 }
 
 const filesFor = (name: string) => filesOf(machines.settings.directory, name)
@@ -260,9 +257,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     const small = await openProcessMachines([], { memoryBytes: 160_000_000, firstUid: machines.settings.firstUid + 50 })
     try {
       const name = nextName()
-      await small.driver.create(name, listenerSpec(), never)
-      await small.until(name, 'running')
-      const machine = (await small.driver.status(name, never)) as DriverMachine
+      const machine = await small.start(name, listenerSpec())
       await expect(askMachine(machine, '/fill')).rejects.toThrow()
       await small.until(name, 'ended')
     } finally {
