@@ -56,6 +56,7 @@ export async function startUp(
     databaseUrl: config.databaseUrl?.reveal() ?? null,
     clock: timers,
     role: 'server',
+    gateways: config.processes,
     log: (message) => log.info({}, message),
     onLost: (reason) => stopping.fail(reason),
   })

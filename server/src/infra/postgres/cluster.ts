@@ -35,8 +35,6 @@ const SETTINGS = {
   listen_addresses: "''",
   unix_socket_permissions: '0700',
   password_encryption: 'scram-sha-256',
-  // A gateway process uses up to about 20; several of them, commands and a rolling restart come on top.
-  max_connections: '200',
   shared_buffers: '128MB',
   // 3 processes fewer; what is read is nearly always in memory.
   io_method: 'sync',
@@ -60,6 +58,16 @@ const SETTINGS = {
   log_autovacuum_min_duration: '-1',
 }
 
+/** For a few gateways, which use up to about 20 each, and for commands. */
+const CONNECTIONS_LEAST = 200
+const CONNECTIONS_OF_COMMANDS = 40
+const CONNECTIONS_OF_GATEWAY = 25
+
+/** Returns how many connections the server takes where so many gateways share it. */
+export function connectionsFor(gateways: number): number {
+  return Math.max(CONNECTIONS_LEAST, CONNECTIONS_OF_COMMANDS + CONNECTIONS_OF_GATEWAY * gateways)
+}
+
 /**
  * For throw-away clusters of tests: a power cut may cost all of it, a kill -9 nothing. Connections of tests are short, and plan a statement
  * once, as those of gateways do after a few times.
@@ -76,9 +84,12 @@ const THROW_AWAY_SETTINGS = {
  * Writes `postgresql.conf`, whole at once: another process may be starting the server at this moment. `socketFolder` holds no
  * quotes, commas or spaces.
  */
-export async function writeSettings(cluster: Cluster, socketFolder: string, throwAway: boolean): Promise<void> {
-  const socket = { unix_socket_directories: `'${socketFolder}'` }
-  const lines = Object.entries({ ...SETTINGS, ...socket, ...(throwAway ? THROW_AWAY_SETTINGS : {}) })
+export async function writeSettings(
+  cluster: Cluster,
+  { socketFolder, connections, throwAway }: Readonly<{ socketFolder: string; connections: number; throwAway: boolean }>,
+): Promise<void> {
+  const own = { unix_socket_directories: `'${socketFolder}'`, max_connections: connections }
+  const lines = Object.entries({ ...SETTINGS, ...own, ...(throwAway ? THROW_AWAY_SETTINGS : {}) })
   const text = [
     '# Written by Tollgate at each start of its embedded PostgreSQL. To change a setting: ALTER SYSTEM SET name = value.',
     ...lines.map(([name, value]) => `${name} = ${value}`),

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { programOf } from './binaries.ts'
+import { openClient } from './client.ts'
 import type { Cluster } from './cluster.ts'
-import { createCluster, GATEWAY_ROLE, identity, SUPERUSER_ROLE, writeSettings } from './cluster.ts'
+import { connectionsFor, createCluster, GATEWAY_ROLE, identity, SUPERUSER_ROLE, writeSettings } from './cluster.ts'
 import { isConnectionFailure, sqlStateOf } from './faults.ts'
 import { gatewayPassword, makeGatewayRole } from './gatewayRole.ts'
 import { lostPassword, ROOT_HOME, resolveCluster } from './home.ts'
@@ -30,6 +31,8 @@ export interface EmbeddedOptions {
   readonly dataDir: string
   readonly clock: Timers
   readonly log: (message: string) => void
+  /** Gateways that share it, for which it takes connections; 1 unless given. */
+  readonly gateways?: number
   /** For tests: no fsync. A power cut may cost the whole database. */
   readonly throwAway?: boolean
   /** Where root keeps what the database's OS user can't reach; `/var/lib/tollgate` unless given. */
@@ -60,16 +63,15 @@ export interface EmbeddedServer {
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const cluster = await resolveCluster(options.dataDir, options.rootHome ?? ROOT_HOME, options.log)
-  const throwAway = options.throwAway ?? false
-  await createCluster(cluster, throwAway)
-  const first = await bringUpWithRole(cluster, options, throwAway)
+  await createCluster(cluster, options.throwAway ?? false)
+  const first = await bringUpWithRole(cluster, options)
   const gatewayUrlOf = (listening: Listening) => urlOf(listening, GATEWAY_ROLE, gatewayPassword(cluster.password))
   return {
     url: gatewayUrlOf(first),
     superuserUrl: urlOf(first, SUPERUSER_ROLE, cluster.password),
     adopted: first.adopted,
     async ensureRunning() {
-      const now = await bringUp(cluster, options, throwAway)
+      const now = await bringUp(cluster, options)
       if (gatewayUrlOf(now) !== gatewayUrlOf(first)) {
         throw new SessionOwnershipLost('The database listens at another address now; start Tollgate again.')
       }
@@ -84,13 +86,15 @@ interface Running extends Listening {
 }
 
 /** Brings the server up with the role in it; again where another process stops it in between. */
-async function bringUpWithRole(cluster: Cluster, options: EmbeddedOptions, throwAway: boolean): Promise<Running> {
+async function bringUpWithRole(cluster: Cluster, options: EmbeddedOptions): Promise<Running> {
   const { clock } = options
   const giveUpAtMs = clock.monotonicMs() + START_TIMEOUT_MS
   for (;;) {
-    const running = await bringUp(cluster, options, throwAway)
+    const running = await bringUp(cluster, options)
+    const superuserUrl = urlOf(running, SUPERUSER_ROLE, cluster.password)
     try {
-      await makeGatewayRole(urlOf(running, SUPERUSER_ROLE, cluster.password), cluster.password, clock)
+      await makeGatewayRole(superuserUrl, cluster.password, clock)
+      if (running.adopted && (options.gateways ?? 1) > 1) await warnOfConnections(superuserUrl, options)
       return running
     } catch (error) {
       if (sqlStateOf(error) === WRONG_PASSWORD)
@@ -101,7 +105,8 @@ async function bringUpWithRole(cluster: Cluster, options: EmbeddedOptions, throw
   }
 }
 
-async function bringUp(cluster: Cluster, { clock }: EmbeddedOptions, throwAway: boolean): Promise<Running> {
+async function bringUp(cluster: Cluster, options: EmbeddedOptions): Promise<Running> {
+  const { clock } = options
   const giveUpAtMs = clock.monotonicMs() + START_TIMEOUT_MS
   let started = 0
   let child: Bun.Subprocess | null = null
@@ -115,7 +120,7 @@ async function bringUp(cluster: Cluster, { clock }: EmbeddedOptions, throwAway: 
       if (started === START_ATTEMPTS) break
       if (started > 0) await sleep(clock, 100 * started)
       started += 1
-      child = await spawnServer(cluster, throwAway)
+      child = await spawnServer(cluster, options)
     }
     await sleep(clock, POLL_MS)
   }
@@ -125,10 +130,30 @@ async function bringUp(cluster: Cluster, { clock }: EmbeddedOptions, throwAway: 
   )
 }
 
-async function spawnServer(cluster: Cluster, throwAway: boolean): Promise<Bun.Subprocess> {
+/** A server that runs on since a start with fewer gateways takes too few connections for them. */
+async function warnOfConnections(superuserUrl: string, { gateways = 1, clock, log }: EmbeddedOptions): Promise<void> {
+  const wanted = connectionsFor(gateways)
+  const database = openClient(superuserUrl, { maxConnections: 1, clock, applicationName: 'tollgate start' })
+  try {
+    const rows = await database.query<{ max_connections: string }>('show max_connections')
+    const taken = Number(rows[0]?.max_connections)
+    if (taken >= wanted) return
+    log(
+      `the embedded PostgreSQL, which ran already, takes ${taken} connections, and ${gateways} gateways need ${wanted}: ` +
+        'stop Tollgate once, so that it starts again with more',
+    )
+  } finally {
+    await database.close()
+  }
+}
+
+async function spawnServer(
+  cluster: Cluster,
+  { gateways = 1, throwAway = false }: EmbeddedOptions,
+): Promise<Bun.Subprocess> {
   const socketFolder = await makeSocketFolder(cluster)
   await forgetReusedPid(cluster.folder, socketFolder)
-  await writeSettings(cluster, socketFolder, throwAway)
+  await writeSettings(cluster, { socketFolder, connections: connectionsFor(gateways), throwAway })
   await trimLog(cluster.logFile)
   const logTo = openSync(cluster.logFile, 'a', 0o600)
   try {

@@ -20,7 +20,7 @@ import { NoHostTakesWrites, severalHosts } from './severalHosts.ts'
 import { joinServer, leaveServer, rejoinServer } from './sharedServer.ts'
 
 const TRIM_LOG_INTERVAL_MS = 10 * MINUTE_MS
-/** Group commit, reads beside it, and work in the background; PostgreSQL takes 200 here, 100 by default elsewhere. */
+/** Group commit, reads beside it, and work in the background; PostgreSQL takes at least 200 here, 100 by default elsewhere. */
 export const SERVER_CONNECTIONS = 12
 /** A server that starts while the network is cut waits so long for it. */
 const START_PATIENCE_MS = 2 * MINUTE_MS
@@ -35,6 +35,8 @@ export interface OpenOptions {
   readonly clock: Timers
   /** `server` takes the data directory for itself; `command` works beside a server, or without one. */
   readonly role: 'server' | 'command'
+  /** Gateways that this process starts on it; 1 unless given. An embedded server takes connections for them. */
+  readonly gateways?: number
   readonly log: (message: string) => void
   /** Milliseconds a statement may take; 30 s unless given. */
   readonly statementTimeoutMs?: number
