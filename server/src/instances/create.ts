@@ -123,14 +123,15 @@ async function tryCreate(
   const { id, organizationId, hourMicrocents, heldSecond } = given
   let isRead = false
   const trying = database.transaction(async (tx) => {
-    if (chosen.gpu.diskGbTotal !== null) {
-      const used = await lockDisk(tx, chosen.gpu.name)
-      if (used + given.diskGb > chosen.gpu.diskGbTotal) throw new Refused(NO_DISK)
-    }
     const hold = { id, organizationId, microcents: priceInstanceLife(hourMicrocents, heldSecond) }
     const isHeld = await placeInstanceHold(tx, hold, hourMicrocents, clock.now())
     isRead = true
     if (!isHeld) return 'short'
+    // After the money: more of it is the customer's to bring, and a free disk is not (E1).
+    if (chosen.gpu.diskGbTotal !== null) {
+      const used = await lockDisk(tx, chosen.gpu.name)
+      if (used + given.diskGb > chosen.gpu.diskGbTotal) throw new Refused(NO_DISK)
+    }
     // Here it is accepted: nobody pays for the time that its request waited for money or for others.
     const createdAtMs = clock.now()
     const instance = { ...given, createdAtMs }

@@ -56,6 +56,30 @@ test('one that the driver refuses, such as on a full host, has failed at once: i
   expect(await house.disagreements()).toEqual([])
 })
 
+test('one that a full host refuses while another leaves it is asked for again', async () => {
+  const leaving = await rented()
+  await house.work()
+  expect(await house.find(leaving)).toMatchObject({ state: 'running' })
+  let isFull = true
+  house.driver.before = (question) => {
+    if (question === 'create' && isFull) throw new CreateRefused(true)
+    // Its place is free only once it is gone.
+    if (question === 'delete' && isFull) throw new Error('not yet')
+  }
+  await house.delete(leaving)
+  const next = await rented()
+  await house.work()
+  expect(await house.find(next)).toMatchObject({ state: 'creating' })
+  isFull = false
+  await live(20)
+  expect(await house.find(next)).toMatchObject({ state: 'running' })
+  isFull = true
+  const last = await rented()
+  await house.work()
+  expect(await house.find(last)).toMatchObject({ state: 'failed', reason: 'create_refused' })
+  house.driver.before = () => {}
+})
+
 test('the time that a request waits before it is accepted costs nothing', async () => {
   const organizationId = await house.organization(10_000n * CENT)
   const means = house.process()

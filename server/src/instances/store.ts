@@ -107,6 +107,15 @@ export async function listInstances(
   return rows.map(toInstance)
 }
 
+/** Returns whether the driver has a machine to delete, of any organization. */
+export async function isAnyLeaving(db: Queryable): Promise<boolean> {
+  const rows = await db.query(
+    "select 1 from instances where due_at is not null and state not in ('creating', 'running') limit 1",
+    [],
+  )
+  return rows.length > 0
+}
+
 /** The hourly price of an organization's live instances together, in micro-cents. */
 export async function sumBurn(db: Queryable, organizationId: string): Promise<bigint> {
   const rows = await db.query<{ sum: bigint }>(

@@ -4,7 +4,7 @@ import { startOperations } from '../operations/accept.ts'
 import { CreateRefused, type DriverMachine, type MachineSpec } from './drivers/driver.ts'
 import type { InstanceDependencies } from './job/dependencies.ts'
 import { driverNameOf, type Instance } from './job/instance.ts'
-import { writeDue } from './store.ts'
+import { isAnyLeaving, writeDue } from './store.ts'
 import {
   endRunning,
   failInstance,
@@ -84,11 +84,13 @@ async function makeMachine(means: WorkMeans, instance: Instance, signal: AbortSi
 }
 
 /** Null: the driver never will. */
-async function createMachine({ driver }: WorkMeans, name: string, spec: MachineSpec, signal: AbortSignal) {
+async function createMachine({ driver, database }: WorkMeans, name: string, spec: MachineSpec, signal: AbortSignal) {
+  // Looked for first: it may be gone by the time that no place was found.
+  const isSoonFree = await isAnyLeaving(database)
   try {
     return await driver.create(name, spec, signal)
   } catch (error) {
-    if (error instanceof CreateRefused) return null
+    if (error instanceof CreateRefused && !(error.isFull && isSoonFree)) return null
     throw error
   }
 }

@@ -14,5 +14,5 @@ export function actorOf(clientAddress: ClientAddress, { principal, connection, r
   const address = clientAddress(connection.address, request.headers.get('X-Forwarded-For'))
   return principal.kind === 'session'
     ? { kind: 'user', id: principal.userId, address }
-    : { kind: 'api_key', id: principal.id, address }
+    : { kind: 'api_key', id: principal.id, address, isAdminsKey: principal.admin }
 }

@@ -6,6 +6,8 @@ export interface Actor {
   readonly id: string | null
   /** Of the client; null for a shell on the server. */
   readonly address: string | null
+  /** True for a key that was let in with an admin's rights. */
+  readonly isAdminsKey?: boolean
 }
 
 /** Fields by their names on the wire. */

@@ -6,7 +6,7 @@ import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
 import type { Clock } from '../../lib/time.ts'
 import { type ActingRequest, actorOf } from './actor.ts'
 import type { AuditedFields, NewAuditEntry } from './entry.ts'
-import { insertAuditEntry } from './store.ts'
+import { writeAuditEntry } from './record.ts'
 
 /** A change of the organization that a request acts for. */
 type NotedChange = Pick<NewAuditEntry, 'action' | 'subjectId' | 'before' | 'after'>
@@ -31,7 +31,7 @@ export function createNoter(dependencies: {
       const createdAtMs = clock.now()
       const entry = { ...change, id: uuidV7(createdAtMs, random), organizationId, actor, createdAtMs }
       return async (tx) => {
-        await insertAuditEntry(tx, entry)
+        await writeAuditEntry(tx, entry)
         return true
       }
     }

@@ -43,6 +43,25 @@ export async function insertAuditEntry(tx: Transaction, entry: AuditEntry): Prom
   )
 }
 
+/**
+ * Returns a key that is neither revoked nor expired at an instant, with the rights that it has now: a member's key has an admin's only while
+ * the member has them. Undefined: it has ended.
+ */
+export async function selectUsableKey(
+  tx: Transaction,
+  id: string | null,
+  atMs: number,
+): Promise<{ readonly admin: boolean } | undefined> {
+  const rows = await tx.query<{ admin: boolean }>(
+    `select k.admin and (k.member_id is null or exists (
+       select 1 from members m where m.id = k.member_id and m.removed_at is null and m.role in ('owner', 'admin')
+     )) as admin
+     from api_keys k where k.id = $1::uuid and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2::timestamptz)`,
+    [id, new Date(atMs)],
+  )
+  return rows[0]
+}
+
 /** A minute beyond the longest that a budget can be spent for: clocks of processes differ by less. */
 const NEVER_BEYOND = "interval '1 minute'"
 

@@ -175,10 +175,11 @@ export function rotateKey(
         { database: tx, clock, randomBytes: random },
         { organizationId, memberId, name: name ?? undefined, scopes: scopes.value, admin, expiresAtMs },
       )
-      await updateKeyRotated(tx, id, endsAtMs, clock.now())
       await countChange(tx, organizationId, clock.now())
       const after = { ...fieldsOf({ ...old, expiresAtMs: endsAtMs }), rotated_to: made.record.id }
+      // Before it may end: it may be the key that asks.
       await record(tx, { clock, random }, caller, 'key.rotated', id, fieldsOf(old), after)
+      await updateKeyRotated(tx, id, endsAtMs, clock.now())
       return made
     },
     keep,
@@ -198,10 +199,11 @@ export function revokeKeyFor(
     async (tx) => {
       const before = await lockKey(tx, seenBy(await callerNow(tx, caller)), id)
       if (before === undefined) throw new Refused(NO_KEY)
-      const revoked = await revokeKeyById(tx, id, clock.now())
-      if (revoked === undefined) throw new Refused(NO_KEY)
+      // Before it ends: it may be the key that asks.
       if (before.revokedAtMs === null)
         await record(tx, { clock, random }, caller, 'key.revoked', id, fieldsOf(before), null)
+      const revoked = await revokeKeyById(tx, id, clock.now())
+      if (revoked === undefined) throw new Refused(NO_KEY)
       return revoked
     },
     keep,

@@ -7,7 +7,7 @@ import { toHex } from '../../lib/ids.ts'
 export interface InstanceAccess {
   readonly organizationId: string
   readonly isRunning: boolean
-  /** Null: no password was made yet. */
+  /** Null: no password was made yet, or it has ended with the instance. */
   readonly passwordHash: Uint8Array | null
   readonly appTarget: string | null
   readonly terminalTarget: string | null
@@ -24,7 +24,9 @@ interface AccessRow {
 /** Returns how an instance is reached, whoever has it. Null: there is none. */
 export async function findAccess(db: Queryable, id: string): Promise<InstanceAccess | null> {
   const [row] = await db.query<AccessRow>(
-    'select organization_id, state, app_password_hash, app_target, terminal_target from instances where id = $1::uuid',
+    `select organization_id, state, app_target, terminal_target,
+       case when state in ('creating', 'running') then app_password_hash end as app_password_hash
+     from instances where id = $1::uuid`,
     [id],
   )
   if (row === undefined) return null

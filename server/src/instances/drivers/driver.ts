@@ -53,10 +53,12 @@ export interface InstanceDriver {
   watch?(tell: (name: string) => void, signal: AbortSignal): Promise<void>
 }
 
-/** The driver will not make a machine, however often it is asked. */
+/** The driver will not make a machine, however often it is asked; `isFull`: unless a machine that there is goes away. */
 export class CreateRefused extends Error {
-  constructor() {
-    super('the driver refused to make the machine')
+  readonly isFull: boolean
+  constructor(isFull = false) {
+    super(`the driver ${isFull ? 'has no place for' : 'refused to make'} the machine`)
     this.name = 'CreateRefused'
+    this.isFull = isFull
   }
 }

@@ -8,12 +8,14 @@ import { validate } from '../../../http/validate.ts'
 import type { ClientAddress } from '../../../lib/clientAddress.ts'
 import { refusal } from '../../../lib/errors.ts'
 import { LIST_SHAPE } from '../../../lib/listPage.ts'
-import { ok } from '../../../lib/result.ts'
+import { ok, refused } from '../../../lib/result.ts'
 import { toTimestamp } from '../../../lib/time.ts'
 import { actorOf } from '../../audit/actor.ts'
+import { mayManage } from '../members/member.ts'
+import { parseEmail } from '../people/person.ts'
 import type { AttemptCounter } from '../secrets/attempts.ts'
 import { type Invitation, invitationStateAt } from './invitation.ts'
-import { type InvitationDependencies, invite, withdrawInvitation } from './invite.ts'
+import { type InvitationDependencies, invite, noRightToInvite, withdrawInvitation } from './invite.ts'
 import { listInvitations } from './list.ts'
 
 export interface InvitationHttpDependencies extends InvitationDependencies {
@@ -61,12 +63,19 @@ export function postInvitation(dependencies: InvitationHttpDependencies): Prepar
   return (call) => {
     const checked = validate(invitationRequest, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
+    // What is refused anyway uses up none of the organization's invitations.
+    const email = parseEmail(checked.value.email)
+    if (!email.ok) return email
     const { organizationId, kind, id, newUntilMs } = call.principal
+    const actingId = kind === 'session' ? id : null
+    const mayInvite = mayManage(kind === 'session' ? call.principal.role : 'admin', checked.value.role)
+    if (!mayInvite) return refused(noRightToInvite({ actingId }, 'admin'))
     const wanted = {
-      ...checked.value,
+      email: email.value,
+      role: checked.value.role,
       organizationId,
       actor: actorOf(clientAddress, call),
-      actingId: kind === 'session' ? id : null,
+      actingId,
     }
     return ok(async (attempt) => {
       const isNew = newUntilMs !== null && clock.now() < newUntilMs

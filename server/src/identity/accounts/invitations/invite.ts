@@ -14,7 +14,6 @@ import { LINK_MS } from '../links/link.ts'
 import { enqueueLinkMail } from '../links/mailJob.ts'
 import { isMember, roleOf } from '../members/add.ts'
 import { mayManage } from '../members/member.ts'
-import { parseEmail } from '../people/person.ts'
 import type { Invitation } from './invitation.ts'
 import { countOpenInvitations, insertInvitation, updateWithdrawn, withdrawByMember, withdrawOlder } from './store.ts'
 
@@ -31,6 +30,7 @@ export interface InvitationDependencies {
 
 export interface NewInvitation {
   readonly organizationId: string
+  /** As `parseEmail` gives it. */
   readonly email: string
   readonly role: Role
   readonly actor: Actor
@@ -73,20 +73,18 @@ export async function invite(
   keep: Keep<Invitation>,
 ): Promise<Result<Invitation>> {
   if (!sendsLinks) return refused(NO_MAIL)
-  const email = parseEmail(wanted.email)
-  if (!email.ok) return email
-  const { organizationId, role, actor } = wanted
+  const { organizationId, email, role, actor } = wanted
   return inTransaction(
     database,
     async (tx) => {
       // Invitations to one address at the same time come one after another.
       await lockOrganization(tx, organizationId)
       const { invitedBy, actingRole } = await actingIn(tx, wanted)
-      if (!mayManage(actingRole, role)) throw new Refused(noRight(wanted, actingRole))
-      if (await isMember(tx, organizationId, email.value)) throw new Refused(MEMBER_ALREADY)
+      if (!mayManage(actingRole, role)) throw new Refused(noRightToInvite(wanted, actingRole))
+      if (await isMember(tx, organizationId, email)) throw new Refused(MEMBER_ALREADY)
       const nowMs = clock.now()
-      for (const older of await withdrawOlder(tx, organizationId, email.value, nowMs)) {
-        if (!mayManage(actingRole, older.role)) throw new Refused(noRight(wanted, actingRole))
+      for (const older of await withdrawOlder(tx, organizationId, email, nowMs)) {
+        if (!mayManage(actingRole, older.role)) throw new Refused(noRightToInvite(wanted, actingRole))
         await recordAuditEntry(tx, random, nowMs, withdrawal(organizationId, actor, older))
       }
       if ((await countOpenInvitations(tx, organizationId, nowMs)) >= OPEN_MOST) throw new Refused(TOO_MANY)
@@ -94,7 +92,7 @@ export async function invite(
       const invitation: Invitation = {
         id: uuidV7(nowMs, random),
         organizationId,
-        email: email.value,
+        email,
         role,
         createdAtMs: nowMs,
         expiresAtMs: nowMs + LINK_MS.invitation,
@@ -109,7 +107,7 @@ export async function invite(
         action: 'invitation.created',
         subjectId: invitation.id,
         before: null,
-        after: { email: email.value, role },
+        after: { email, role },
       })
       return invitation
     },
@@ -131,7 +129,8 @@ async function actingIn(
   return { invitedBy, actingRole: actingId === null && role === 'owner' ? 'admin' : role }
 }
 
-function noRight({ actingId }: Pick<NewInvitation, 'actingId'>, role: Role): Refusal {
+/** Says why an acting member or key whose role is `role` may not invite, withdraw or replace. */
+export function noRightToInvite({ actingId }: Pick<NewInvitation, 'actingId'>, role: Role): Refusal {
   if (role === 'member') return NO_ADMIN
   return actingId === null ? NO_KEYS : OWNERS_ONLY
 }
@@ -184,7 +183,7 @@ export async function withdrawInvitation(
       const { actingRole } = await actingIn(tx, acting)
       const withdrawn = await updateWithdrawn(tx, organizationId, id, nowMs)
       if (withdrawn === undefined) throw new Refused(NO_INVITATION)
-      if (!mayManage(actingRole, withdrawn.role)) throw new Refused(noRight(acting, actingRole))
+      if (!mayManage(actingRole, withdrawn.role)) throw new Refused(noRightToInvite(acting, actingRole))
       await recordAuditEntry(tx, random, nowMs, withdrawal(organizationId, actor, withdrawn))
       return null
     },

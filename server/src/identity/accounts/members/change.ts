@@ -70,9 +70,8 @@ export function changeRole(
         throw new Refused(noRight(change, member.actingRole))
       if (member.isLastOwner && role !== 'owner') throw new Refused(LAST_OWNER)
       if (role === member.role) return { role }
-      await updateRole(tx, change.memberId, role)
-      await reconsiderKeysOf(tx, change.organizationId)
       const nowMs = clock.now()
+      // Before the rights of the member's keys change: one of them may be the key that asks.
       await endInvitations(tx, nowMs, { ...change, role })
       if (isAbove(role, member.role)) await countChange(tx, change.organizationId, nowMs)
       await recordAuditEntry(tx, random, nowMs, {
@@ -83,6 +82,8 @@ export function changeRole(
         before: { role: member.role },
         after: { role },
       })
+      await updateRole(tx, change.memberId, role)
+      await reconsiderKeysOf(tx, change.organizationId)
       return { role }
     },
     keep,
@@ -109,9 +110,7 @@ export function removeMember(
         throw new Refused(noRight(change, member.actingRole))
       if (member.isLastOwner) throw new Refused(LAST_OWNER)
       const nowMs = clock.now()
-      await endSessionsActingFor(tx, member.userId, change.organizationId)
-      await updateRemoved(tx, change.memberId, nowMs)
-      await revokeKeysOfMember(tx, change.memberId, nowMs)
+      // Before the member's keys end: one of them may be the key that asks.
       await endInvitations(tx, nowMs, { ...change, role: null })
       await recordAuditEntry(tx, random, nowMs, {
         organizationId: change.organizationId,
@@ -121,6 +120,9 @@ export function removeMember(
         before: { role: member.role },
         after: null,
       })
+      await endSessionsActingFor(tx, member.userId, change.organizationId)
+      await updateRemoved(tx, change.memberId, nowMs)
+      await revokeKeysOfMember(tx, change.memberId, nowMs)
       return null
     },
     keep,

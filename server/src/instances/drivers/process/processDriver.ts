@@ -14,7 +14,7 @@ import type { ProcessHost } from './host.ts'
 import { type KnownProcess, killKnown, killProcessesOf, processesOf } from './processTable.ts'
 import { filesOf, isMachineName, type KeptSpec, type MachineFiles } from './spec.ts'
 import { openSweeper, type Sweeper } from './sweeper.ts'
-import { freeUid, ownersOfUids, takeUid, uidsOf } from './uids.ts'
+import { freeUid, takeUid, uidsOf } from './uids.ts'
 
 const KEEPER_FILE = fileURLToPath(new URL('./keeper.ts', import.meta.url))
 
@@ -117,10 +117,8 @@ async function prepare(
   // Not its user's mask's: the app reaches its home through it, and lists nothing.
   await chmod(files.folder, 0o711)
   await (await open(files.lock, 'a', FILE_MODE)).close()
-  // Looked for first: it may be gone by the time that no place was found.
-  const isSoonFree = await isOneLeaving(settings)
   const uid = await takeUid(settings.directory, name, settings)
-  if (uid === null) throw isSoonFree ? new Error('no place is free yet') : new CreateRefused()
+  if (uid === null) throw new CreateRefused(true)
   await mkdir(files.home, { mode: 0o700 }).catch(exists)
   const { memoryBytes, cpus, tasksMost: tasks } = settings
   const bounds = { memoryBytes, tcpBytes: host.tcpBytes, cpus, tasks: tasks + KEEPER_TASKS }
@@ -139,12 +137,6 @@ async function prepare(
   // Another process may have written first, with another user.
   const first = JSON.parse(await readFile(files.spec, 'utf8')) as KeptSpec
   await chown(files.home, first.uid, first.uid)
-}
-
-/** Returns whether a machine that has a place is being deleted, so that the place is about to be free. */
-async function isOneLeaving({ directory }: ProcessDriverSettings): Promise<boolean> {
-  const owners = await ownersOfUids(directory)
-  return owners.some((name) => existsSync(filesOf(directory, name).deleting))
 }
 
 function exists(error: unknown): void {

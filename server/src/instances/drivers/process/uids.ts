@@ -40,11 +40,6 @@ async function takenUids(directory: string): Promise<{ readonly uid: number; rea
   return taken.flat()
 }
 
-/** The machines that have an id. */
-export async function ownersOfUids(directory: string): Promise<string[]> {
-  return (await takenUids(directory)).map(({ name }) => name)
-}
-
 /** The ids that a machine has. More than one only where two processes have begun to make it. */
 export async function uidsOf(directory: string, machine: string): Promise<number[]> {
   return (await takenUids(directory)).filter(({ name }) => name === machine).map(({ uid }) => uid)
