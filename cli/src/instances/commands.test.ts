@@ -19,7 +19,16 @@ beforeEach(() => {
 })
 
 const OFFERINGS = {
-  gpu_types: [{ name: 'a100', vram_gb: 80, count: 8, price_per_hour_cents: 250, disk_gb_max: 1000 }],
+  gpu_types: [
+    {
+      name: 'a100',
+      vram_gb: 80,
+      count: 8,
+      price_per_hour_cents: 250,
+      price_per_hour_microcents: 249_600_000,
+      disk_gb_max: 1000,
+    },
+  ],
   apps: [{ name: 'server', port: 8080, terminal: false, vram_gb_min: 8, models: [{ name: 'small', vram_gb: 20 }] }],
 }
 const operation = (state: string, more: object = {}) => ({
@@ -112,7 +121,7 @@ test('an instance is rented at the price of the list', async () => {
   answers = [OFFERINGS, operation('pending', { warnings: ['No model is named: the app starts without one.'] })]
   expect(await type(['create', 'server', '--gpu-type', 'a100', '--gpus', '2', '--disk', '10'])).toBe(0)
   expect(asked[1]).toBe(
-    'POST /v1/instances {"app":"server","gpu_type":"a100","expected_price_per_hour_cents":500,"gpu_count":2,"disk_gb":10}',
+    'POST /v1/instances {"app":"server","gpu_type":"a100","expected_price_per_hour_cents":499,"gpu_count":2,"disk_gb":10}',
   )
   expect(out).toContain('Instance i1 is being made, for $5.00 an hour')
   expect(drawn).toBe('tollgate: No model is named: the app starts without one.\n')

@@ -38,6 +38,8 @@ export interface ShownOfferings {
     readonly vram_gb: number
     readonly count: number
     readonly price_per_hour_cents: number
+    /** The same, exact: a millionth of a cent is 1. */
+    readonly price_per_hour_microcents: number
     readonly disk_gb_max: number
   }[]
   readonly apps: readonly {

@@ -14,7 +14,7 @@ import { createLimitNoter } from './admission/accounts/noteLimit.ts'
 import { RECLAIM_CHANNEL } from './admission/accounts/reclaim.ts'
 import { refuseUnfunded } from './admission/accounts/refuseUnfunded.ts'
 import { STALLED_MS } from './admission/admit.ts'
-import { openMoney } from './admission/openMoney.ts'
+import { type OpenMoney, openMoney } from './admission/openMoney.ts'
 import type { OnDayMended } from './admission/renewal/renew.ts'
 import { createReclaimer } from './admission/slots/reclaimer.ts'
 import { moneyGauges } from './charges/gauges.ts'
@@ -98,7 +98,7 @@ export async function openBilling(options: BillingOptions) {
     refuseUnfunded: (organizationId: string) => refuseUnfunded({ database, clock, money }, organizationId),
     /** Sees to the notices that this process has written. Returns at once. */
     onNoticed,
-    routes: [...routesOf(options), ...groups.routes],
+    routes: [...routesOf(options, money), ...groups.routes],
     periodicTasks: [
       { name: 'partitions', everyMs: MINUTE_MS, run: () => preparePartitions(database, clock.now()) },
       { name: 'idle shares', everyMs: MINUTE_MS, run: () => money.dropIdle() },
@@ -172,13 +172,13 @@ function openMoneyOf(options: BillingOptions, onNoticed: () => void) {
 }
 
 /** The routes of all parts but usage in groups. */
-function routesOf(options: BillingOptions) {
+function routesOf(options: BillingOptions, money: OpenMoney) {
   const { database, reads, clock, catalog, log, noter, readAutoPay, readBurn, readPrice, isStopping } = options
   return [
     ...balanceRoutes({ database: reads, readAutoPay, readBurn }),
     ...subscriptionRoutes({ database: reads, clock, catalog, log, readPrice }),
     ...usageRoutes({ database: reads, clock }),
-    ...spendingLimitRoutes({ database, reads, clock, noter }),
+    ...spendingLimitRoutes({ database, reads, clock, money, noter }),
     ...noticeRoutes({ database: reads }),
     ...statementRoutes({ database, reads, clock, catalog, log, isStopping }),
   ]

@@ -81,7 +81,7 @@ test('credits are listed newest first, with refunds and adjustments', async () =
 
 test('an organization is shown with its balance, limits, spend, plan and keys', async () => {
   const limit = { monthlyDollars: 100, dailyDollars: 10, enforcement: undefined, autoTerminateHours: undefined }
-  await setSpendingLimit(books.database, clock, organizationId, limit)
+  await setSpendingLimit({ database: books.database, clock }, organizationId, limit)
   const subscription = { planKey: 'starter', status: 'active', periodStartMs: START_MS, periodEndMs: START_MS + DAY_MS }
   await setSubscription(books.database, organizationId, { ...subscription, cancelAtPeriodEnd: false }, clock.now())
   await tollgate('keys', 'create', '--org', NAME, '--scope', 'read_only', '--name', 'web shop')

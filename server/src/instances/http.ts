@@ -54,6 +54,7 @@ export function showOfferings({ gpuTypes, apps }: InstanceSettings): Handle<KeyO
       vram_gb: gpu.vramGb,
       count: gpu.count,
       price_per_hour_cents: hourCentsOf(gpu.gpuHourMicrocents),
+      price_per_hour_microcents: Number(gpu.gpuHourMicrocents),
       disk_gb_max: gpu.diskGbMax,
     })),
     apps: apps.map(({ name, port, terminal, vramGbMin, models }) => ({

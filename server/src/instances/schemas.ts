@@ -22,7 +22,7 @@ export const instanceCreateRequest = z
       .nullish(),
     expected_price_per_hour_cents: z.int().min(0).meta({
       description:
-        'The `price_per_hour_cents` of the offerings, times `gpu_count`. Another price by now: 409 `price_changed`.',
+        'The `price_per_hour_microcents` of the offerings times `gpu_count`, rounded half up to a cent. Another price by now: 409 `price_changed`.',
     }),
   })
   .meta({ id: 'InstanceCreateRequest' })
@@ -57,6 +57,7 @@ export const offeringsSchema = z
         vram_gb: z.int().meta({ description: 'Of one GPU.' }),
         count: z.int().meta({ description: 'The most GPUs of one instance.' }),
         price_per_hour_cents: z.int().meta({ description: 'Of one GPU, rounded to a cent.' }),
+        price_per_hour_microcents: z.int().meta({ description: 'The same, exact: a millionth of a cent is 1.' }),
         disk_gb_max: z.int(),
       }),
     ),

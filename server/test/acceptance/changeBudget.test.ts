@@ -264,7 +264,7 @@ test('nothing that ends something, takes rights away or is done by an operator i
   // Signing out is among the entries of the person.
   expect(await countEntries()).toBe(entries + done.length - 1)
   // As the command line does.
-  await setSpendingLimit(database, clock, house.organizationId, {
+  await setSpendingLimit({ database, clock }, house.organizationId, {
     ...{ monthlyDollars: 66, dailyDollars: undefined, enforcement: undefined, autoTerminateHours: undefined },
   })
   const made = await makeKey(database, house.organizationId, {}, clock)

@@ -1,5 +1,5 @@
 import type { RandomBytes } from '../../lib/ids.ts'
-import { type Clock, MINUTE_MS } from '../../lib/time.ts'
+import { type Clock, MINUTE_MS, within } from '../../lib/time.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { AdmissionContext } from './admit.ts'
 import type { Gate } from './gates.ts'
@@ -15,6 +15,9 @@ const IDLE_MS = MINUTE_MS
 
 /** Until a reclaim is tried again that the database or the slot did not let happen: several times within 2 s (P5). */
 const OBEY_AGAIN_MS = 500
+
+/** The longest that the answer to a change of limits waits for this process. */
+const COME_INTO_LINE_MOST_MS = 500
 
 export interface MoneyOptions {
   readonly clock: Clock
@@ -41,6 +44,11 @@ export interface OpenMoney extends AdmissionContext {
    * account, as soon as the database and the slot let it.
    */
   hearReclaim(organizationId: string): void
+  /**
+   * The same, and waits for the account's answer, for half a second at most: new calls are then admitted here by the limits that it has
+   * now. Never rejects.
+   */
+  comeIntoLine(organizationId: string): Promise<void>
   /** Reclaims may have been missed: comes into line with every account. */
   reclaimAll(): void
   /**
@@ -96,6 +104,14 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       sendReclaim(share.organizationId)
     },
     hearReclaim,
+    async comeIntoLine(organizationId) {
+      const share = shares.get(organizationId)
+      if (share === undefined) return
+      share.hearReclaim(clock.monotonicMs())
+      if (!ownsSlot()) return obeyLater(share)
+      const answered = giveBack(share, 'give_back').catch(() => obeyLater(share))
+      await within(clock, COME_INTO_LINE_MOST_MS, answered, undefined)
+    },
     reclaimAll() {
       for (const organizationId of shares.keys()) hearReclaim(organizationId)
     },

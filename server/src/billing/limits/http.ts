@@ -7,7 +7,7 @@ import { validate } from '../../http/validate.ts'
 import { counting } from '../../identity/audit/budget.ts'
 import type { AuditedFields } from '../../identity/audit/entry.ts'
 import { fieldsThatDiffer, type NoteChange, type Noter } from '../../identity/audit/note.ts'
-import type { Database, Participant, Queryable } from '../../infra/postgres/database.ts'
+import type { Participant, Queryable } from '../../infra/postgres/database.ts'
 import { refusal } from '../../lib/errors.ts'
 import { toCentsRoundingDown } from '../../lib/money.ts'
 import { ok } from '../../lib/result.ts'
@@ -24,7 +24,7 @@ import {
   toSpendingLimit,
 } from './limit.ts'
 import { readSpendingLimit } from './read.ts'
-import { setSpendingLimit } from './set.ts'
+import { type LimitDependencies, setSpendingLimit } from './set.ts'
 
 const enforcement = z.enum(['stop_running', 'block_launch', 'notify_only']).meta({
   description:
@@ -111,8 +111,7 @@ export function showLimits(database: Queryable, clock: Clock): Handle<KeyOrSessi
 
 /** PUT /billing/spending-limit. */
 export function putSpendingLimit(
-  database: Database,
-  clock: Clock,
+  dependencies: LimitDependencies,
   /** Writes changes into the audit log. */
   noter: Noter,
 ): Prepare<KeyOrSession> {
@@ -129,8 +128,8 @@ export function putSpendingLimit(
     }
     const { organizationId } = call.principal
     return ok(async () => {
-      const note = noting(counting(organizationId, clock.now()), noter(call))
-      return toResponse(await setSpendingLimit(database, clock, organizationId, request, note))
+      const note = noting(counting(organizationId, dependencies.clock.now()), noter(call))
+      return toResponse(await setSpendingLimit(dependencies, organizationId, request, note))
     })
   }
 }

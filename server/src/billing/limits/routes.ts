@@ -1,19 +1,17 @@
 import { apiKeyOrSession } from '../../http/access.ts'
 import { MANAGE, type Route } from '../../http/route.ts'
 import type { Noter } from '../../identity/audit/note.ts'
-import type { Database, Queryable } from '../../infra/postgres/database.ts'
-import type { Clock } from '../../lib/time.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
 import { limits, putSpendingLimit, showLimits, showSpendingLimit, spendingLimit, spendingLimitRequest } from './http.ts'
+import type { LimitDependencies } from './set.ts'
 
-interface SpendingLimitRouteDependencies {
-  readonly database: Database
+interface SpendingLimitRouteDependencies extends Required<LimitDependencies> {
   readonly reads: Queryable
-  readonly clock: Clock
   /** Writes changes into the audit log. */
   readonly noter: Noter
 }
 
-export function spendingLimitRoutes({ database, reads, clock, noter }: SpendingLimitRouteDependencies): Route[] {
+export function spendingLimitRoutes({ database, reads, clock, money, noter }: SpendingLimitRouteDependencies): Route[] {
   return [
     {
       method: 'GET',
@@ -33,7 +31,7 @@ export function spendingLimitRoutes({ database, reads, clock, noter }: SpendingL
       path: '/billing/spending-limit',
       access: apiKeyOrSession('billing:write', 'admin'),
       body: 'json',
-      prepare: putSpendingLimit(database, clock, noter),
+      prepare: putSpendingLimit({ database, clock, money }, noter),
       describe: {
         operationId: 'setSpendingLimit',
         summary: 'Set the spending limit',
