@@ -138,7 +138,7 @@ export async function askForInstance(
 ): Promise<{ readonly refusal: Refusal | null; readonly id: string }> {
   const chosen = chooseInstance(means.settings, {
     ...{ app: 'server', gpuType: 'a100', gpuCount: 1, diskGb: 10, model: null, name: null },
-    expectedPricePerHourCents: Math.round(Number(GPU_HOUR_MICROCENTS) / 1_000_000) * (changes.gpuCount ?? 1),
+    expectedPricePerHourCents: Math.round((Number(GPU_HOUR_MICROCENTS) * (changes.gpuCount ?? 1)) / 1_000_000),
     ...changes,
   })
   if (!chosen.ok) return { refusal: chosen.refusal, id: '' }

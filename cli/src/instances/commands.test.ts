@@ -123,7 +123,7 @@ test('an instance is rented at the price of the list', async () => {
   expect(asked[1]).toBe(
     'POST /v1/instances {"app":"server","gpu_type":"a100","expected_price_per_hour_cents":499,"gpu_count":2,"disk_gb":10}',
   )
-  expect(out).toContain('Instance i1 is being made, for $5.00 an hour')
+  expect(out).toContain('Instance i1 is being made, for $4.99 an hour')
   expect(drawn).toBe('tollgate: No model is named: the app starts without one.\n')
 })
 

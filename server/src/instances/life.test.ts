@@ -52,8 +52,10 @@ describe('a request', () => {
     [{ model: 'no-such' }, 'model_not_found'],
     [{ model: 'huge', gpuCount: 4 }, 'model_too_large'],
     [{ expectedPricePerHourCents: 122 }, 'price_changed'],
-    [{ gpuCount: 2, expectedPricePerHourCents: 245 }, 'price_changed'],
-    [{ gpuCount: 2, expectedPricePerHourCents: 247 }, 'price_changed'],
+    [{ gpuCount: 2, expectedPricePerHourCents: 246 }, 'price_changed'],
+    [{ gpuCount: 3, expectedPricePerHourCents: 3 * 123 }, 'price_changed'],
+    // The model is looked for before all that does not fit (E1).
+    [{ model: 'no-such', gpuCount: 5, diskGb: 101 }, 'model_not_found'],
   ])('for %p is refused: %s', async (request, code) => {
     const organization = await house.organization(1_000n * CENT)
     expect(await house.refusal(organization, request)).toMatchObject({ code })
@@ -62,10 +64,21 @@ describe('a request', () => {
     ).toEqual([])
   })
 
-  test('is accepted at the price that was shown of one GPU, times its GPUs', async () => {
+  test('is accepted at the price of its GPUs together, rounded once', async () => {
     const organization = await house.organization(1_000n * CENT)
-    const request = { diskGb: 0, gpuCount: 3, expectedPricePerHourCents: 3 * 123 }
+    const request = { diskGb: 0, gpuCount: 3, expectedPricePerHourCents: 370 }
     expect(await house.refusal(organization, request)).toBeNull()
+  })
+
+  test('without money is refused for that where the disk is used up too', async () => {
+    const rich = await house.organization(10_000n * CENT)
+    const all = await house.create(rich, { diskGb: 100 })
+    const second = await house.create(rich, { diskGb: 100 })
+    expect(await house.refusal(rich, { diskGb: 100 })).toMatchObject({ code: 'disk_unavailable' })
+    const poor = await house.organization(0n)
+    expect(await house.refusal(poor, { diskGb: 100 })).toMatchObject({ code: 'insufficient_balance' })
+    for (const instance of [all, second]) await house.delete(instance)
+    await house.work()
   })
 
   test('for an app on the host that can not start without a model is refused where none is named', () => {

@@ -38,10 +38,10 @@ async function rentOne(url: string, { key, id: keyId, organizationId }: TestKey,
   const ask = (method: string, path: string, body?: object) => send(`${url}${path}`, method, key, body)
   const gpuType = `g${plan.gpuType}`
   const { gpu_types: types } = await ask('GET', '/instances/offerings')
-  const offered = (types as { name: string; price_per_hour_cents: number }[]).find(({ name }) => name === gpuType)
+  const offered = (types as { name: string; price_per_hour_microcents: number }[]).find(({ name }) => name === gpuType)
   const { resource_id: id } = await ask('POST', '/instances', {
     ...{ app: plan.app, gpu_type: gpuType, gpu_count: plan.gpuCount },
-    expected_price_per_hour_cents: (offered?.price_per_hour_cents ?? 0) * plan.gpuCount,
+    expected_price_per_hour_cents: Math.round(((offered?.price_per_hour_microcents ?? 0) * plan.gpuCount) / 1_000_000),
   })
   const path = `/instances/${id}`
   await pause(plan.lifeMs)

@@ -18,7 +18,7 @@ afterAll(() => fresh.drop())
 test('entries are removed after 400 days, also where nobody signs in', async () => {
   const { database } = fresh
   const random = systemRandom()
-  const actor = { kind: 'api_key', id: crypto.randomUUID(), address: '192.0.2.1' } as const
+  const actor = { kind: 'user', id: crypto.randomUUID(), address: '192.0.2.1' } as const
   const change = { organizationId: null, actor, subjectId: null, before: null, after: null }
   for (const days of [401, 399])
     await database.transaction((tx) =>
