@@ -19,8 +19,22 @@ const KEYS = '/manage/v1/keys'
 /** Makes an admin's key of the member `admin`, and has the gateway remember it. */
 async function knownKey(): Promise<{ readonly id: string; readonly key: string }> {
   const made = await (await admin.call('POST', KEYS, { scope: 'full_access', admin: true })).json()
-  expect((await house.gateway.ask({ path: KEYS, key: made.key })).status).toBe(200)
+  expect(await isLetIn(made.key)).toBe(true)
   return made
+}
+
+const isLetIn = async (key: string) => (await house.gateway.ask({ path: KEYS, key })).status === 200
+
+/** Has `end` done to a key, without the notice by which processes forget what they know of it; a key that the gateway knows as it was. */
+async function endedUnheard(
+  end: (id: string) => Promise<unknown>,
+): Promise<{ readonly id: string; readonly key: string }> {
+  for (;;) {
+    const made = await knownKey()
+    await end(made.id)
+    // Until its listener is confirmed the gateway asks the database each time.
+    if (await isLetIn(made.key)) return made
+  }
 }
 
 async function rowsOf(): Promise<unknown> {
@@ -35,9 +49,8 @@ async function rowsOf(): Promise<unknown> {
 const memberIdOf = async (browser: Visitor): Promise<string> =>
   (await (await browser.call('GET', '/manage/v1/session')).json()).member_id
 
-const CHANGES: readonly (readonly [string, (own: string) => Promise<object>])[] = [
+const CHANGES: readonly (readonly [string, () => Promise<object>])[] = [
   ['makes a key', async () => ({ path: KEYS, body: { scope: 'full_access', admin: true, owner: 'organization' } })],
-  ['rotates itself', async (own) => ({ path: `${KEYS}/${own}/rotate`, body: {} })],
   ['invites', async () => ({ path: '/manage/v1/invitations', body: { email: 'x@example.com', role: 'admin' } })],
   [
     'changes a member',
@@ -52,17 +65,21 @@ const CHANGES: readonly (readonly [string, (own: string) => Promise<object>])[] 
   ],
   [
     'makes an endpoint',
-    async () => ({ path: '/webhook-endpoints', body: { url: 'https://93.184.216.34/', event_types: ['*'] } }),
+    async () => ({
+      path: '/webhook-endpoints',
+      body: { url: 'https://93.184.216.34/', event_types: ['video.completed'] },
+    }),
   ],
 ]
 
 test.each(CHANGES)(
   'a key that was revoked a moment ago, and %s, is refused, and nothing is changed',
   async (_, ask) => {
-    const { id, key } = await knownKey()
-    const asked = { method: 'POST', key, ...(await ask(id)) }
-    // Without the notice by which processes forget it.
-    await house.gateway.database.query('update api_keys set revoked_at = now() where id = $1::uuid', [id])
+    const { key } = await endedUnheard((id) =>
+      house.gateway.database.query('update api_keys set revoked_at = now() where id = $1::uuid', [id]),
+    )
+    const headers = { 'Idempotency-Key': crypto.randomUUID() }
+    const asked = { method: 'POST', key, headers, ...(await ask()) }
     const before = await rowsOf()
     const { status, json } = await house.gateway.ask(asked as never)
     expect([status, json]).toMatchObject([401, { code: 'invalid_api_key' }])
@@ -71,10 +88,10 @@ test.each(CHANGES)(
 )
 
 test("one whose member was an admin a moment ago has an admin's rights no more", async () => {
-  const { key } = await knownKey()
   const memberId = await memberIdOf(admin)
   const setRole = (role: string) =>
     house.gateway.database.query('update members set role = $2 where id = $1::uuid', [memberId, role])
+  const { key } = await knownKey()
   await setRole('member')
   const before = await rowsOf()
   const body = { scope: 'full_access', admin: true }
