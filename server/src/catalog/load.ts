@@ -193,7 +193,8 @@ export function loadRest(document: SettingsDocument, context: SettingsContext): 
   const hasFfmpeg = context.programExists?.('ffmpeg') ?? false
   const modelContext = { ownedBy, providers, hasFfmpeg }
   const graceMs = read?.grace_seconds === undefined ? DEFAULT_GRACE_MS : read.grace_seconds * 1_000
-  const plans = loadPlans(sections['plans'], graceMs, report, document.lineOf)
+  const planContext = { graceMs, provider: read?.payments?.provider }
+  const plans = loadPlans(sections['plans'], planContext, report, document.lineOf)
   if (read === null) return { settings: null, modelContext }
   const fixed = loadFixed(read, context, report)
   if (context.host !== undefined) checkReach(fixed, context.host, report)

@@ -62,3 +62,19 @@ test.each([
   const loaded = loadSettings(`public_url: "${url}"\n`, { environment, directory: '/', fileExists: () => false })
   expect(loaded.ok).toBe(true)
 })
+
+test.each([
+  ['local', 'local_2000_month', []],
+  [
+    'local',
+    'price_1Example',
+    ['plans[0].payment_price: must be a price of the local payment provider, such as local_2000_month'],
+  ],
+  ['stripe, secret_key_env: STRIPE_KEY', 'price_1Example', []],
+])('a plan is sold at a price of the provider: %s, %s', (provider, price, expected) => {
+  const quota = 'input_tokens_monthly: 10, output_tokens_monthly: 10, weekly_tokens: 10'
+  const plan = `{ key: a, name: A, ${quota}, max_usage_cents: 1, payment_price: ${price} }`
+  const text = `payments: { provider: ${provider} }\nplans:\n  - ${plan}\n`
+  const loaded = loadSettings(text, { environment, directory: '/', fileExists: () => false })
+  expect(loaded.ok ? [] : loaded.problems.map(({ path, reason }) => `${path}: ${reason}`)).toEqual(expected)
+})

@@ -42,13 +42,21 @@ const PlanShape = closed(
   },
 )
 
-/**
- * Reads the section `plans`: what was good of it, in the order of the file. The rest is reported. `graceMs` is that of all
- * plans.
- */
+/** A price of the local provider, which stands for itself: 2000 cents a month is `local_2000_month`. */
+export const LOCAL_PRICE = /^local_([1-9][0-9]{0,7})_(day|week|month|year)$/
+
+/** The parts of other sections that plans are read by. */
+export interface PlanContext {
+  /** Of all plans. */
+  readonly graceMs: number
+  /** The payment provider that sells them; undefined: none does. */
+  readonly provider: 'local' | 'stripe' | undefined
+}
+
+/** Reads the section `plans`: what was good of it, in the order of the file. The rest is reported. */
 export function loadPlans(
   value: unknown,
-  graceMs: number,
+  { graceMs, provider }: PlanContext,
   report: Report,
   lineOf: (path: Path) => number,
 ): readonly Plan[] {
@@ -68,6 +76,8 @@ export function loadPlans(
     const earlier = first.get(plan.key)
     const { paymentPrice } = plan
     const isSold = plans.some((other) => paymentPrice !== undefined && other.paymentPrice === paymentPrice)
+    if (provider === 'local' && paymentPrice !== undefined && !LOCAL_PRICE.test(paymentPrice))
+      report([...path, 'payment_price'], 'must be a price of the local payment provider, such as local_2000_month')
     if (isSold) report([...path, 'payment_price'], 'is the price of another plan: a price stands for one plan')
     if (earlier !== undefined) report([...path, 'key'], `is the key of the plan in line ${lineOf(earlier)}: change one`)
     else first.set(plan.key, [...path, 'key'])

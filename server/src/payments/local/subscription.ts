@@ -1,5 +1,6 @@
 /** A subscription of the local payment provider, and its price. Pure. */
 
+import { LOCAL_PRICE } from '../../catalog/loadPlan.ts'
 import type { PlanPrice } from '../../catalog/plan.ts'
 
 export interface LocalSubscription {
@@ -18,11 +19,9 @@ export interface LocalPortal {
   readonly returnUrl: string
 }
 
-const PRICE = /^local_([1-9][0-9]{0,7})_(day|week|month|year)$/
-
 /** Returns the price that an id such as `local_2000_month` stands for: $20 a month. Null: it stands for none. */
 export function localPrice(id: string): PlanPrice | null {
-  const [, cents, interval] = PRICE.exec(id) ?? []
+  const [, cents, interval] = LOCAL_PRICE.exec(id) ?? []
   if (cents === undefined) return null
   return {
     amountCents: Number(cents),
