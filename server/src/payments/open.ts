@@ -66,8 +66,8 @@ export async function openPayments({ config, catalog, metrics, onNoticed, noter,
   const links = createLinks(publicUrl, `http://${config.host}:${config.port}`)
   /** For the application. */
   const app = { listensAt: links.listensAt }
+  await reportUnserved(machine, settings)
   if (settings === null) {
-    await reportUnserved(machine)
     return { app, forBilling: { readPrice: noPrices, readAutoPay: async () => null }, routes: [] }
   }
   const { clock, log } = machine

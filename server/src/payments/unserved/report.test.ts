@@ -49,6 +49,18 @@ test('a start without the section payments reports them; one with it does not', 
   expect(reports(gateway)).toEqual([])
 })
 
+test('a start with another payment provider reports them', async () => {
+  const environment = { KEY: 'sk_test_x' }
+  const stripe = 'payments: { provider: stripe, secret_key_env: KEY, api_url: "http://127.0.0.1:9" }\n'
+  const settings = `${stripe}${PLAN.replace('local_2000_month', 'price_1')}`
+  const beside = await openGateway({ settings, environment, beside: gateway })
+  const lines = beside.logs.map((line) => JSON.parse(line))
+  expect(lines.filter(({ msg }) => String(msg).includes('name another one'))).toEqual([
+    expect.objectContaining({ ...FOUND, msg: expect.stringContaining("another one, 'stripe'") }),
+  ])
+  await beside.close()
+})
+
 test('a changed file without the section reports them once it is taken up; one with it does not', async () => {
   text = `${PAYMENTS}# changed\n`
   expect(await gateway.app.catalog.reload()).toBe(true)

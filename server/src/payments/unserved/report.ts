@@ -12,11 +12,17 @@ const FOUND = 'subscriptions, auto-pay or payments are under way at a payment pr
 const LOST = 'nobody can pay or cancel a subscription, auto-pay pays nothing, and payments under way are not credited'
 const ADVICE = 'Put the section back, with the payment provider that they are at, until they have ended'
 
-/** Reports what is under way at a payment provider, for a server that starts without the section `payments`. */
-export function reportUnserved(dependencies: UnservedDependencies): Promise<void> {
+/** Reports what is under way at a payment provider that a server does not have at its start. */
+export function reportUnserved(dependencies: UnservedDependencies, settings: PaymentSettings | null): Promise<void> {
+  if (settings === null) {
+    const message = `${FOUND}, and the settings have no section 'payments': ${LOST}. ${ADVICE}, and start again`
+    return report(dependencies, message)
+  }
+  const { name } = settings.provider
   return report(
     dependencies,
-    `${FOUND}, and the settings have no section 'payments': ${LOST}. ${ADVICE}, and start again`,
+    `${FOUND}, and the settings name another one, '${name}': nobody can cancel those subscriptions, that auto-pay pays nothing, and those payments are not credited. Name the former provider until they have ended, or begin with a new data directory`,
+    name,
   )
 }
 
@@ -36,7 +42,11 @@ export function reportLeavingPayments(dependencies: UnservedDependencies, inForc
   }
 }
 
-async function report({ database, log }: UnservedDependencies, message: string): Promise<void> {
-  const { subscriptions, autoPay, payments } = await countUnderWay(database)
+async function report(
+  { database, log }: UnservedDependencies,
+  message: string,
+  served: string | null = null,
+): Promise<void> {
+  const { subscriptions, autoPay, payments } = await countUnderWay(database, served)
   if (subscriptions + autoPay + payments > 0) log.error({ subscriptions, auto_pay: autoPay, payments }, message)
 }
