@@ -138,7 +138,7 @@ async function readText(response: Response, url: string): Promise<string> {
   let bytes = 0
   for (;;) {
     const read = await reader?.read().catch(() => {
-      throw new ServerUnreached(url)
+      throw new AnswerBrokeOff(url)
     })
     if (read === undefined || read.done) return text + decoder.decode()
     bytes += read.value.byteLength
@@ -150,11 +150,20 @@ async function readText(response: Response, url: string): Promise<string> {
   }
 }
 
+const REACH_ADVICE = 'check that it runs, or name another with --server or TOLLGATE_URL'
+
 /** Nothing, or no whole answer, was heard from the server. */
 export class ServerUnreached extends CliFailure {
-  constructor(url: string) {
-    const advice = 'check that it runs, or name another with --server or TOLLGATE_URL'
-    super(`${url} can't be reached: ${advice}`, { code: 'unreachable' })
+  constructor(url: string, problem = `${url} can't be reached: ${REACH_ADVICE}`, code = 'unreachable') {
+    super(problem, { code })
+  }
+}
+
+/** The server began to answer, and stopped. `more` is said behind it. */
+export class AnswerBrokeOff extends ServerUnreached {
+  constructor(url: string, more?: string) {
+    const words = `the answer broke off: ${url} stopped in the middle of it, try again`
+    super(url, more === undefined ? words : `${words}; ${more}`, 'broke_off')
   }
 }
 

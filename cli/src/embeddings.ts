@@ -1,5 +1,6 @@
-import { callApi, PAID_DEADLINE_MS } from './api.ts'
+import { askApi, PAID_DEADLINE_MS } from './api.ts'
 import type { CliCommand } from './command.ts'
+import { costUsd } from './cost.ts'
 import { UsageMistake } from './failure.ts'
 import { wholeNumberOf } from './values.ts'
 
@@ -44,17 +45,25 @@ export const embedCommand: CliCommand = {
     if (texts.length === 0) throw new UsageMistake('there is no text to embed')
     if (texts.length > TEXTS_MAX)
       throw new UsageMistake(`there are ${texts.length} texts: embed at most ${TEXTS_MAX} at once`)
-    const answer = await callApi(args, system, {
+    const { body: answer, headers } = await askApi(args, system, {
       method: 'POST',
       path: '/v1/embeddings',
       body: { model: args.required('model'), input: texts, ...(dimensions !== undefined && { dimensions }) },
       deadlineMs: PAID_DEADLINE_MS,
     })
     const { data } = answer as EmbeddingsAnswer
-    return { json: answer, text: data.map(({ embedding }) => `${JSON.stringify(embedding)}\n`).join('') }
+    return {
+      json: { ...(answer as EmbeddingsAnswer), cost_usd: costUsd(headers) },
+      text: data.map(({ embedding }) => `${JSON.stringify(embedding)}\n`).join(''),
+    }
   },
 }
 
+/** Each line is a text. Empty ones at the end are left out; any other would shift the vectors against the lines. */
 function linesOf(text: string): string[] {
-  return text.split(/\r?\n/).filter((line) => line.trim() !== '')
+  const lines = text.replace(/\s+$/, '').split(/\r?\n/)
+  if (lines.length === 1 && lines[0] === '') return []
+  const empty = lines.findIndex((line) => line.trim() === '')
+  if (empty === -1) return lines
+  throw new UsageMistake(`line ${empty + 1} of standard input is empty: each line is one text, remove it`)
 }

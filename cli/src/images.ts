@@ -1,14 +1,25 @@
 import { extname } from 'node:path'
-import { askApi, PAID_DEADLINE_MS } from './api.ts'
-import type { CliCommand } from './command.ts'
-import { costOf } from './cost.ts'
-import { UsageMistake } from './failure.ts'
+import { type ApiAnswer, askApi, PAID_DEADLINE_MS, ServerRefusal, ServerUnreached } from './api.ts'
+import type { CliCommand, CommandLine } from './command.ts'
+import { costUsd } from './cost.ts'
+import { CliFailure, Interruption, UsageMistake } from './failure.ts'
 import { idempotencyKey } from './idempotencyKey.ts'
 import { checkPlace, saveBytes } from './saveFile.ts'
+import { commandToType } from './shellWords.ts'
+import type { System } from './system.ts'
 import { wholeNumberOf } from './values.ts'
 
 /** No model makes more at once; the server has the model's own bound. */
 const IMAGES_MAX = 100
+
+/** The room that is looked for before an image of unknown size is paid for: that of 1024x1024 pixels without compression. */
+const IMAGE_BYTES = 4 * 1024 * 1024
+/** The most that is looked for; a larger image is nearly always compressed to less. */
+const IMAGE_BYTES_MAX = 32 * 1024 * 1024
+const HEADER_BYTES = 64 * 1024
+
+/** As the server takes it. */
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
 
 interface ImagesAnswer {
   readonly created: number
@@ -35,36 +46,90 @@ export const imageCommand: CliCommand = {
     },
     { name: 'n', value: 'N', summary: 'how many; 1 when left out' },
     { name: 'size', value: 'WxH', summary: 'their size in pixels, such as 512x512' },
+    {
+      name: 'idempotency-key',
+      value: 'KEY',
+      summary:
+        'the same command with the same key gets the same images for 24 hours and is charged once; new each time when left out',
+    },
   ],
   examples: ['tollgate image "A toll gate at dawn" --model svc/sandbox-image --output gate.png'],
   run: async (args, system) => {
     const count = wholeNumberOf(args, 'n', IMAGES_MAX)
     const output = args.text('output')
-    const size = args.text('size')
+    const key = args.text('idempotency-key') ?? idempotencyKey(system)
+    if (!IDEMPOTENCY_KEY.test(key)) throw new UsageMistake('--idempotency-key: must be 1 to 255 characters, no spaces')
     if (output === undefined && !args.json) throw new UsageMistake('--output: name the file to save the image to')
     const files = output === undefined ? [] : filesOf(output, count ?? 1)
-    for (const file of files) await checkPlace(system, file)
-    const { body, headers } = await askApi(args, system, {
-      method: 'POST',
-      path: '/v1/images/generations',
-      body: {
-        model: args.required('model'),
-        prompt: args.argument,
-        ...(count !== undefined && { n: count }),
-        ...(size !== undefined && { size }),
-      },
-      headers: { 'Idempotency-Key': idempotencyKey(system) },
-      deadlineMs: PAID_DEADLINE_MS,
-    })
+    if (output !== undefined) await checkPlace(system, files, bytesOf(args.text('size')))
+    const again = commandAgain(args, key)
+    const { body, headers } = await makeImages(args, system, key, again)
     const answer = body as ImagesAnswer
-    if (output === undefined) return { json: answer, text: '' }
+    const cost = costUsd(headers)
+    const kept = `the answer is kept for 24 hours: ${again} gets it without a new charge`
+    if (output === undefined) return { json: { ...answer, cost_usd: cost }, text: '', lostAdvice: kept }
     const saved = files.slice(0, answer.data.length)
     for (const [index, file] of saved.entries()) {
-      await saveBytes(system, file, Buffer.from(answer.data[index]?.b64_json ?? '', 'base64'))
+      const bytes = Buffer.from(answer.data[index]?.b64_json ?? '', 'base64')
+      await saveBytes(system, file, bytes, kept)
     }
-    const text = `Saved ${saved.join(', ')}${costOf(headers)}.\n`
-    return { json: { ...answer, data: saved.map((file) => ({ file })) }, text }
+    const text = `Saved ${saved.join(', ')}${cost === null ? '' : ` for $${cost}`}.\n`
+    return { json: { ...answer, data: saved.map((file) => ({ file })), cost_usd: cost }, text }
   },
+}
+
+/** Asks for the images. Where no answer comes, the failure has the command `again`, which gets them if they were made. */
+async function makeImages(args: CommandLine, system: System, key: string, again: string): Promise<ApiAnswer> {
+  const leaving = new AbortController()
+  const forget = system.onInterrupt(() => leaving.abort())
+  const advice = `if the images were made, they are kept for 24 hours, and ${again} gets them without a new charge`
+  const [count, size] = [wholeNumberOf(args, 'n', IMAGES_MAX), args.text('size')]
+  const call = {
+    method: 'POST',
+    path: '/v1/images/generations',
+    body: {
+      model: args.required('model'),
+      prompt: args.argument,
+      ...(count !== undefined && { n: count }),
+      ...(size !== undefined && { size }),
+    },
+    headers: { 'Idempotency-Key': key },
+    deadlineMs: PAID_DEADLINE_MS,
+  } as const
+  try {
+    return await askApi(args, system, call, leaving.signal)
+  } catch (error) {
+    if (leaving.signal.aborted) throw new Interruption(`left the images, which the server may go on to make: ${advice}`)
+    if (mayBeMade(error)) throw new CliFailure(`${error.message}; ${advice}`, error)
+    throw error
+  } finally {
+    forget()
+  }
+}
+
+/** Returns whether the server may have made the images all the same: it was not heard, or something on the way has answered for it. */
+function mayBeMade(error: unknown): error is CliFailure {
+  if (error instanceof ServerRefusal) return error.code === 'not_understood'
+  return error instanceof ServerUnreached
+}
+
+/** Returns the command that gets the same images again: the server answers the same request with the same key without a new charge. */
+function commandAgain(args: CommandLine, key: string): string {
+  const given = ['model', 'n', 'size', 'output', 'server'].flatMap((name) => {
+    const value = args.text(name)
+    return value === undefined ? [] : [`--${name}`, value]
+  })
+  const options = [...given, ...(args.json ? ['--json'] : []), '--idempotency-key', key]
+  // Only behind `--` may a prompt begin with a dash.
+  const isDashed = args.argument.startsWith('-')
+  return commandToType(isDashed ? ['image', ...options, '--', args.argument] : ['image', args.argument, ...options])
+}
+
+/** Returns how much room an image of a size such as `512x512` may need: its pixels without compression. */
+function bytesOf(size: string | undefined): number {
+  const [, width, height] = /^([0-9]{1,5})x([0-9]{1,5})$/.exec(size ?? '') ?? []
+  if (width === undefined || height === undefined) return IMAGE_BYTES
+  return Math.min(Number(width) * Number(height) * 4 + HEADER_BYTES, IMAGE_BYTES_MAX)
 }
 
 /** `gate.png` for one image; `gate-1.png`, `gate-2.png` for several. */

@@ -6,6 +6,8 @@ import type { LoginFile } from './system.ts'
 
 /** A file of logins is small. */
 const BYTES_MAX = 1024 * 1024
+/** More than a file of some logins has. */
+const CHECKED_BYTES = 64 * 1024
 const OTHERS = 0o077
 
 /** The file with the logins: under XDG_CONFIG_HOME, or where a system keeps such files. */
@@ -30,18 +32,22 @@ export function loginFileOf(
         throw unusable(path, error)
       })
     },
-    async write(text) {
-      const unfinished = `${path}.${process.pid}.unfinished`
-      try {
-        await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-        await writeFile(unfinished, text, { mode: 0o600, flag: 'wx' })
-        await chmod(unfinished, 0o600)
-        await rename(unfinished, path)
-      } catch (error) {
-        await unlink(unfinished).catch(() => {})
-        throw unusable(path, error)
-      }
-    },
+    write: (text) => writeAside(path, text, (unfinished) => rename(unfinished, path)),
+    check: () => writeAside(path, ' '.repeat(CHECKED_BYTES), (unfinished) => unlink(unfinished)),
+  }
+}
+
+/** Writes a file beside `path`, and hands it to `end`. */
+async function writeAside(path: string, text: string, end: (unfinished: string) => Promise<void>): Promise<void> {
+  const unfinished = `${path}.${process.pid}.unfinished`
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    await writeFile(unfinished, text, { mode: 0o600, flag: 'wx' })
+    await chmod(unfinished, 0o600)
+    await end(unfinished)
+  } catch (error) {
+    await unlink(unfinished).catch(() => {})
+    throw unusable(path, error)
   }
 }
 

@@ -105,6 +105,33 @@ test('a key that takes the place of another leaves the preset server as it is', 
   expect([found?.key.reveal(), found?.isOwn]).toEqual([`${KEY}2`, true])
 })
 
+test('after a logout commands use the last login that is left, and it says so; whoami --all lists them', async () => {
+  const logins = memoryFile()
+  const line = async (words: readonly string[]) => {
+    const { system, printed } = testSystem({ logins, environment: {} })
+    expect(await runLine(words, system)).toBe(0)
+    return printed.out
+  }
+  for (const name of ['a', 'b', 'c']) await keepKey(bare({ logins }), `https://${name}.example.com`, new Secret(KEY))
+  const use = 'Without --server, commands use https://b.example.com from now on, where you are still logged in.'
+  expect(await line(['logout'])).toContain(use)
+  expect(await line(['whoami', '--all'])).toMatch(/\nhttps:\/\/a\.\S+ +\S+\nhttps:\/\/b\.\S+ +\S+ +yes\n$/)
+  expect(JSON.parse(await line(['whoami', '--all', '--json'])).data.at(-1)).toEqual({
+    server: 'https://b.example.com',
+    stored_in: 'file',
+    preset: true,
+  })
+})
+
+test('with --json the warning of a key is a line of JSON', async () => {
+  const logins = memoryFile()
+  await keepKey(bare({ logins }), URL, new Secret(KEY))
+  const fetch = async () => Response.json({ balance_cents: 1 })
+  const { system, printed } = testSystem({ logins, environment: { TOLLGATE_API_KEY: KEY }, fetch })
+  expect(await runLine(['balance', '--json'], system)).toBe(0)
+  expect(JSON.parse(printed.said).notice).toMatchObject({ code: 'key_goes_to_last_login', server: URL })
+})
+
 test('logout says which server commands use from then on', async () => {
   const logins = memoryFile()
   const { system, printed } = testSystem({ logins, environment: {} })

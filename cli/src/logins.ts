@@ -1,5 +1,6 @@
 import { Secret } from '../../server/src/lib/secret.ts'
 import { CliFailure, LoginNeeded, UsageMistake } from './failure.ts'
+import { sayNotice } from './notice.ts'
 import type { System } from './system.ts'
 
 /** Which server a command talks to, and with which key. The key is never an option: other users of the machine see options. */
@@ -28,7 +29,7 @@ export interface KeyWithSource {
 type KeptKey = ({ readonly in: 'keychain' } | { readonly in: 'file'; readonly key: string }) & { readonly own?: true }
 
 interface Logins {
-  /** The server of the last login. */
+  /** The server of the last login that there still is. */
   readonly server: string | null
   /** By the server's address. A key is sent to its own server only. */
   readonly keys: Readonly<Record<string, KeptKey>>
@@ -68,9 +69,8 @@ async function warnOfLoginsServer(system: System, url: string): Promise<void> {
   const logins = await readLogins(system).catch(() => null)
   if (logins?.server !== url) return
   warned.add(system)
-  system.stderr(
-    `tollgate: the key in ${KEY_VARIABLE} is sent to ${url}, the server of the last login; say the key's own server in ${SERVER_VARIABLE}\n`,
-  )
+  const message = `tollgate: the key in ${KEY_VARIABLE} is sent to ${url}, the server of the last login; say the key's own server in ${SERVER_VARIABLE}`
+  sayNotice(system, { code: 'key_goes_to_last_login', message, fields: { server: url } })
 }
 
 /** Returns the key of the login to a server; null when there is none. */
@@ -139,6 +139,18 @@ async function storeKey(
   return kept.in
 }
 
+/** A login of this machine. */
+export interface LoginPlace {
+  readonly server: string
+  readonly stored_in: KeptKey['in']
+}
+
+/** Returns the logins of this machine in the order in which they were made. Asks neither server nor keychain. */
+export async function listLogins(system: System): Promise<LoginPlace[]> {
+  const { keys } = await readLogins(system)
+  return Object.entries(keys).map(([server, kept]) => ({ server, stored_in: kept.in }))
+}
+
 /** Forgets the key of a server. Returns whether there was one. */
 export async function forgetKey(system: System, url: string): Promise<boolean> {
   const { server, keys } = await readLogins(system)
@@ -193,7 +205,9 @@ function loginsOf(parsed: unknown): Logins {
     else throw new Error('not a login')
   }
   const { server } = parsed
-  return { server: typeof server === 'string' ? readUrl(server, 'server') : null, keys }
+  // After a logout of the preset server the last one of the others takes its place: keys are in the order of their logins.
+  const preset = typeof server === 'string' ? readUrl(server, 'server') : (Object.keys(keys).at(-1) ?? null)
+  return { server: preset, keys }
 }
 
 async function writeLogins(system: System, logins: Logins): Promise<void> {

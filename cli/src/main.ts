@@ -1,13 +1,15 @@
 /** The entry: hands the command line to its command. */
 
-import { EXIT } from '../../server/src/lib/commandOutput.ts'
+import { EXIT, printProblems } from '../../server/src/lib/commandOutput.ts'
 import { openSystem } from './openSystem.ts'
 import { runLine } from './run.ts'
 
 const system = openSystem((error) => {
   // The reader has left, as `head` does.
   if ('code' in error && error.code === 'EPIPE') process.exit(EXIT.readerLeft)
-  process.stderr.write(`tollgate: standard output can't be written (${error.message})\n`)
+  const problems = [`standard output can't be written (${error.message})`]
+  const stderr = (text: string) => void process.stderr.write(text)
+  printProblems({ stderr }, process.argv.includes('--json'), { code: 'output_lost', problems })
   process.exit(EXIT.failed)
 })
 

@@ -4,6 +4,9 @@ import type { CliCommand } from './command.ts'
 
 const MODALITIES = ['chat', 'image', 'video', 'embedding'] as const
 
+/** Behind the name of a model: its tier of lower prices. */
+const ECONOMY = ':economy'
+
 interface ShownPricing {
   readonly input_per_1m_tokens_cents?: number
   readonly output_per_1m_tokens_cents?: number
@@ -35,21 +38,25 @@ export const modelsCommand: CliCommand = {
     if (args.argument !== '') {
       const path = `/v1/models/${encodeURIComponent(args.argument)}`
       const model = (await callApi(args, system, { method: 'GET', path })) as ShownModel
-      return { json: model, text: facts(factsOf(model)) }
+      return { json: model, text: facts(factsOf(model, args.argument)) }
     }
     const modality = args.text('modality')
     const query = modality === undefined ? '' : `?${new URLSearchParams({ modality })}`
     const list = await callApi(args, system, { method: 'GET', path: `/v1/models${query}` })
     const { data } = list as { readonly data: readonly ShownModel[] }
     const rows = data.map((model) => [model.id, model.modality, model.status, priceOf(model.pricing)])
-    return { json: list, text: table(['MODEL', 'MODALITY', 'STATUS', 'PRICE'], rows, 'There are no such models.') }
+    return {
+      json: list,
+      text: table(['MODEL', 'MODALITY', 'STATUS', 'PRICE'], rows, 'There are no such models.', system.stdoutColumns),
+    }
   },
 }
 
-function factsOf(model: ShownModel): [string, string][] {
+/** `asked`: the name that was asked for. It may be an alias, or end in the tier that the price is of. */
+function factsOf(model: ShownModel, asked: string): [string, string][] {
   const { id, modality, status, aliases = [], context_length: context, plan_covered: covered, parameters = [] } = model
   return [
-    ['Model', id],
+    ['Model', asked.endsWith(ECONOMY) ? `${id}${ECONOMY}` : id],
     ...(aliases.length > 0 ? ([['Also called', aliases.join(', ')]] satisfies [string, string][]) : []),
     ['Modality', modality],
     ['Status', status],

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { systemInput } from './input.ts'
 import { openSystemKeychain } from './keychain.ts'
 import { loginFileOf } from './loginFile.ts'
-import { checkFile, saveFile } from './saveFile.ts'
+import { checkFiles, saveFile } from './saveFile.ts'
 import type { System } from './system.ts'
 
 /** Opens the system itself. `onOutputLost` is called when writing to stdout fails. */
@@ -25,14 +25,14 @@ export function openSystem(onOutputLost: (error: Error) => void): System {
     print: (content) =>
       new Promise((resolve, reject) => process.stdout.write(content, (error) => (error ? reject(error) : resolve()))),
     stdoutIsTerminal: process.stdout.isTTY === true,
-    // A terminal that does not know its width says 0 or nothing.
-    stdoutColumns: process.stdout.isTTY === true ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY,
+    stdoutColumns: columnsOf(process.stdout),
     stderr: (text) => void process.stderr.write(text),
+    stderrColumns: columnsOf(process.stderr),
     stderrIsTerminal: process.stderr.isTTY === true,
     // Follows no redirect: a key goes to the server that was named, and nowhere else.
     fetch: (url, init) => fetch(url, { ...init, redirect: 'manual' }),
     saveFile,
-    checkFile,
+    checkFiles,
     onInterrupt: (callback) => {
       process.once('SIGINT', callback)
       return () => process.off('SIGINT', callback)
@@ -41,4 +41,9 @@ export function openSystem(onOutputLost: (error: Error) => void): System {
     openKeychain: () => (env['TOLLGATE_KEYCHAIN'] === 'off' ? Promise.resolve(null) : openSystemKeychain()),
     hostname: hostname(),
   }
+}
+
+function columnsOf(stream: NodeJS.WriteStream): number {
+  // A terminal that does not know its width says 0 or nothing.
+  return stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
 }

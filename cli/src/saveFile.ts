@@ -24,15 +24,30 @@ export async function saveFile(path: string, content: AsyncIterable<Uint8Array>)
   return file.bytesWritten
 }
 
-/** Rejects as {@link saveFile} would, as far as can be told beforehand. Leaves nothing behind. */
-export async function checkFile(path: string): Promise<void> {
-  const found = await stat(path).catch(() => null)
-  // A device such as /dev/null would be replaced by a file.
-  if (found !== null && !found.isFile()) throw Object.assign(new Error('not a file'), { code: 'EISDIR' })
-  const unfinished = unfinishedOf(path)
-  await unlink(unfinished).catch(() => {})
-  await (await open(unfinished, 'wx')).close()
-  await unlink(unfinished)
+/**
+ * Rejects as {@link saveFile} would for one of the files, as far as can be told beforehand: writes `bytesEach` zeros for each of them,
+ * all at once, so that a disk without room for them is found. Leaves nothing behind.
+ */
+export async function checkFiles(paths: readonly string[], bytesEach: number): Promise<void> {
+  const made: string[] = []
+  try {
+    for (const path of paths) {
+      const found = await stat(path).catch(() => null)
+      // A device such as /dev/null would be replaced by a file.
+      if (found !== null && !found.isFile()) throw Object.assign(new Error('not a file'), { code: 'EISDIR' })
+      const unfinished = unfinishedOf(path)
+      await unlink(unfinished).catch(() => {})
+      const file = await open(unfinished, 'wx')
+      made.push(unfinished)
+      try {
+        await file.writeFile(Buffer.alloc(bytesEach))
+      } finally {
+        await file.close()
+      }
+    }
+  } finally {
+    for (const unfinished of made) await unlink(unfinished).catch(() => {})
+  }
 }
 
 /** A file of this process's own, so that two commands that write the same file do not remove each other's. */
@@ -40,17 +55,26 @@ function unfinishedOf(path: string): string {
   return `${path}.${process.pid}.unfinished`
 }
 
-/** Refuses an `--output` that can't be written, before anything is paid for. */
-export async function checkPlace({ checkFile: check }: System, output: string): Promise<void> {
-  await check(output).catch((error: unknown) => {
-    throw new UsageMistake(`--output: ${output} can't be written: ${placeProblem(error)}`)
+/** Refuses an `--output` that can't be written, before anything is paid for. `bytesEach`: how much room each of its files needs. */
+export async function checkPlace(
+  { checkFiles: check }: System,
+  files: readonly string[],
+  bytesEach = 0,
+): Promise<void> {
+  await check(files, bytesEach).catch((error: unknown) => {
+    throw new UsageMistake(`--output: ${files.join(', ')} can't be written: ${placeProblem(error)}`)
   })
 }
 
-/** Saves bytes; throws {@link CliFailure} when the place can't be written. */
-export async function saveBytes({ saveFile: save }: System, path: string, bytes: Uint8Array): Promise<void> {
+/** Saves bytes; throws {@link CliFailure} with the advice when the place can't be written. */
+export async function saveBytes(
+  { saveFile: save }: System,
+  path: string,
+  bytes: Uint8Array,
+  advice: string,
+): Promise<void> {
   await save(path, piecesOf(bytes)).catch((error: unknown) => {
-    throw new CliFailure(`${path} can't be written: ${placeProblem(error)}`)
+    throw new CliFailure(`${path} can't be written: ${placeProblem(error)}; ${advice}`, { code: 'not_saved' })
   })
 }
 
@@ -64,6 +88,8 @@ export function placeProblem(error: unknown): string {
     case 'ENOSPC':
     case 'EDQUOT':
       return 'the disk is full'
+    case 'EFBIG':
+      return 'a file of this size is not allowed there'
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':

@@ -41,6 +41,13 @@ test.each([
     null,
     'APP is not offered: "tollgate instances offerings" lists the apps.',
   ],
+  [
+    '/manage/v1/top-ups',
+    'This endpoint is not enabled on this server.',
+    null,
+    'This server has no payments: its operator has not switched them on.',
+  ],
+  ['/v1/instances', 'This endpoint is not enabled on this server.', null, /has no instances/],
   ['/v1/models', 'Try again in a minute.', '60', 'Try again in a minute.'],
   ['/v1/models', 'Too fast.', '1', 'Too fast. Try again in 1 second.'],
   ['/v1/chat/completions', "'name': expected string.", 'Wed, 21 Oct 2031 07:28:00 GMT', "'name': expected string."],

@@ -29,12 +29,24 @@ const COMMANDS: Readonly<Record<string, string>> = {
   'PUT /v1/billing/spending-limit': 'tollgate limits set',
 }
 
+/** As the server says it of every feature that its operator has not switched on. */
+const NOT_ENABLED = 'This endpoint is not enabled on this server.'
+
+/** The features that an operator may leave off, by the routes that they are asked for. */
+const FEATURES: readonly (readonly [RegExp, string])[] = [
+  [/^\/manage\/v1\/(top-ups|payments)/, 'payments'],
+  [/\/app-password$/, 'passwords for the apps of instances'],
+  [/^\/v1\/(instances|operations)/, 'instances to rent'],
+  [/^\/manage\/v1\//, 'accounts of people'],
+]
+
 /** As the server says it to programs, which see the header. */
 const SECONDS = 'the seconds in Retry-After'
 
 /** `path` is that of the request; `retryAfter` the header of the answer, in seconds, where there is one. */
 export function inOwnWords(words: string, path: string, retryAfter: string | null): string {
   let said = words
+    .replace(NOT_ENABLED, () => notOffered(path))
     .replace(/^The scope is not valid: /, '--scope: ')
     .replace(/^No such GPU type is offered: /, '--gpu-type: is not offered: ')
   for (const [route, command] of Object.entries(COMMANDS)) said = said.replaceAll(route, `"${command}"`)
@@ -46,6 +58,11 @@ export function inOwnWords(words: string, path: string, retryAfter: string | nul
   const seconds = `${retryAfter} ${retryAfter === '1' ? 'second' : 'seconds'}`
   if (said.includes(SECONDS)) return said.replace(SECONDS, seconds)
   return /again|wait/i.test(said) ? said : `${said} Try again in ${seconds}.`
+}
+
+function notOffered(path: string): string {
+  const [, feature = 'features of this kind'] = FEATURES.find(([pattern]) => pattern.test(path)) ?? []
+  return `This server has no ${feature}: its operator has not switched them on.`
 }
 
 function renameField(words: string, field: string, name: string): string {

@@ -14,13 +14,17 @@ export interface System {
   /** How wide a line of stdout is before it is broken; infinite where it is no terminal. */
   readonly stdoutColumns: number
   readonly stderr: (text: string) => void
+  /** As `stdoutColumns`, of stderr. */
+  readonly stderrColumns: number
+  /** True with `--json`: each line of stderr is an object. */
+  readonly isJson?: boolean
   /** True when stderr is a terminal: a progress bar is drawn only there. */
   readonly stderrIsTerminal: boolean
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   /** Writes a file whole or not at all; the bytes written. */
   readonly saveFile: (path: string, content: AsyncIterable<Uint8Array>) => Promise<number>
-  /** Rejects where `saveFile` would, as far as can be told beforehand. */
-  readonly checkFile: (path: string) => Promise<void>
+  /** Rejects where `saveFile` would for any of the files, with so many bytes in each, as far as can be told beforehand. */
+  readonly checkFiles: (paths: readonly string[], bytesEach: number) => Promise<void>
   /** Ctrl-C calls back in place of ending the process, once; the result gives that up. */
   readonly onInterrupt: (callback: () => void) => () => void
   /** Where the command keeps its login. */
@@ -52,6 +56,8 @@ export interface LoginFile {
   readonly read: () => Promise<string | null>
   /** Replaces the file, mode 0600, in a folder of mode 0700. */
   readonly write: (text: string) => Promise<void>
+  /** Rejects where `write` would, as far as can be told beforehand. */
+  readonly check: () => Promise<void>
 }
 
 /** Secrets by account. Each call rejects with the keychain's own error. */

@@ -49,7 +49,10 @@ describe('with --json stdout holds the one answer that the server describes, and
     [['webhooks', 'create', 'https://hooks.example.com/', '--events', 'video.failed'], 'NewWebhookEndpoint'],
     [['webhooks', 'list'], 'WebhookEndpointPage'],
   ])('%j: %s', async (words, schema, input) => {
-    described.checkSchema(schema, await json(words, input))
+    const { cost_usd: cost, ...answer } = await json(words, input)
+    described.checkSchema(schema, answer)
+    if (['chat', 'image', 'embed'].includes(words[0] ?? '')) expect(cost).toMatch(/^0\.\d{2,8}$/)
+    else expect(cost).toBeUndefined()
   })
 
   test.each<[string[], string]>([
@@ -90,15 +93,26 @@ describe('text', () => {
     const { code, stderr } = await cli.type(words)
     expect(code).toBe(1)
     expect(stderr).toMatch(/^tollgate: [^\n]+\n$/)
+    expect(stderr).not.toContain("can't be reached")
   })
 
   test('vectors are a line each, of the lines of standard input', async () => {
-    const { stdout } = await cli.type(['embed', '--model', 'svc/sandbox-embedding'], 'one\ntwo\n\nthree\n')
+    const { stdout } = await cli.type(['embed', '--model', 'svc/sandbox-embedding'], 'one\ntwo\nthree\n\n')
     const vectors = stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line))
     expect(vectors.map((vector) => vector.length)).toEqual([1024, 1024, 1024].map(() => vectors[0].length))
+  })
+
+  test('an empty line among the texts is refused with its number', async () => {
+    const { code, stdout, stderr } = await cli.type(['embed', '--model', 'svc/sandbox-embedding'], 'a\nb\n\nc\n')
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining('line 3 of standard input is empty')])
+  })
+
+  test('the tier that was asked for is part of the name over its price', async () => {
+    expect((await cli.type(['models', 'svc/sandbox:economy'])).stdout).toMatch(/^Model +svc\/sandbox:economy\n/)
+    expect((await cli.type(['models', 'sandbox'])).stdout).toMatch(/^Model +svc\/sandbox\n/)
   })
 
   test('images are saved, several with a number each', async () => {
@@ -118,6 +132,40 @@ describe('text', () => {
     for (const name of ['gate-1.png', 'gate-2.png']) {
       expect((await readFile(join(cli.folder, name))).subarray(1, 4).toString()).toBe('PNG')
     }
+  })
+
+  test('the same key gets the same image again and is charged once; a place without room is found before', async () => {
+    const words = ['image', 'twice', '--model', 'svc/sandbox-image', '--size', '256x256', '--idempotency-key', 'k-1']
+    expect((await cli.type([...words, '--output', 'first.png'])).stdout).toBe('Saved first.png for $0.02.\n')
+    expect((await cli.type([...words, '--output', 'again.png'])).stdout).toBe('Saved again.png for $0.00.\n')
+    expect(await readFile(join(cli.folder, 'again.png'))).toEqual(await readFile(join(cli.folder, 'first.png')))
+    const balance = async () => (await cli.type(['balance', '--json'])).stdout
+    const before = await balance()
+    const small = [...words.slice(0, -2), '--output', 'small.png']
+    // Files of 51,200 bytes at most, and no signal for a larger one.
+    const limited = await cli.type(small, undefined, {}, 'trap \'\' XFSZ; ulimit -f 100; exec "$@"')
+    expect([limited.code, limited.stderr]).toEqual([2, expect.stringContaining("small.png can't be written")])
+    expect([await balance(), await Bun.file(join(cli.folder, 'small.png')).exists()]).toEqual([before, false])
+  })
+
+  test('the effect of a spending limit is explained, and so is a time ago', async () => {
+    await cli.type(['limits', 'set', '--monthly', '100', '--enforcement', 'block_launch'])
+    expect((await cli.type(['limits'])).stdout).toMatch(
+      /At the limit +block_launch: new calls are refused; running ones/,
+    )
+    for (const word of ['stop_running', 'block_launch', 'notify_only']) {
+      expect((await cli.type(['help', 'limits', 'set'])).stdout).toContain(`${word}:`)
+    }
+    const { code, stderr } = await cli.type(['usage', '--start', '7d', '--end', '8d'])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('8d is earlier than 7d')])
+  })
+
+  test('a video that waits is not charged yet', async () => {
+    const slow = '[[sandbox video_seconds_per_second=0.001]] x'
+    const { id } = await json<{ id: string }>(['video', 'create', slow, ...FILM])
+    expect((await cli.type(['video', 'get', id])).stdout).toMatch(/\nCost +not charged yet\n/)
+    await cli.type(['video', 'cancel', id])
+    expect((await cli.type(['video', 'get', id])).stdout).toMatch(/\nCost +not charged\n/)
   })
 
   test('a video is made, waited for, looked at, saved and listed; one that is complete is not cancelled', async () => {

@@ -97,7 +97,10 @@ test('login, a call, and logout, which revokes the key that login had made', asy
   expect(await keys()).toEqual([{ name: 'laptop', revoked: false, member: true }])
   expect((await type(['balance'])).code).toBe(0)
   const left = await type(['logout', '--json'])
-  expect([left.code, JSON.parse(left.out)]).toEqual([0, { server: SERVER, forgotten: true, revoked: true }])
+  expect([left.code, JSON.parse(left.out)]).toEqual([
+    0,
+    { server: SERVER, forgotten: true, revoked: true, next_server: SERVER },
+  ])
   expect(await keys()).toEqual([{ name: 'laptop', revoked: true, member: true }])
   expect((await type(['balance'])).code).toBe(4)
 })

@@ -17,9 +17,9 @@ afterEach(() => {
 })
 afterAll(() => cli?.remove())
 
-function type(words: readonly string[], environment: Record<string, string> = {}): CliTerminal {
+function type(words: readonly string[], environment: Record<string, string> = {}, columns = 120): CliTerminal {
   const own = { TOLLGATE_API_KEY: cli.server.firstKey, TOLLGATE_URL: cli.server.url, ...environment }
-  const terminal = typeCliOnTerminal(words, { folder: cli.folder, environment: own })
+  const terminal = typeCliOnTerminal(words, { folder: cli.folder, environment: own }, columns)
   typed.push(terminal)
   return terminal
 }
@@ -37,6 +37,8 @@ test('a conversation remembers what was said, shows each cost, and ends with Ctr
   expect(await shows(PROMPT, 3)).toContain(DIM)
   types('/clear\r')
   await shows(PROMPT, 4)
+  types('/help\r')
+  expect(await shows(PROMPT, 5)).toContain('/help is no command. /clear forgets what was said, /exit ends')
   types(CTRL_D)
   const { code, screen: last } = await ended
   expect(code).toBe(0)
@@ -86,6 +88,21 @@ test('a key that is typed is not shown, and is kept', async () => {
   expect(code).toBe(0)
   expect(screen).not.toContain(cli.server.firstKey)
   expect(await readFile(join(cli.folder, 'tollgate/logins.json'), 'utf8')).toContain(cli.server.firstKey)
+})
+
+test('a message on a narrow terminal is broken at spaces, and a command in it is not', async () => {
+  const { ended } = type(['balance'], { TOLLGATE_API_KEY: '', TOLLGATE_URL: 'http://192.0.2.1:8080' }, 42)
+  const { code, screen } = await ended
+  expect([code, screen.split('\r\n')]).toEqual([
+    4,
+    [
+      'tollgate: there is no API key for',
+      'http://192.0.2.1:8080: set',
+      'TOLLGATE_API_KEY, or log in with',
+      '"tollgate login"',
+      '',
+    ],
+  ])
 })
 
 test('with --no-input nothing is asked', async () => {

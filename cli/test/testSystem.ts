@@ -43,10 +43,11 @@ export function testSystem({ stdin, ...parts }: TestSystemParts = {}): TestSyste
     stderr: (text) => {
       printed.said += text
     },
+    stderrColumns: Number.POSITIVE_INFINITY,
     stderrIsTerminal: true,
     fetch: nothing,
     saveFile: nothing,
-    checkFile: nothing,
+    checkFiles: nothing,
     onInterrupt: (callback) => {
       onInterrupt = callback
       return () => {
@@ -68,6 +69,7 @@ export function testSystem({ stdin, ...parts }: TestSystemParts = {}): TestSyste
 /** A file of logins in memory. */
 export function memoryFile(text: string | null = null): System['logins'] & { text: string | null } {
   const file = {
+    check: async () => {},
     path: '/config/tollgate/logins.json',
     text,
     read: async () => file.text,

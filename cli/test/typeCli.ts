@@ -25,8 +25,16 @@ export interface CliServer {
   readonly server: TestServer
   /** Where commands are typed. */
   readonly folder: string
-  /** Types a command with the server's first key; `environment` comes on top of it. Resolves to how it ended. */
-  type(words: readonly string[], input?: string, environment?: Readonly<Record<string, string>>): Promise<Ended>
+  /**
+   * Types a command with the server's first key; `environment` comes on top of it, and `wrapper` is a script of sh that runs it as `"$@"`.
+   * Resolves to how it ended.
+   */
+  type(
+    words: readonly string[],
+    input?: string,
+    environment?: Readonly<Record<string, string>>,
+    wrapper?: string,
+  ): Promise<Ended>
   remove(): Promise<void>
 }
 
@@ -37,9 +45,10 @@ export async function startCliServer(): Promise<CliServer> {
   return {
     server,
     folder,
-    type(words, input, environment) {
+    type(words, input, environment, wrapper) {
       const own = { TOLLGATE_API_KEY: server.firstKey, TOLLGATE_URL: server.url, ...environment }
-      return typeCli(words, { folder, environment: own, ...(input !== undefined && { input }) }).ended
+      const options = { folder, environment: own, ...(input !== undefined && { input }) }
+      return typeCli(words, options, wrapper).ended
     },
     async remove() {
       await server.remove()
@@ -62,8 +71,14 @@ export function cliEnvironment({ folder, environment = {} }: CliOptions): Record
 }
 
 /** Types a command whose output goes into pipes. */
-export function typeCli(words: readonly string[], options: CliOptions): Typed {
-  return run('node', [builtCli(), ...words], options.folder, cliEnvironment(options), options.input)
+export function typeCli(words: readonly string[], options: CliOptions, wrapper = 'exec "$@"'): Typed {
+  return run(
+    'sh',
+    ['-c', wrapper, 'sh', 'node', builtCli(), ...words],
+    options.folder,
+    cliEnvironment(options),
+    options.input,
+  )
 }
 
 export interface CliTerminal {
@@ -75,15 +90,15 @@ export interface CliTerminal {
   kill(): void
 }
 
-/** Types a command on a terminal of 120 columns. */
-export function typeCliOnTerminal(words: readonly string[], options: CliOptions): CliTerminal {
+/** Types a command on a terminal, of 120 columns unless told otherwise. */
+export function typeCliOnTerminal(words: readonly string[], options: CliOptions, cols = 120): CliTerminal {
   let screen = ''
   const waiting = new Set<() => void>()
   const child = Bun.spawn(['node', builtCli(), ...words], {
     cwd: options.folder,
     env: { ...process.env, TERM: 'xterm', ...cliEnvironment(options) },
     terminal: {
-      cols: 120,
+      cols,
       rows: 30,
       data: (_, bytes) => {
         screen += Buffer.from(bytes).toString()

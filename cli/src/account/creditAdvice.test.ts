@@ -22,7 +22,7 @@ test.each([
     },
   })
   expect(
-    await runLine(['image', 'x', '--model', 'svc/m', '--output', 'x.png'], { ...system, checkFile: async () => {} }),
+    await runLine(['image', 'x', '--model', 'svc/m', '--output', 'x.png'], { ...system, checkFiles: async () => {} }),
   ).toBe(1)
   expect(printed.said).toContain(refused.error.message)
   expect(printed.said.includes('"tollgate topup 20" adds $20 of credit.')).toBe(isAdvised)

@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { memoryFile, testSystem } from '../../test/testSystem.ts'
+import { CliFailure } from '../failure.ts'
 import { runLine } from '../run.ts'
 
 const KEY = `svc_live_${'d'.repeat(24)}`
@@ -35,8 +36,8 @@ function answer(url: string, init: RequestInit): Response {
 async function logIn(
   words: readonly string[] = [],
   meanwhile: (second: number, interrupt: () => boolean) => void = () => {},
+  logins = memoryFile(),
 ) {
-  const logins = memoryFile()
   const environment = { TOLLGATE_URL: 'https://gateway.test' }
   const made = testSystem({ logins, environment, fetch: async (url, init) => answer(url, init) })
   let code: number | undefined
@@ -55,7 +56,10 @@ test('the person is shown page and code, and the key is kept once it is approved
   polls = [refused('authorization_pending'), refused('slow_down'), () => Response.json({ access_token: KEY })]
   const { code, out, said, kept, pending } = await logIn()
   expect([code, pending]).toEqual([0, 0])
-  expect(said).toBe('Open https://gateway.test/device and type the code ABCD-EFGH there.\n')
+  expect(said).toBe(
+    'Open https://gateway.test/device and type the code ABCD-EFGH there.\n' +
+      'Waiting for it; the code is good for 1 minute, until 2026-01-01 00:01 UTC. Ctrl-C ends the waiting.\n',
+  )
   expect(out).toStartWith('Logged in to https://gateway.test.')
   expect(kept).toContain(KEY)
   expect([out, said].join()).not.toContain(KEY)
@@ -118,6 +122,24 @@ test('a server that offers none is said to, and nothing is begun there', async (
     code: 'not_offered',
     message: expect.stringContaining('--with-token'),
   })
+})
+
+test('with --json page and code are fields of a notice', async () => {
+  polls = [() => Response.json({ access_token: KEY })]
+  const { code, said } = await logIn(['--json'])
+  expect([code, said.split('\n').length]).toEqual([0, 2])
+  expect(JSON.parse(said).notice).toMatchObject({
+    code: 'device_code',
+    verification_uri: CODE.verification_uri,
+    user_code: CODE.user_code,
+    expires_at: '2026-01-01T00:01:00.000Z',
+  })
+})
+
+test('where the login can not be kept, nobody is sent to the browser', async () => {
+  const check = () => Promise.reject(new CliFailure('full'))
+  const { code, said } = await logIn([], undefined, { ...memoryFile(), check })
+  expect([code, said, asked]).toEqual([1, 'tollgate: full\n', []])
 })
 
 test('Ctrl-C ends the waiting; with --no-input it is not begun', async () => {

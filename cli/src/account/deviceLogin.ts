@@ -1,10 +1,11 @@
 import type { Secret } from '../../../server/src/lib/secret.ts'
-import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
+import { shortInstant } from '../../../server/src/lib/table.ts'
+import { MINUTE_MS, SECOND_MS, toTimestamp } from '../../../server/src/lib/time.ts'
 import { askWithKey, isTransient, ServerRefusal } from '../api.ts'
 import { CliFailure, Interruption } from '../failure.ts'
 import { loginHint, readKey } from '../logins.ts'
+import { sayNotice } from '../notice.ts'
 import { pauseUnlessLeft } from '../pause.ts'
-import { plainText } from '../plainText.ts'
 import type { System } from '../system.ts'
 
 /** The device flow of RFC 8628: a person approves this machine in a browser. */
@@ -42,7 +43,7 @@ export async function logInByDevice(system: System, url: string): Promise<Secret
   }
   const body = { client_id: CLIENT_ID, name: system.hostname }
   const code = readCode(await askWithKey(system, url, null, { method: 'POST', path: `${MANAGE}${CODE}`, body }))
-  system.stderr(plainText(`Open ${code.verification_uri} and type the code ${code.user_code} there.\n`))
+  showCode(system, code)
   const leaving = new AbortController()
   const forget = system.onInterrupt(() => leaving.abort())
   try {
@@ -53,6 +54,25 @@ export async function logInByDevice(system: System, url: string): Promise<Secret
   } finally {
     forget()
   }
+}
+
+/** Says where the code is typed, and how long it is good. */
+function showCode(system: System, code: DeviceCode): void {
+  const { verification_uri: address, user_code: word } = code
+  const untilMs = system.clock.now() + lifetimeMs(code)
+  const minutes = Math.floor(lifetimeMs(code) / MINUTE_MS)
+  const length = minutes === 1 ? '1 minute' : `${minutes} minutes`
+  const until = `${shortInstant(toTimestamp(untilMs))} UTC`
+  const waiting = `Waiting for it; the code is good for ${length}, until ${until}. Ctrl-C ends the waiting.`
+  sayNotice(system, {
+    code: 'device_code',
+    message: `Open ${address} and type the code ${word} there.\n${waiting}`,
+    fields: { verification_uri: address, user_code: word, expires_at: toTimestamp(untilMs) },
+  })
+}
+
+function lifetimeMs(code: DeviceCode): number {
+  return Math.min(code.expires_in * SECOND_MS, WAIT_MOST_MS)
 }
 
 async function isOffered(system: System, url: string): Promise<boolean> {
@@ -67,7 +87,7 @@ async function isOffered(system: System, url: string): Promise<boolean> {
  */
 async function waitForKey(system: System, url: string, code: DeviceCode, left: AbortSignal): Promise<Secret> {
   const { clock } = system
-  const untilMs = clock.monotonicMs() + Math.min(code.expires_in * SECOND_MS, WAIT_MOST_MS)
+  const untilMs = clock.monotonicMs() + lifetimeMs(code)
   let intervalMs = Math.max((code.interval ?? 0) * SECOND_MS || INTERVAL_MS, SECOND_MS)
   let pauseMs = intervalMs
   let trouble: CliFailure | null = null

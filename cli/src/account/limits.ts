@@ -7,7 +7,17 @@ import { readCents } from '../values.ts'
 import { dollars } from './balance.ts'
 
 const LIMIT = '/v1/billing/spending-limit'
-const ENFORCEMENTS = ['stop_running', 'block_launch', 'notify_only'] as const
+
+/** The effects of a limit that is reached, and their meaning. */
+const ENFORCEMENTS = {
+  stop_running: 'new calls are refused, and running chats and rented instances end',
+  block_launch: 'new calls are refused; running ones go on',
+  notify_only: 'nothing is refused; the organization is only told',
+} as const
+
+const MEANINGS = Object.entries(ENFORCEMENTS)
+  .map(([word, meaning]) => `${word}: ${meaning}`)
+  .join('; ')
 
 interface SpendingLimit {
   readonly monthly_limit_cents: number
@@ -51,8 +61,8 @@ export const setLimitsCommand: CliCommand = {
     {
       name: 'enforcement',
       value: 'WORD',
-      summary: 'the effect of a limit that is reached; left out: unchanged',
-      choices: ENFORCEMENTS,
+      summary: `the effect of a limit that is reached; ${MEANINGS}; left out: unchanged, block_launch at first`,
+      choices: Object.keys(ENFORCEMENTS),
     },
   ],
   examples: ['tollgate limits set --monthly 100 --daily 10 --enforcement block_launch'],
@@ -83,6 +93,11 @@ function textOf(limit: SpendingLimit): string {
   return facts([
     ['This month', month],
     ['Today', daily === null ? `${today} spent, no limit` : `${today} of ${dollars(daily)} spent`],
-    ['At the limit', enforcement],
+    ['At the limit', explained(enforcement)],
   ])
+}
+
+function explained(enforcement: string): string {
+  const meaning = Object.entries(ENFORCEMENTS).find(([word]) => word === enforcement)?.[1]
+  return meaning === undefined ? enforcement : `${enforcement}: ${meaning}`
 }

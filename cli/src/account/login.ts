@@ -4,6 +4,7 @@ import { askedServer, askWithKey, ServerRefusal } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure, Interruption, UsageMistake } from '../failure.ts'
 import { findKept, KEY_VARIABLE, keepKey, readKey } from '../logins.ts'
+import { sayNotice } from '../notice.ts'
 import { INTERRUPTED_LINE, type System } from '../system.ts'
 import { logInByDevice } from './deviceLogin.ts'
 import { revokeOwnKey } from './ownKey.ts'
@@ -33,6 +34,8 @@ export const loginCommand: CliCommand = {
     if (!withToken && !args.mayAsk) throw new UsageMistake('a login by browser needs a person: give --with-token')
     const before = await findKept(system, url).catch(() => null)
     warnOfPlainHttp(system, url)
+    // Before a person goes to the browser for a key that can't be kept.
+    if (!withToken) await system.logins.check()
     const key = withToken ? await readToken(args, system, url) : await logInByDevice(system, url)
     const place = await keep(system, url, key, !withToken)
     // Nobody has the key of the login before any more: a login by browser made it for this machine alone.
@@ -61,7 +64,7 @@ async function keep(system: System, url: string, key: Secret, isOwn: boolean): P
 
 async function readToken(args: CommandLine, { stdin }: System, url: string): Promise<Secret> {
   if (!stdin.isTerminal) return readKey(await stdin.readAll(TOKEN_BYTES_MAX), 'standard input')
-  if (!args.mayAsk) throw new UsageMistake('--with-token: pipe the key into standard input')
+  if (!args.mayAsk || args.json) throw new UsageMistake('--with-token: pipe the key into standard input')
   const typed = await stdin.readSecret(`API key for ${url} (not shown): `)
   if (typed === INTERRUPTED_LINE) throw new Interruption('nothing was kept')
   return readKey(typed ?? '', 'the answer')
@@ -82,5 +85,6 @@ async function checkKey(system: System, url: string, key: Secret): Promise<void>
 function warnOfPlainHttp(system: System, url: string): void {
   const { protocol, hostname } = new URL(url)
   if (protocol === 'https:' || isLoopback(hostname)) return
-  system.stderr(`tollgate: ${url} is not encrypted: others on the way can read the key; use https where you can\n`)
+  const message = `tollgate: ${url} is not encrypted: others on the way can read the key; use https where you can`
+  sayNotice(system, { code: 'not_encrypted', message, fields: { server: url } })
 }

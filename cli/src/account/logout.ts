@@ -1,7 +1,7 @@
 import { askedServer } from '../api.ts'
 import type { CliCommand } from '../command.ts'
 import { CliFailure, LoginNeeded } from '../failure.ts'
-import { findKept, forgetKey, KEY_VARIABLE, type KeyWithSource, serverUrlOf } from '../logins.ts'
+import { findKept, forgetKey, KEY_VARIABLE, type KeyWithSource, listLogins, serverUrlOf } from '../logins.ts'
 import type { System } from '../system.ts'
 import { revokeOwnKey } from './ownKey.ts'
 
@@ -19,9 +19,12 @@ export const logoutCommand: CliCommand = {
       throw new CliFailure(`nobody is logged in to ${url} here${shadow === '' ? '' : `; ${KEY_VARIABLE} is set`}`)
     const key = revoked ? 'The key is revoked.' : 'The key itself stays valid until it is revoked or expires.'
     const next = await serverUrlOf(system, undefined)
-    const elsewhere = next === url ? '' : `Without --server, commands use ${next} from now on.\n`
+    const others = await listLogins(system)
+    const isLogin = others.some(({ server }) => server === next)
+    const use = `Without --server, commands use ${next} from now on${isLogin ? ', where you are still logged in' : ''}.\n`
+    const elsewhere = next === url ? '' : use
     return {
-      json: { server: url, forgotten: true, revoked },
+      json: { server: url, forgotten: true, revoked, next_server: next },
       text: `Logged out of ${url}. ${key}\n${elsewhere}${shadow}`,
     }
   },

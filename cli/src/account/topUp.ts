@@ -3,8 +3,8 @@ import { callApi, isTransient } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
+import { sayNotice } from '../notice.ts'
 import { pauseUnlessLeft } from '../pause.ts'
-import { plainText } from '../plainText.ts'
 import type { System } from '../system.ts'
 import { readCents } from '../values.ts'
 import { dollars } from './balance.ts'
@@ -39,7 +39,11 @@ export const topUpCommand: CliCommand = {
     })) as Payment
     const where = `Pay ${dollars(begun.amount_cents)} here:\n\n${begun.checkout_url}\n\n`
     if (!args.flag('wait')) return { json: begun, text: `${where}The credit is in the balance once it is paid.\n` }
-    system.stderr(plainText(args.json ? `${begun.checkout_url}\n` : where))
+    sayNotice(system, {
+      code: 'pay_here',
+      message: where.slice(0, -1),
+      fields: { payment_id: begun.id, checkout_url: begun.checkout_url },
+    })
     const paid = await waitUntilPaid(args, system, begun)
     return { json: paid, text: `Paid: ${dollars(paid.amount_cents)} are in the balance.\n` }
   },

@@ -99,6 +99,12 @@ export const usageCommand: CliCommand = {
       limit: limit === undefined ? undefined : String(limit),
       cursor: args.text('cursor'),
     }
+    // Both are in UTC and as long as each other.
+    if (given.start !== undefined && given.end !== undefined && given.start >= given.end) {
+      throw new UsageMistake(
+        '--start: must be earlier than --end; a length of time such as 7d means so long ago, so that 8d is earlier than 7d',
+      )
+    }
     const groupBy = args.text('group-by')
     if (isInstanceGrouping(groupBy)) return await showInstanceGroups(args, system, groupBy, queryOf(given))
     if (groupBy !== undefined) {
@@ -108,7 +114,10 @@ export const usageCommand: CliCommand = {
     }
     const page = (await callApi(args, system, { method: 'GET', path: `/v1/usage?${queryOf(given)}` })) as UsagePage
     const rows = page.data.map((bucket) => [shortInstant(bucket.bucket_start), centsOf(bucket.cost_cents)])
-    return { json: page, text: table(['FROM (UTC)', 'COST'], rows, NOTHING_USED) + nextPage(args, page.next_cursor) }
+    return {
+      json: page,
+      text: table(['FROM (UTC)', 'COST'], rows, NOTHING_USED, system.stdoutColumns) + nextPage(args, page.next_cursor),
+    }
   },
 }
 

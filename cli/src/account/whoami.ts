@@ -1,8 +1,8 @@
-import { facts, shortInstant } from '../../../server/src/lib/table.ts'
+import { facts, shortInstant, table } from '../../../server/src/lib/table.ts'
 import { askedServer } from '../api.ts'
-import type { CliCommand } from '../command.ts'
+import type { CliCommand, CliResult, CommandLine } from '../command.ts'
 import { LoginNeeded } from '../failure.ts'
-import { findKey, KEY_VARIABLE, type KeySource, loginHint } from '../logins.ts'
+import { findKey, KEY_VARIABLE, type KeySource, listLogins, loginHint } from '../logins.ts'
 import type { System } from '../system.ts'
 import { type OwnKey, readOwnKey } from './ownKey.ts'
 
@@ -13,9 +13,10 @@ const SHOWN_CHARACTERS = 13
 export const whoAmICommand: CliCommand = {
   words: ['whoami'],
   summary: 'Show the server, who you are there, and the rights and the expiry of your API key',
-  options: [],
-  examples: ['tollgate whoami'],
+  options: [{ name: 'all', value: null, summary: 'list the logins of this machine instead; asks no server' }],
+  examples: ['tollgate whoami', 'tollgate whoami --all'],
   run: async (args, system) => {
+    if (args.flag('all')) return await showLogins(args, system)
     const url = await askedServer(args, system)
     const found = await findKey(system, url)
     if (found === null) {
@@ -38,6 +39,14 @@ export const whoAmICommand: CliCommand = {
       ]),
     }
   },
+}
+
+async function showLogins(args: CommandLine, system: System): Promise<CliResult> {
+  const preset = await askedServer(args, system)
+  const data = (await listLogins(system)).map((login) => ({ ...login, preset: login.server === preset }))
+  const rows = data.map((login) => [login.server, placeOf(login.stored_in, system), login.preset ? 'yes' : ''])
+  const none = 'There are no logins on this machine: log in with "tollgate login".'
+  return { json: { data }, text: table(['SERVER', 'KEY IS IN', 'USED NOW'], rows, none, system.stdoutColumns) }
 }
 
 function personOf({ person }: OwnKey): string {

@@ -1,6 +1,6 @@
 import { SECOND_MS } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
-import { askedServer, openStream, PAID_DEADLINE_MS, ServerUnreached } from '../api.ts'
+import { AnswerBrokeOff, askedServer, openStream, PAID_DEADLINE_MS } from '../api.ts'
 import type { CommandLine } from '../command.ts'
 import { readEvents } from '../eventStream.ts'
 import { CliFailure } from '../failure.ts'
@@ -8,6 +8,8 @@ import type { System } from '../system.ts'
 
 /** The server says something every 15 s; a stream that is silent for so long is dead. */
 const SILENCE_MS = 45 * SECOND_MS
+
+const CHARGE = 'the tokens that it has may be charged'
 
 export const COMPLETIONS = '/v1/chat/completions'
 
@@ -68,7 +70,7 @@ export async function askChat(
     watchdog.stop()
   }
   left.throwIfAborted()
-  if (!gathered.isDone) throw new ServerUnreached(await askedServer(args, system))
+  if (!gathered.isDone) throw new AnswerBrokeOff(await askedServer(args, system), CHARGE)
   const { content, finishReason, usage, costMicrocents } = gathered
   const promptTokens = usage?.prompt_tokens ?? 0
   return { content, finishReason, promptTokens, completionTokens: usage?.completion_tokens ?? 0, costMicrocents }

@@ -1,5 +1,6 @@
-import { callApi, PAID_DEADLINE_MS } from '../api.ts'
+import { askApi, PAID_DEADLINE_MS } from '../api.ts'
 import type { CliCommand, CliResult, CommandLine } from '../command.ts'
+import { costUsd } from '../cost.ts'
 import { Interruption, UsageMistake } from '../failure.ts'
 import { plainText } from '../plainText.ts'
 import type { System } from '../system.ts'
@@ -73,19 +74,26 @@ async function promptOf({ words }: CommandLine, { stdin }: System): Promise<stri
 
 async function answerJson(args: CommandLine, system: System, body: object): Promise<CliResult> {
   const call = { method: 'POST', path: COMPLETIONS, body, deadlineMs: PAID_DEADLINE_MS } as const
-  return { json: await callApi(args, system, call), text: '' }
+  const { body: answer, headers } = await askApi(args, system, call)
+  return { json: { ...(answer as object), cost_usd: costUsd(headers) }, text: '' }
 }
 
 async function answerText(args: CommandLine, system: System, body: ChatBody): Promise<CliResult> {
   const leaving = new AbortController()
   const forget = system.onInterrupt(() => leaving.abort())
-  const onText = (text: string) => system.stdout(system.stdoutIsTerminal ? plainText(text) : text)
+  let isInLine = false
+  const onText = (text: string) => {
+    isInLine = system.stdoutIsTerminal
+    system.stdout(system.stdoutIsTerminal ? plainText(text) : text)
+  }
   try {
     const answer = await askChat(args, system, body, { left: leaving.signal, onText })
     system.stdout('\n')
     system.stderr(closingOf(system, answer))
     return { exitCode: 0 }
   } catch (error) {
+    // So that the message begins a line.
+    if (isInLine) system.stdout('\n')
     if (!leaving.signal.aborted) throw error
     throw new Interruption('left the answer: the prompt, and the tokens that were generated, are charged')
   } finally {

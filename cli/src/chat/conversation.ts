@@ -3,6 +3,7 @@ import { CliFailure } from '../failure.ts'
 import { plainText } from '../plainText.ts'
 import { dim } from '../style.ts'
 import { INTERRUPTED_LINE, type System } from '../system.ts'
+import { wrapAtSpaces } from '../wrap.ts'
 import { askChat, type ChatBody, type Message } from './ask.ts'
 import { closingOf } from './closing.ts'
 
@@ -12,9 +13,12 @@ const LEFT_BY_INTERRUPT = 130
 
 const WELCOME = 'Ctrl-C ends an answer, Ctrl-D the conversation; /clear forgets what was said.'
 
+const COMMANDS_HELP =
+  '/clear forgets what was said, /exit ends the conversation. Put a space first to ask a question that begins with /.'
+
 /** Talks with a model until the person ends it. A question that failed is not part of the conversation. */
 export async function converse(args: CommandLine, system: System, body: ChatBody): Promise<CliResult> {
-  const { stdin, stderr } = system
+  const { stdin, stderr, stderrColumns } = system
   const history: string[] = []
   let messages: readonly Message[] = body.messages
   stderr(`${dim(system, `${body.model}. ${WELCOME}`)}\n`)
@@ -38,6 +42,11 @@ export async function converse(args: CommandLine, system: System, body: ChatBody
       continue
     }
     if (question === '/exit') return { exitCode: 0 }
+    // It would be charged for.
+    if (line.startsWith('/')) {
+      stderr(`${wrapAtSpaces(`${plainText(question)} is no command. ${COMMANDS_HELP}`, stderrColumns)}\n`)
+      continue
+    }
     messages = await takeTurn(args, system, { ...body, messages: [...messages, { role: 'user', content: question }] })
   }
 }
@@ -57,7 +66,7 @@ async function takeTurn(args: CommandLine, system: System, body: ChatBody): Prom
   } catch (error) {
     if (leaving.signal.aborted) system.stderr('\n')
     else if (error instanceof CliFailure && error.exitCode === 1)
-      system.stderr(`tollgate: ${plainText(error.message)}\n`)
+      system.stderr(`${wrapAtSpaces(`tollgate: ${plainText(error.message)}`, system.stderrColumns)}\n`)
     else throw error
     return body.messages.slice(0, -1)
   } finally {

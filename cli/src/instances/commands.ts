@@ -4,7 +4,7 @@ import { callApi } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
-import { plainText } from '../plainText.ts'
+import { sayNotice } from '../notice.ts'
 import type { System } from '../system.ts'
 import { readCents, wholeNumberOf } from '../values.ts'
 import { INSTANCES, instancePath, type ShownInstance, type ShownOfferings, type ShownOperation } from './instance.ts'
@@ -39,12 +39,14 @@ export const listOfferingsCommand: CliCommand = {
       `${least} GB`,
       models.map((model) => model.name).join(', ') || '-',
     ])
-    return {
-      json: offered,
-      text:
-        table(['GPU TYPE', 'MEMORY', 'GPUS', 'AN HOUR, EACH', 'DISK'], types, 'There are no GPU types.') +
-        `\n${table(['APP', 'NEEDS', 'MODELS'], apps, 'There are no apps.')}`,
-    }
+    const typeTable = table(
+      ['GPU TYPE', 'MEMORY', 'GPUS', 'AN HOUR, EACH', 'DISK'],
+      types,
+      'There are no GPU types.',
+      system.stdoutColumns,
+    )
+    const appTable = table(['APP', 'NEEDS', 'MODELS'], apps, 'There are no apps.', system.stdoutColumns)
+    return { json: offered, text: `${typeTable}\n${appTable}` }
   },
 }
 
@@ -88,7 +90,7 @@ export const createInstanceCommand: CliCommand = {
       headers: { 'Idempotency-Key': idempotencyKey(system) },
     })) as ShownOperation
     const id = begun.resource_id
-    for (const warning of begun.warnings ?? []) system.stderr(plainText(`tollgate: ${warning}\n`))
+    for (const warning of begun.warnings ?? []) sayNotice(system, { code: 'warning', message: `tollgate: ${warning}` })
     if (!args.flag('wait')) {
       const next = `"tollgate instances get ${id}" shows whether it runs`
       return { json: begun, text: `Instance ${id} is being made, for ${dollars(priceCents)} an hour: ${next}.\n` }
@@ -125,7 +127,10 @@ export const listInstancesCommand: CliCommand = {
     ])
     const none = 'There are no instances: rent one with "tollgate instances create APP --gpu-type TYPE".'
     const more = page.next_cursor === null ? '' : `There are more: --cursor ${page.next_cursor} shows them.\n`
-    return { json: page, text: table(['ID', 'NAME', 'STATE', 'GPUS', 'AN HOUR'], rows, none) + more }
+    return {
+      json: page,
+      text: table(['ID', 'NAME', 'STATE', 'GPUS', 'AN HOUR'], rows, none, system.stdoutColumns) + more,
+    }
   },
 }
 

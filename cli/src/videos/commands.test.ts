@@ -78,7 +78,7 @@ function systemOf(): TestSystem {
       saved.push({ path, text })
       return text.length
     },
-    checkFile: async (path) => {
+    checkFiles: async ([path = '']) => {
       if (path.startsWith('nowhere/')) throw Object.assign(new Error('no'), { code: 'ENOENT' })
     },
   })

@@ -108,11 +108,15 @@ export const showVideoCommand: CliCommand = {
       ['Status', status === 'in_progress' ? `in progress, ${progress}%` : status],
       ['Model', model],
       ['Seconds', String(seconds)],
-      ['Cost', cents === null ? 'not charged' : dollars(cents)],
+      ['Cost', cents === null ? notCharged(status) : dollars(cents)],
       ...(error === null ? [] : ([['Error', error]] satisfies [string, string][])),
     ]
     return { json: video, text: facts(rows) }
   },
+}
+
+function notCharged(status: ShownVideo['status']): string {
+  return status === 'queued' || status === 'in_progress' ? 'not charged yet' : 'not charged'
 }
 
 /** `tollgate video list` */
@@ -138,7 +142,7 @@ export const listVideosCommand: CliCommand = {
     const last = page.has_more ? page.data.at(-1) : undefined
     const more = last === undefined ? '' : `There are more: --after ${last.id} shows them.\n`
     const none = 'There are no videos: make one with "tollgate video create PROMPT --model ID".'
-    return { json: page, text: table(['ID', 'STATUS', 'MODEL', 'COST'], rows, none) + more }
+    return { json: page, text: table(['ID', 'STATUS', 'MODEL', 'COST'], rows, none, system.stdoutColumns) + more }
   },
 }
 

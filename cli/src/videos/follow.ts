@@ -6,6 +6,7 @@ import type { CliResult, CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
 import { pauseUnlessLeft } from '../pause.ts'
 import { checkPlace, placeProblem } from '../saveFile.ts'
+import { commandToType } from '../shellWords.ts'
 import type { System } from '../system.ts'
 import { createVideoTeller, type VideoTeller } from './teller.ts'
 import { type ShownVideo, videoPath } from './video.ts'
@@ -64,7 +65,7 @@ export async function followVideo(args: CommandLine, system: System, made: Shown
 /** Refuses an `--output` that can't be written, before anything is paid for. */
 export async function checkOutput(args: CommandLine, system: System): Promise<void> {
   const output = args.text('output')
-  if (output !== undefined) await checkPlace(system, output)
+  if (output !== undefined) await checkPlace(system, [output])
 }
 
 async function untilOver(errand: Errand, made: ShownVideo): Promise<ShownVideo> {
@@ -147,9 +148,8 @@ function commandFor(
   { id }: ShownVideo,
   output: string | undefined,
 ): string {
-  const option = (name: string, value: string | undefined) =>
-    value === undefined ? '' : ` --${name} ${/^[\w./:@+-]+$/.test(value) ? value : `'${value}'`}`
-  return `"tollgate video ${verb} ${id}${option('output', output)}${option('server', args.text('server'))}"`
+  const option = (name: string, value: string | undefined) => (value === undefined ? [] : [`--${name}`, value])
+  return commandToType(['video', verb, id, ...option('output', output), ...option('server', args.text('server'))])
 }
 
 function endOf({ id, status, error, cost_cents: cents }: ShownVideo): string {

@@ -1,5 +1,6 @@
 import { createBar } from '../../../server/src/lib/progressBar.ts'
 import type { CommandLine } from '../command.ts'
+import { sayNotice } from '../notice.ts'
 import { plainText } from '../plainText.ts'
 import type { System } from '../system.ts'
 import type { ShownVideo } from './video.ts'
@@ -18,7 +19,10 @@ export function createVideoTeller(args: CommandLine, system: System, { id }: Sho
   const { stderr } = system
   const name = plainText(id)
   if (!system.stderrIsTerminal) return createLines((words) => stderr(`Video ${name}: ${words}\n`))
-  stderr(`Video ${name} is accepted. Ctrl-C stops the waiting, not the video.\n`)
+  sayNotice(system, {
+    code: 'accepted',
+    message: `Video ${name} is accepted. Ctrl-C stops the waiting, not the video.`,
+  })
   const bar = createBar(system)
   let share = 0
   return {

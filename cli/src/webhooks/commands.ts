@@ -84,6 +84,7 @@ export const listWebhooksCommand: CliCommand = {
         ['ID', 'URL', 'EVENTS'],
         page.data.map(({ id, url, event_types }) => [id, url, event_types.join(', ')]),
         'There are no webhook endpoints: make one with "tollgate webhooks create URL --events video.completed".',
+        system.stdoutColumns,
       ),
     }
   },
@@ -129,12 +130,9 @@ export const listDeliveriesCommand: CliCommand = {
     }
     const path = `${DELIVERIES}?${query}`
     const page = (await callApi(args, system, { method: 'GET', path })) as Page<Delivery>
-    return {
-      json: page,
-      text:
-        table(['ID', 'TYPE', 'STATE', 'ATTEMPTS', 'NEXT'], page.data.map(toRow), 'There are no such deliveries.') +
-        nextPage(args, page.next_cursor),
-    }
+    const heading = ['ID', 'TYPE', 'STATE', 'ATTEMPTS', 'NEXT']
+    const shown = table(heading, page.data.map(toRow), 'There are no such deliveries.', system.stdoutColumns)
+    return { json: page, text: shown + nextPage(args, page.next_cursor) }
   },
 }
 

@@ -9,7 +9,7 @@ import type { CliCommand, CommandLine } from '../command.ts'
 import { readEvents } from '../eventStream.ts'
 import { CliFailure, UsageMistake } from '../failure.ts'
 import { keyFor } from '../logins.ts'
-import { plainText } from '../plainText.ts'
+import { sayNotice } from '../notice.ts'
 import type { System } from '../system.ts'
 import { createForwarder, type Forwarder } from './forwarder.ts'
 
@@ -147,5 +147,5 @@ function lose(listener: Listener, reason: string): void {
 /** Beside the events: with --json among them, else on stderr. */
 function tell({ args, system }: Listener, facts: object, text: string): void {
   if (args.json) system.stdout(`${JSON.stringify(facts)}\n`)
-  else system.stderr(plainText(`tollgate: ${text}\n`))
+  else sayNotice(system, { code: 'listen', message: `tollgate: ${text}` })
 }

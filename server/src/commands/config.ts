@@ -11,7 +11,7 @@ export const checkConfigCommand: Command = {
   examples: ['tollgate config check --config /etc/tollgate.yaml'],
   run: async (invocation, context) => {
     const config = await configOf(invocation, context)
-    const { source, settings, dataDirectory, databaseUrl } = config
+    const { source, settings, settingsPath, dataDirectory, databaseUrl } = config
     const warnings = warningsOf(config)
     const file = source?.fileName ?? null
     const models = settings.models?.length ?? null
@@ -28,7 +28,7 @@ export const checkConfigCommand: Command = {
       },
       text:
         file === null
-          ? 'There is no settings file: Tollgate serves the built-in models and those that it finds on this machine.\n'
+          ? `There is no settings file ${settingsPath}: without one Tollgate serves the built-in models and those that it finds on this machine. To check another file, name it with --config.\n`
           : `${file} is good. Models: ${served}; providers: ${settings.providers.length}.\n${warnings.map((each) => `Warning: ${each}\n`).join('')}`,
     }
   },

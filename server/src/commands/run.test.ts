@@ -224,7 +224,7 @@ describe('a life of operating', () => {
       economy: { input_usd_per_1m_tokens: '0.50' },
     })
     expect((await tollgate('models', 'list')).stdout).toContain('svc/sandbox:economy')
-    expect((await tollgate('config', 'check')).stdout).toContain('There is no settings file')
+    expect((await tollgate('config', 'check')).stdout).toMatch(/^There is no settings file \/\S+\/tollgate\.yaml: /)
     expect(opened).toEqual([])
   })
 })

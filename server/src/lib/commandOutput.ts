@@ -20,6 +20,8 @@ export interface ShownResult {
   readonly exitCode?: number
   /** Takes back a secret that nobody has seen, because the result can't be written. */
   readonly undo?: UndoSecret
+  /** Says how a result that can't be written, and is charged already, is had again. */
+  readonly lostAdvice?: string
 }
 
 export interface UndoSecret {
@@ -44,10 +46,11 @@ export async function printResult(output: CommandOutput, json: boolean, result: 
     return result.exitCode ?? EXIT.done
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
-    const { undo } = result
+    const { undo, lostAdvice } = result
     // The reader has left, as `head` does.
-    if (undo === undefined && code === 'EPIPE') return EXIT.readerLeft
+    if (undo === undefined && lostAdvice === undefined && code === 'EPIPE') return EXIT.readerLeft
     const problems = [`the result can't be written to standard output (${code}): write it to another place`]
+    if (lostAdvice !== undefined) problems.push(lostAdvice)
     if (undo !== undefined) {
       const isUndone = await undo.run().then(
         () => true,
