@@ -182,3 +182,14 @@ test('a new account is not told to wait for an instance that costs more than its
   expect(refused?.code).toBe('quota_exceeded')
   expect(refused?.message).not.toMatch(/Wait/)
 })
+
+test('a request without money is refused for that where the disk is used up too', async () => {
+  const rich = await house.organization(10_000n * CENT)
+  const all = await house.create(rich, { diskGb: 100 })
+  const second = await house.create(rich, { diskGb: 100 })
+  expect(await house.refusal(rich, { diskGb: 100 })).toMatchObject({ code: 'disk_unavailable' })
+  const poor = await house.organization(0n)
+  expect(await house.refusal(poor, { diskGb: 100 })).toMatchObject({ code: 'insufficient_balance' })
+  for (const instance of [all, second]) await house.delete(instance)
+  await house.work()
+})

@@ -70,17 +70,6 @@ describe('a request', () => {
     expect(await house.refusal(organization, request)).toBeNull()
   })
 
-  test('without money is refused for that where the disk is used up too', async () => {
-    const rich = await house.organization(10_000n * CENT)
-    const all = await house.create(rich, { diskGb: 100 })
-    const second = await house.create(rich, { diskGb: 100 })
-    expect(await house.refusal(rich, { diskGb: 100 })).toMatchObject({ code: 'disk_unavailable' })
-    const poor = await house.organization(0n)
-    expect(await house.refusal(poor, { diskGb: 100 })).toMatchObject({ code: 'insufficient_balance' })
-    for (const instance of [all, second]) await house.delete(instance)
-    await house.work()
-  })
-
   test('for an app on the host that can not start without a model is refused where none is named', () => {
     const [gpu] = INSTANCE_SETTINGS.gpuTypes
     const [server] = INSTANCE_SETTINGS.apps

@@ -39,15 +39,8 @@ export async function insertInstance(
      where (select count(*) from instances where organization_id = $2::uuid and state in ('creating', 'running', 'terminating')) < $16::bigint
      returning 1`,
     [
-      instance.id,
-      instance.organizationId,
-      instance.principalId,
-      instance.name,
-      instance.app,
-      instance.model,
-      instance.gpuType,
-      instance.gpuCount,
-      instance.diskGb,
+      ...[instance.id, instance.organizationId, instance.principalId, instance.name, instance.app, instance.model],
+      ...[instance.gpuType, instance.gpuCount, instance.diskGb],
       toHex(instance.priceHash),
       instance.hourMicrocents,
       toTimestamp(instance.createdAtMs),

@@ -61,26 +61,7 @@ export interface OpenMoney extends AdmissionContext {
 export function openMoney(options: MoneyOptions): OpenMoney {
   const { clock, random, renewer, ownsSlot, sendReclaim, readFigures, onUnreadable, onLimitReached, plans } = options
   const shares = new Map<string, Share>()
-  const giveBack = (share: Share, kind: 'give_back' | 'idle') => renewer.renew(share, 0n, { kind })
-  const unobeyed = new Set<string>()
-  const hearReclaim = (organizationId: string) => {
-    const share = shares.get(organizationId)
-    if (share === undefined || !share.hearReclaim(clock.monotonicMs())) return
-    // Without its slot it may not write.
-    if (ownsSlot()) giveBack(share, 'give_back').catch(() => obeyLater(share))
-    else obeyLater(share)
-  }
-  const obeyLater = ({ openUses, organizationId }: Share) => {
-    // Where no call is under way nothing is shrunk, and what is idle goes back with the next reclaim.
-    if (openUses === 0) return
-    if (unobeyed.size === 0) clock.after(OBEY_AGAIN_MS, obeyAgain)
-    unobeyed.add(organizationId)
-  }
-  const obeyAgain = () => {
-    const again = [...unobeyed]
-    unobeyed.clear()
-    again.forEach(hearReclaim)
-  }
+  const { hearReclaim, comeIntoLine } = reclaimsOf(shares, options)
   return {
     ...{ clock, random, renewer, plans, shares },
     ownsSlot,
@@ -103,15 +84,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       share.reclaimedAtMs = nowMs
       sendReclaim(share.organizationId)
     },
-    hearReclaim,
-    async comeIntoLine(organizationId) {
-      const share = shares.get(organizationId)
-      if (share === undefined) return
-      share.hearReclaim(clock.monotonicMs())
-      if (!ownsSlot()) return obeyLater(share)
-      const answered = giveBack(share, 'give_back').catch(() => obeyLater(share))
-      await within(clock, COME_INTO_LINE_MOST_MS, answered, undefined)
-    },
+    ...{ hearReclaim, comeIntoLine },
     reclaimAll() {
       for (const organizationId of shares.keys()) hearReclaim(organizationId)
     },
@@ -126,13 +99,50 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       const passing = [...shares.values()].filter((share) => share.reachesNotice && !idle.includes(share))
       // A process that never asked the account has nothing of it.
       const granted = [...idle.filter(({ hasAsked }) => hasAsked), ...passing]
-      await Promise.all(granted.map((share) => giveBack(share, 'idle')))
+      await Promise.all(granted.map((share) => renewer.renew(share, 0n, { kind: 'idle' })))
       for (const share of idle) {
         const isUntouched = share.isIdle && share.usedAtMs <= unusedSinceMs
         // Money that is being given back is still granted if that fails.
         const isEmpty = share.spendableMicrocents <= 0n && share.openAsks === 0
         if (isUntouched && isEmpty && shares.get(share.organizationId) === share) shares.delete(share.organizationId)
       }
+    },
+  }
+}
+
+/** How this process obeys when it is asked to give back what it has of an account. */
+function reclaimsOf(
+  shares: ReadonlyMap<string, Share>,
+  { clock, renewer, ownsSlot }: Pick<MoneyOptions, 'clock' | 'renewer' | 'ownsSlot'>,
+): Pick<OpenMoney, 'hearReclaim' | 'comeIntoLine'> {
+  const unobeyed = new Set<string>()
+  const obey = async (share: Share) => {
+    // Without its slot it may not write.
+    if (!ownsSlot()) return obeyLater(share)
+    await renewer.renew(share, 0n, { kind: 'give_back' }).catch(() => obeyLater(share))
+  }
+  const obeyLater = ({ openUses, organizationId }: Share) => {
+    // Where no call is under way nothing is shrunk, and what is idle goes back with the next reclaim.
+    if (openUses === 0) return
+    if (unobeyed.size === 0) clock.after(OBEY_AGAIN_MS, obeyAgain)
+    unobeyed.add(organizationId)
+  }
+  const obeyAgain = () => {
+    const again = [...unobeyed]
+    unobeyed.clear()
+    again.forEach(hearReclaim)
+  }
+  const hearReclaim = (organizationId: string) => {
+    const share = shares.get(organizationId)
+    if (share?.hearReclaim(clock.monotonicMs())) void obey(share)
+  }
+  return {
+    hearReclaim,
+    async comeIntoLine(organizationId) {
+      const share = shares.get(organizationId)
+      if (share === undefined) return
+      share.hearReclaim(clock.monotonicMs())
+      await within(clock, COME_INTO_LINE_MOST_MS, obey(share), undefined)
     },
   }
 }
