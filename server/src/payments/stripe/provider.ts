@@ -2,8 +2,9 @@
 
 import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
-import type { NewCheckout, NewPlanCheckout, PaymentProvider } from '../provider/provider.ts'
-import { asking } from './client.ts'
+import type { NewCheckout, NewPlanCheckout, OpenedCheckout, PaymentProvider } from '../provider/provider.ts'
+import { isMissingObject } from '../provider/unreadable.ts'
+import { asking, reading, refuseForNow } from './client.ts'
 import {
   CURRENCY,
   checkoutFactsFromWire,
@@ -48,34 +49,30 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       const made = await asking(log, 'open a checkout', () =>
         stripe.checkout.sessions.create(checkoutToWire(wanted, automaticTax), { idempotencyKey }),
       )
-      if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
-      return { id: made.id, url: made.url }
+      return openedFromWire(log, made)
     },
     expireCheckout: (checkout) => asking(log, 'expire a checkout', () => expireCheckout(stripe, checkout)),
     async retrieveCheckout(checkout) {
       const expand = ['payment_intent.latest_charge']
-      return checkoutFactsFromWire(
-        await asking(log, 'retrieve a checkout', () => stripe.checkout.sessions.retrieve(checkout, { expand })),
-      )
+      const retrieve = () => stripe.checkout.sessions.retrieve(checkout, { expand })
+      return reading(log, { doing: 'retrieve a checkout', object: checkout }, retrieve, checkoutFactsFromWire)
     },
     async openSubscriptionCheckout(wanted) {
       const idempotencyKey = `tollgate:subscription:${wanted.id}`
       const made = await asking(log, 'open a checkout', () =>
         stripe.checkout.sessions.create(planCheckoutToWire(wanted, automaticTax), { idempotencyKey }),
       )
-      if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
-      return { id: made.id, url: made.url }
+      return openedFromWire(log, made)
     },
     async retrieveSubscriptionCheckout(checkout) {
-      return subscriptionCheckoutFromWire(
-        await asking(log, 'retrieve a checkout', () => stripe.checkout.sessions.retrieve(checkout)),
-      )
+      const retrieve = () => stripe.checkout.sessions.retrieve(checkout)
+      return reading(log, { doing: 'retrieve a checkout', object: checkout }, retrieve, subscriptionCheckoutFromWire)
     },
     async retrieveSubscription(subscription) {
       const expand = ['latest_invoice']
-      return subscriptionFactsFromWire(
-        await asking(log, 'retrieve a subscription', () => stripe.subscriptions.retrieve(subscription, { expand })),
-      )
+      const named = { doing: 'retrieve a subscription', object: subscription }
+      const retrieve = () => stripe.subscriptions.retrieve(subscription, { expand })
+      return reading(log, named, retrieve, subscriptionFactsFromWire)
     },
     refundSubscription: (subscription) =>
       asking(log, 'refund a surplus subscription', () => refundSubscription(stripe, subscription)),
@@ -85,7 +82,11 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       return made.url
     },
     async readPrice(price) {
-      return priceFromWire(await asking(log, 'read a price', () => stripe.prices.retrieve(price)))
+      const retrieve = () => stripe.prices.retrieve(price)
+      return reading(log, { doing: 'read a price', object: price }, retrieve, priceFromWire).catch((error: unknown) => {
+        if (isMissingObject(error, price)) return null
+        throw error
+      })
     },
     ...stripeReversals(stripe, log),
     listEvents: (window) => listStripeEvents(stripe, log, window),
@@ -94,6 +95,13 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       return account.default_currency ?? null
     },
   }
+}
+
+/** Returns a checkout that was opened. Throws `Refused` where Stripe gave it no address. */
+function openedFromWire(log: Log, { id, url }: Stripe.Checkout.Session): OpenedCheckout {
+  if (typeof id === 'string' && typeof url === 'string') return { id, url }
+  log.error({ object: id }, 'Stripe gave a checkout no address')
+  return refuseForNow()
 }
 
 /** Expires a checkout that is open. Does nothing where it has ended. */
