@@ -79,6 +79,7 @@ export async function asking<T>(
   try {
     return await request()
   } catch (error) {
+    if (error instanceof TypeError) throw unknownShape(log, doing, object, error)
     if (!(error instanceof Stripe.errors.StripeError)) throw error
     const { type, code, statusCode: status, requestId } = error
     const isOurs = type === 'StripeAuthenticationError' || type === 'StripePermissionError'
@@ -92,10 +93,10 @@ export async function asking<T>(
   }
 }
 
-/** Retrieves an object of Stripe's and turns it into facts. Fails as `asking` does, also where the object has an unknown shape. */
+/** Asks Stripe for an object, and turns it into facts. Fails as `asking` does, also where the object has an unknown shape. */
 export async function reading<Wire, Facts>(
   log: Log,
-  { doing, object }: { readonly doing: string; readonly object: string },
+  { doing, object }: { readonly doing: string; readonly object: string | null },
   request: () => Promise<Wire>,
   fromWire: (wire: Wire) => Facts,
 ): Promise<Facts> {
@@ -107,12 +108,21 @@ export async function reading<Wire, Facts>(
       log.warn({ object, doing, why: error.why }, 'an object of Stripe can not be read')
       throw error
     }
-    log.error(
-      { err: error, object, doing },
-      'an object of Stripe has another shape than the pinned version of the API has',
-    )
-    throw new UnreadableObject({ object, why: 'it has another shape than the pinned version of the API has' })
+    throw unknownShape(log, doing, object, error)
   }
+}
+
+const UNKNOWN_SHAPE = 'it has another shape than in the pinned version of the API'
+
+function unknownShape(log: Log, doing: string, object: string | null, err: unknown): UnreadableObject {
+  log.error({ err, object, doing }, `an object of Stripe can not be read: ${UNKNOWN_SHAPE}`)
+  return new UnreadableObject({ object, why: UNKNOWN_SHAPE })
+}
+
+/** Returns a text that Stripe always gives. @throws `TypeError` where it gave none, which `reading` takes for an unknown shape. */
+export function givenText(value: unknown): string {
+  if (typeof value === 'string') return value
+  throw new TypeError('Stripe gave no text here')
 }
 
 /** Throws the refusal of what Stripe can't say now. It is tried again. */

@@ -4,7 +4,7 @@ import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import type { NewCheckout, NewPlanCheckout, OpenedCheckout, PaymentProvider } from '../provider/provider.ts'
 import { isMissingObject } from '../provider/unreadable.ts'
-import { asking, reading, refuseForNow } from './client.ts'
+import { asking, givenText, reading } from './client.ts'
 import {
   CURRENCY,
   checkoutFactsFromWire,
@@ -39,17 +39,13 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
     async createCustomer(organizationId) {
       const metadata = { tollgate_organization: organizationId }
       const idempotencyKey = `tollgate:customer:${organizationId}`
-      const made = await asking(log, 'create a customer', () =>
-        stripe.customers.create({ metadata }, { idempotencyKey }),
-      )
-      return made.id
+      const create = () => stripe.customers.create({ metadata }, { idempotencyKey })
+      return reading(log, { doing: 'create a customer', object: null }, create, ({ id }) => givenText(id))
     },
     async openCheckout(wanted) {
       const idempotencyKey = `tollgate:checkout:${wanted.paymentId}`
-      const made = await asking(log, 'open a checkout', () =>
-        stripe.checkout.sessions.create(checkoutToWire(wanted, automaticTax), { idempotencyKey }),
-      )
-      return openedFromWire(log, made)
+      const create = () => stripe.checkout.sessions.create(checkoutToWire(wanted, automaticTax), { idempotencyKey })
+      return reading(log, { doing: 'open a checkout', object: null }, create, openedFromWire)
     },
     expireCheckout: (checkout) => asking(log, 'expire a checkout', () => expireCheckout(stripe, checkout)),
     async retrieveCheckout(checkout) {
@@ -59,10 +55,8 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
     },
     async openSubscriptionCheckout(wanted) {
       const idempotencyKey = `tollgate:subscription:${wanted.id}`
-      const made = await asking(log, 'open a checkout', () =>
-        stripe.checkout.sessions.create(planCheckoutToWire(wanted, automaticTax), { idempotencyKey }),
-      )
-      return openedFromWire(log, made)
+      const create = () => stripe.checkout.sessions.create(planCheckoutToWire(wanted, automaticTax), { idempotencyKey })
+      return reading(log, { doing: 'open a checkout', object: null }, create, openedFromWire)
     },
     async retrieveSubscriptionCheckout(checkout) {
       const retrieve = () => stripe.checkout.sessions.retrieve(checkout)
@@ -78,8 +72,8 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       asking(log, 'refund a surplus subscription', () => refundSubscription(stripe, subscription)),
     async openPortal(customer, returnUrl) {
       const session = { customer, return_url: returnUrl }
-      const made = await asking(log, 'open the portal', () => stripe.billingPortal.sessions.create(session))
-      return made.url
+      const create = () => stripe.billingPortal.sessions.create(session)
+      return reading(log, { doing: 'open the portal', object: null }, create, ({ url }) => givenText(url))
     },
     async readPrice(price) {
       const retrieve = () => stripe.prices.retrieve(price)
@@ -97,11 +91,9 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
   }
 }
 
-/** Returns a checkout that was opened. Throws `Refused` where Stripe gave it no address. */
-function openedFromWire(log: Log, { id, url }: Stripe.Checkout.Session): OpenedCheckout {
-  if (typeof id === 'string' && typeof url === 'string') return { id, url }
-  log.error({ object: id }, 'Stripe gave a checkout no address')
-  return refuseForNow()
+/** Returns a checkout that was opened. */
+function openedFromWire({ id, url }: Stripe.Checkout.Session): OpenedCheckout {
+  return { id: givenText(id), url: givenText(url) }
 }
 
 /** Expires a checkout that is open. Does nothing where it has ended. */

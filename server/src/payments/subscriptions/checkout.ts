@@ -1,6 +1,6 @@
 import { entitledPlan } from '../../billing/plans/gate.ts'
 import { readSubscription } from '../../billing/plans/readPlan.ts'
-import type { Plan, PlanPrice } from '../../catalog/plan.ts'
+import { type Plan, type PlanPrice, planOnOffer } from '../../catalog/plan.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
@@ -112,8 +112,7 @@ export async function refuseCheckoutFirst(
 }
 
 function planOf(plans: readonly Plan[], planKey: string | null): { readonly plan: Plan; readonly price: string } {
-  const plan =
-    planKey === null ? plans.find((each) => each.paymentPrice !== undefined) : plans.find(({ key }) => key === planKey)
+  const plan = planKey === null ? planOnOffer(plans) : plans.find(({ key }) => key === planKey)
   if (plan === undefined && planKey !== null) {
     return refuse(
       'validation-error',
