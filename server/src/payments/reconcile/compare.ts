@@ -10,7 +10,7 @@ import { reversalStates } from '../reversals/states.ts'
 import { refreshSubscription, type SubscriptionRefreshDependencies } from '../subscriptions/refresh.ts'
 import { organizationOf } from '../topUps/customer.ts'
 import type { PaymentDifference } from './difference.ts'
-import { eachApart } from './eachApart.ts'
+import { eachApart, unreadable } from './eachApart.ts'
 import { compareEvents } from './events.ts'
 import {
   type KnownObject,
@@ -63,8 +63,12 @@ export async function* compareWindow(
   }
   for await (const batch of batches(provider.listAutoPayments(wider))) {
     onListed(batch.length)
-    for (const { createdAtMs } of await unknownProcessing(dependencies, batch)) onOpen(createdAtMs)
-    yield* compareAutoPayments(dependencies, batch)
+    const readable = batch.flatMap((each) => ('failure' in each ? [] : [each]))
+    for (const { createdAtMs } of await unknownProcessing(dependencies, readable)) onOpen(createdAtMs)
+    yield* compareAutoPayments(dependencies, readable)
+    for (const each of batch) {
+      if ('failure' in each) yield unreadable({ object: each.paymentId, ...each }, each.failure)
+    }
   }
   for await (const batch of batches(provider.listReversals(wider))) {
     onListed(batch.length)

@@ -21,10 +21,20 @@ export async function* eachApart<T extends ListedObject>(
       yield* look(each)
     } catch (error) {
       if (!(error instanceof UnreadableObject)) throw error
-      const { object, createdAtMs } = each
-      const why = error.object === null || error.object === object ? error.why : `${error.object}: ${error.why}`
-      const unreadable = { why, createdAtMs }
-      yield { kind: 'unreadable', object, organizationId: null, amountCents: null, isMended: false, unreadable }
+      yield unreadable(each, error)
     }
+  }
+}
+
+/** Returns an object that can't be read now, as a difference. */
+export function unreadable({ object, createdAtMs }: ListedObject, failure: UnreadableObject): PaymentDifference {
+  const why = failure.object === null || failure.object === object ? failure.why : `${failure.object}: ${failure.why}`
+  return {
+    kind: 'unreadable',
+    object,
+    organizationId: null,
+    amountCents: null,
+    isMended: false,
+    unreadable: { why, createdAtMs },
   }
 }

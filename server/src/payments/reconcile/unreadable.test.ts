@@ -4,9 +4,10 @@ import { expect, test } from 'bun:test'
 import { useStripeRoom } from '../../../test/payments/stripeRoom.ts'
 import type { StripeAnswer } from '../../../test/stripeObjects.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
+import { customerOf } from '../topUps/customer.ts'
 
 const room = useStripeRoom()
-const { organization, paid, paidThere, cents, differences, due, reconciledUntil } = room
+const { parts, organization, paid, paidThere, cents, differences, due, reconciledUntil } = room
 
 const MISSING: StripeAnswer = {
   status: 404,
@@ -76,6 +77,32 @@ test('a subscription without items is nothing to us where it is of other busines
   expect(await differences()).toMatchObject([
     { kind: 'unreadable', object: ours, unreadable: { why: 'it has no item' } },
   ])
+})
+
+test('an invoice of auto-pay whose payments can not be read keeps no other from being posted', async () => {
+  const organizationId = await organization()
+  const customer = await customerOf(parts(), organizationId)
+  const made = ['first', 'second'].map(() => {
+    const metadata = { tollgate_payment: crypto.randomUUID(), tollgate_kind: 'auto_pay' }
+    const amounts = { total: 700, total_excluding_tax: 700, subtotal: 700 }
+    room.stripe.make('in', 'invoice', { status: 'paid', customer, metadata, ...amounts })
+    return metadata.tollgate_payment
+  })
+  await room.clock.turn(MINUTE_MS)
+  let asked = 0
+  room.stripe.onRequest = ({ path }) => {
+    if (path !== '/v1/invoice_payments') return undefined
+    asked += 1
+    return asked === 1 ? MISSING : undefined
+  }
+  // The newest comes first in Stripe's list.
+  const [readable, unreadable] = made
+  const found = await differences()
+  expect(found.map(({ kind, object }) => [kind, object])).toEqual([
+    ['payment', readable],
+    ['unreadable', unreadable],
+  ])
+  expect(await cents(organizationId)).toBe(700)
 })
 
 test('a list that Stripe can not give ends the comparison', async () => {

@@ -87,7 +87,7 @@ export async function asking<T>(
     const advice = isOurs ? 'check the secret key in the settings under "payments"' : 'it is tried again'
     const fields = { type, code, status, stripeRequest: requestId, doing, ...(object === null ? {} : { object }) }
     log[isOurs ? 'error' : 'warn'](fields, `Stripe refused: ${isMissing ? 'it has no such object' : advice}`)
-    if (OF_ALL.has(type)) return refuseForNow()
+    if (OF_ALL.has(type)) throw new Refused(PROVIDER_AWAY)
     const why = isMissing ? 'Stripe has no such object' : `Stripe refused the request (${code ?? status ?? type})`
     throw new UnreadableObject({ object, why, isMissing })
   }
@@ -123,9 +123,4 @@ function unknownShape(log: Log, doing: string, object: string | null, err: unkno
 export function givenText(value: unknown): string {
   if (typeof value === 'string') return value
   throw new TypeError('Stripe gave no text here')
-}
-
-/** Throws the refusal of what Stripe can't say now. It is tried again. */
-export function refuseForNow(): never {
-  throw new Refused(PROVIDER_AWAY)
 }
