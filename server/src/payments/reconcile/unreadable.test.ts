@@ -96,7 +96,7 @@ test('an invoice of auto-pay whose payments can not be read keeps no other from 
     return asked === 1 ? MISSING : undefined
   }
   // The newest comes first in Stripe's list.
-  const [readable, unreadable] = made
+  const [readable = '', unreadable = ''] = made
   const found = await differences()
   expect(found.map(({ kind, object }) => [kind, object])).toEqual([
     ['payment', readable],
