@@ -38,5 +38,10 @@ export interface Plan {
   readonly paymentPrice?: string
 }
 
+/** Returns the plan that a checkout sells where none is named: the first that can be bought. Undefined: none can. */
+export function planOnOffer(plans: readonly Plan[]): Plan | undefined {
+  return plans.find(({ paymentPrice }) => paymentPrice !== undefined)
+}
+
 /** The grace where the settings say nothing: an hour (P7). */
 export const DEFAULT_GRACE_MS = HOUR_MS

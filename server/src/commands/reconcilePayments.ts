@@ -21,7 +21,8 @@ const SHOWN_MOST = 1_000
 /** `tollgate payments reconcile [--since WHEN]` */
 export const reconcilePaymentsCommand: Command = {
   words: ['payments', 'reconcile'],
-  summary: 'Compare ledger and payment provider, and post what is missing; exit with 1 if something still differs',
+  summary:
+    'Compare ledger and payment provider, and post what is missing; exit with 1 if something still differs or can not be read',
   options: [
     {
       name: 'since',
@@ -46,18 +47,19 @@ export const reconcilePaymentsCommand: Command = {
         isWhole && untilMs > open.fromMs ? noteReconciled(database, provider.name, untilMs) : Promise.resolve()
       const progress = createProgress(context, invocation.json, window)
       const compared = reconcile(tools, window, { onReconciled: note, ...progress })
-      const { shown, found, left } = await gather(compared).finally(progress.end)
+      const { shown, found, left, unreadable } = await gather(compared).finally(progress.end)
       const json = {
         since: toTimestamp(window.fromMs),
         until: toTimestamp(nowMs),
         differences: found,
         posted: found - left,
         left,
+        unreadable,
         shown: await rowsOf(tools, shown),
       }
-      const summary = `Compared everything from ${json.since} on.\n${found} differed: ${json.posted} posted now, ${left} left.\n`
-      const text = `${found === 0 ? '' : textOf(json.shown)}${summary}`
-      if (left === 0) return { json, text }
+      const summary = `Compared everything from ${json.since} on.\n${found} differed: ${json.posted} posted now, ${left} left.\n${unreadableOf(unreadable)}`
+      const text = `${json.shown.length === 0 ? '' : textOf(json.shown)}${summary}`
+      if (left === 0 && unreadable === 0) return { json, text }
       context.stdout(invocation.json ? `${JSON.stringify(json)}\n` : text)
       return { exitCode: DIFFERS }
     }),
@@ -83,13 +85,22 @@ function createProgress(context: CommandContext, isJson: boolean, { fromMs, unti
 
 async function gather(differences: AsyncIterable<PaymentDifference>) {
   const shown: PaymentDifference[] = []
-  let [found, left] = [0, 0]
+  let [found, left, unreadable] = [0, 0, 0]
   for await (const difference of differences) {
-    found += 1
-    if (!difference.isMended) left += 1
+    if (difference.kind === 'unreadable') unreadable += 1
+    else {
+      found += 1
+      if (!difference.isMended) left += 1
+    }
     if (shown.length < SHOWN_MOST) shown.push(difference)
   }
-  return { shown, found, left }
+  return { shown, found, left, unreadable }
+}
+
+function unreadableOf(count: number): string {
+  if (count === 0) return ''
+  const objects = count === 1 ? '1 object' : `${count} objects`
+  return `${objects} of the payment provider can't be read now: run this again later. All others are compared.\n`
 }
 
 async function rowsOf({ database }: PaymentTools, differences: readonly PaymentDifference[]) {
@@ -97,12 +108,13 @@ async function rowsOf({ database }: PaymentTools, differences: readonly PaymentD
     database,
     differences.flatMap(({ organizationId }) => organizationId ?? []),
   )
-  return differences.map(({ kind, object, organizationId, amountCents, isMended }) => ({
+  return differences.map(({ kind, object, organizationId, amountCents, isMended, unreadable }) => ({
     kind,
     object,
     org: organizationId === null ? null : (names.get(organizationId) ?? organizationId),
     amount_usd: amountCents === null ? null : printUsd(BigInt(amountCents) * MICROCENTS_PER_CENT),
     posted: isMended,
+    ...(unreadable === undefined ? {} : { why: unreadable.why }),
   }))
 }
 
@@ -114,6 +126,7 @@ const SAYS: Readonly<Record<DifferenceKind, string>> = {
   payment_not_there: 'not listed there',
   reversal_not_there: 'not listed there',
   ledger: 'another sum in the ledger',
+  unreadable: "can't be read now",
 }
 
 function textOf(rows: Awaited<ReturnType<typeof rowsOf>>): string {

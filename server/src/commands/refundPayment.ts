@@ -1,3 +1,4 @@
+import { Refused } from '../lib/errors.ts'
 import { MICROCENTS_PER_CENT } from '../lib/money.ts'
 import { printUsd } from '../lib/usd.ts'
 import { type RefundOutcome, refundPayment } from '../payments/reversals/refund.ts'
@@ -23,7 +24,10 @@ export const refundPaymentCommand: Command = {
     const paymentId = invocation.argument
     const amountCents = centsOption(invocation)
     return await withPayments(invocation, context, async (tools) => {
-      const outcome = await refundPayment(tools, { paymentId, amountCents })
+      const outcome = await refundPayment(tools, { paymentId, amountCents }).catch((error: unknown) => {
+        // The payment provider is asked after the refund was written down.
+        throw error instanceof Refused ? new CommandFailure(writtenDown(paymentId)) : error
+      })
       if (!('reversal' in outcome)) {
         throw new CommandFailure(explainRefund(outcome, paymentId))
       }
@@ -35,6 +39,13 @@ export const refundPaymentCommand: Command = {
       return { json: { payment: paymentId, outcome: kind, refund: reversal }, text }
     })
   },
+}
+
+function writtenDown(paymentId: string): string {
+  return (
+    `the refund of the payment ${paymentId} is written down, but the payment provider can't be asked at the moment: ` +
+    'the server makes it once, within ten minutes of the payment provider answering again; run this again to try now'
+  )
 }
 
 function explainRefund(outcome: Exclude<RefundOutcome, { reversal: string }>, paymentId: string): string {

@@ -1,4 +1,4 @@
-import type { Plan, PlanPrice, PlanQuota } from '../../catalog/plan.ts'
+import { type Plan, type PlanPrice, type PlanQuota, planOnOffer } from '../../catalog/plan.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import type { Clock } from '../../lib/time.ts'
 import { entitledPlan, type PlanUsage } from './gate.ts'
@@ -36,8 +36,8 @@ export interface SubscriptionDependencies {
 
 /**
  * Returns the subscription of an organization with its usage, exact to the last charge that was answered. An
- * organization that never subscribed is shown the first plan, with the quota that it would give. A plan that the
- * settings no longer have is shown without any quota.
+ * organization that never subscribed is shown the plan that a checkout would sell, with the quota that it would give; where none can be
+ * bought, the first. A plan that the settings no longer have is shown without any quota.
  */
 export async function getSubscription(
   dependencies: SubscriptionDependencies,
@@ -55,7 +55,7 @@ async function readShown(
   const nowMs = clock.now()
   const subscription = await readSubscription(database, organizationId, nowMs)
   if (subscription === null) {
-    return { isEntitled: false, subscription, plan: offered[0] ?? NO_PLAN, usage: null }
+    return { isEntitled: false, subscription, plan: planOnOffer(offered) ?? offered[0] ?? NO_PLAN, usage: null }
   }
   const entitled = entitledPlan(offered, subscription, nowMs)
   const plan = planOfSubscription(offered, subscription) ?? goneFrom(subscription)

@@ -69,6 +69,25 @@ describe('what is shown', () => {
     expect((await get(await gateway.customer())).json).toEqual(FREE)
   })
 
+  test('a plan that can not be bought is not the one that is shown, where another one can', async () => {
+    const quota = 'input_tokens_monthly: 100, output_tokens_monthly: 100, weekly_tokens: 150'
+    const settings = `
+public_url: https://tollgate.test
+payments: { provider: local }
+plans:
+  - { key: free, name: Free, ${quota} }
+  - { key: starter, name: Starter, ${quota}, payment_price: local_2000_month }
+  - { key: large, name: Large, ${quota}, payment_price: local_5000_month }
+`
+    const sold = await openAskedGateway({ settings, clock })
+    const key = await sold.customer({ admin: true })
+    const shown = (await sold.ask({ path: PATH, key })).json as { plan: { key: string } }
+    const checkout = await sold.ask({ method: 'POST', path: `${PATH}/checkout`, key, body: {} })
+    expect(shown.plan.key).toBe('starter')
+    expect(checkout.json).toMatchObject({ plan: { key: shown.plan.key } })
+    await sold.close()
+  })
+
   test('without any plan in the settings there is none to show', async () => {
     const bare = await openGateway()
     const key = await bare.customer()

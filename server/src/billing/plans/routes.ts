@@ -27,7 +27,8 @@ export function subscriptionRoutes(dependencies: SubscriptionRouteDependencies):
       describe: {
         operationId: 'getSubscription',
         summary: 'Read the subscription, its quota and its usage',
-        description: 'An organization that never subscribed gets the first plan on offer, with its quota.',
+        description:
+          'An organization that never subscribed gets the plan that a checkout without `plan_key` sells, with its quota.',
         responses: { 200: { description: 'The subscription.', content: { 'application/json': subscription } } },
       },
     },

@@ -58,6 +58,17 @@ describe('JSON', () => {
     expect<unknown>(refused === null ? exchange.body : refused.code).toEqual(expected)
   })
 
+  test.each(['', ' ', ' \t\r\n '])('that is optional is empty where it is %j', async (text) => {
+    const exchange = exchangeOf('/v1/things', {}, { bytes: bytesOf(text) })
+    expect(await jsonBody(parts, true)(exchange)).toBeNull()
+    expect(exchange.body).toEqual({})
+  })
+
+  test('that is optional is refused where it has more than white space, and is no JSON', async () => {
+    const exchange = exchangeOf('/v1/things', {}, { bytes: bytesOf('  {'), envelope: 'A' })
+    expect((await jsonBody(parts, true)(exchange))?.code).toBe('validation_failed')
+  })
+
   test('is parsed at once where it is small, and by the thread where it is large', async () => {
     expect(jsonBody(parts)(exchangeOf('/v1/things', {}, { bytes: bytesOf('{}') }))).toBeNull()
     const large = exchangeOf('/v1/things', {}, { bytes: bytesOf(JSON.stringify({ a: 'x'.repeat(300_000) })) })

@@ -67,13 +67,20 @@ export const uncompressed: Middleware = ({ request, envelope }) => {
   return encoding === null || encoding.toLowerCase() === 'identity' ? null : inEnvelope(COMPRESSED, envelope)
 }
 
-/** Parses the bytes as JSON, whatever their Content-Type says. `isOptional`: no bytes are `{}`. */
+/** Parses the bytes as JSON, whatever their Content-Type says. `isOptional`: no bytes, or white space alone, are `{}`. */
 export function jsonBody({ bodyWork }: Pick<PipelineDependencies, 'bodyWork'>, isOptional = false): Middleware {
   return (pending) => {
-    if (!isOptional || pending.bytes.byteLength > 0) return parseJson(pending, bodyWork)
+    if (!isOptional || !isBlank(pending.bytes)) return parseJson(pending, bodyWork)
     pending.body = {}
     return null
   }
+}
+
+/** The white space of JSON: tab, line feed, carriage return, space. */
+const WHITE_SPACE: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => WHITE_SPACE.has(byte))
 }
 
 /**

@@ -54,6 +54,15 @@ const spend = (key: TestKey, cents: number) =>
     body: directed(`prompt_tokens=20 tokens=${cents - 20}`, { model: 'svc/dear', max_tokens: cents - 20 }),
   })
 
+/** The page of the receipt of the newest payment, which stands in for a payment provider's. */
+async function receiptOf(key: TestKey): Promise<string> {
+  const { json } = await gateway.ask({ path: '/manage/v1/payments', key })
+  const [newest] = (json as { data: { receipt_url: string | null }[] }).data
+  const page = await openPage(gateway, newest?.receipt_url ?? '')
+  expect(page.status).toBe(200)
+  return await page.text()
+}
+
 test('a saved card pays the agreed amount when calls bring the balance below the threshold, and the balance shows the terms', async () => {
   const key = await customer('succeeds', 1_000)
   expect(await shown(key)).toEqual({
@@ -76,6 +85,7 @@ test('a saved card pays the agreed amount when calls bring the balance below the
   expect((await gateway.ask({ path: '/manage/v1/payments', key })).json).toMatchObject({
     data: [{ kind: 'auto_pay', state: 'paid', amount_cents: 700, checkout_url: null }, { kind: 'top_up' }],
   })
+  expect(await receiptOf(key)).toContain('$7.00')
   // Terms that a request leaves out stay as they were. The balance says that auto-pay is off.
   expect((await put(key, { enabled: false })).json).toMatchObject({ enabled: false, threshold_cents: 1_200 })
   expect(await balance(key)).toMatchObject({ auto_pay_enabled: false, auto_pay_amount_cents: 0 })

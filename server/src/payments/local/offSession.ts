@@ -24,10 +24,14 @@ interface LocalSavedCard {
 export function createLocalOffSession({
   database,
   clock,
+  receiptUrl,
 }: {
   readonly database: Database
   readonly clock: Clock
+  /** Returns the address of the page of a payment's receipt. */
+  readonly receiptUrl: (payment: string) => string
 }): OffSessionProvider {
+  const factsOf = (payment: string, made: LocalAutoPayment) => factsOfPayment(payment, made, receiptUrl(payment))
   return {
     async saveMethod(customer, card) {
       await upsertLocalObject(database, `${SAVED_CARD}${customer}`, { customer, card }, clock.now())
@@ -48,26 +52,30 @@ export function createLocalOffSession({
       )
       const made = await selectLocalObject<LocalAutoPayment>(database, id)
       if (made === null) throw new Error(`the local payment provider has lost the payment ${id}`)
-      return factsOfPayment(id, made)
+      return factsOf(id, made)
     },
     async listPayments(customer, sinceMs) {
       const all = await selectLocalObjectsOf<LocalAutoPayment>(database, customer, LOCAL_AUTO_PAYMENT)
       const recent = all.filter(({ body }) => body.createdAtMs >= sinceMs)
-      return recent.map(({ id, body }) => ({ kind: 'auto_pay', ...body, facts: factsOfPayment(id, body) }))
+      return recent.map(({ id, body }) => ({ kind: 'auto_pay', ...body, facts: factsOf(id, body) }))
     },
     async *listAutoPayments({ fromMs, untilMs }) {
       for (const { id, body } of await selectLocalObjects<LocalAutoPayment>(database, LOCAL_AUTO_PAYMENT, fromMs)) {
         if (body.createdAtMs < fromMs || body.createdAtMs >= untilMs) continue
-        yield { kind: 'auto_pay', ...body, facts: factsOfPayment(id, body) }
+        yield { kind: 'auto_pay', ...body, facts: factsOf(id, body) }
       }
     },
   }
 }
 
-function factsOfPayment(payment: string, { card, amountCents }: LocalAutoPayment): AutoPaymentFacts {
+function factsOfPayment(
+  payment: string,
+  { card, amountCents }: LocalAutoPayment,
+  receiptUrl: string,
+): AutoPaymentFacts {
   switch (card) {
     case 'succeeds':
-      return { state: 'paid', payment, amountCents, grossCents: amountCents, receiptUrl: null }
+      return { state: 'paid', payment, amountCents, grossCents: amountCents, receiptUrl }
     case 'authenticates':
       return { state: 'authentication', reason: 'The bank asks the person who has the card to confirm the payment.' }
     case 'declines':

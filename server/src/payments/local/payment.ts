@@ -35,6 +35,16 @@ export function isPaidByCard({ card }: LocalAutoPayment): boolean {
   return card === 'succeeds'
 }
 
+/** The data of the page of a receipt. */
+export type LocalReceipt = Pick<LocalPayment, 'amountCents' | 'description' | 'paidAtMs'>
+
+/** Returns the receipt of a payment by a saved card; null where it was not paid. */
+export function receiptOfAutoPayment(payment: LocalAutoPayment): LocalReceipt | null {
+  if (!isPaidByCard(payment)) return null
+  const { amountCents, createdAtMs: paidAtMs } = payment
+  return { amountCents, description: 'Credit, paid by auto-pay', paidAtMs }
+}
+
 export interface LocalRefund {
   readonly customer: string
   readonly payment: string

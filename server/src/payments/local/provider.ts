@@ -1,13 +1,21 @@
 /** The local payment provider: it stands in for a real one, keeps its objects in the database, and moves no money. */
 
-import { toHex } from '../../lib/ids.ts'
+import type { Queryable } from '../../infra/postgres/database.ts'
+import { isUuid, toHex } from '../../lib/ids.ts'
 import { DAY_MS } from '../../lib/time.ts'
 import type { CheckoutFacts } from '../provider/payment.ts'
 import type { PaymentProvider } from '../provider/provider.ts'
 import { at, choose, type LocalCheckout, type LocalChoice, type LocalProblem } from './checkout.ts'
 import type { LocalProviderDependencies } from './dependencies.ts'
 import { createLocalOffSession } from './offSession.ts'
-import { LOCAL_PAYMENT, type LocalPayment } from './payment.ts'
+import {
+  LOCAL_AUTO_PAYMENT,
+  LOCAL_PAYMENT,
+  type LocalAutoPayment,
+  type LocalPayment,
+  type LocalReceipt,
+  receiptOfAutoPayment,
+} from './payment.ts'
 import { type LocalReversals, localReversals } from './reversals.ts'
 import {
   insertLocalObject,
@@ -49,7 +57,7 @@ export interface LocalProvider extends PaymentProvider, LocalReversals {
   /** Carries out the choice of a person. Null: there is no checkout of this id. */
   choose(id: string, choice: LocalChoice): Promise<{ checkout: LocalCheckout; problem: LocalProblem | null } | null>
   /** Returns a payment for the page of its receipt; null where there is none of this id. */
-  showReceipt(payment: string): Promise<LocalPayment | null>
+  showReceipt(payment: string): Promise<LocalReceipt | null>
   /** Returns a portal for its page; null where there is none of this id. */
   showPortal(id: string): Promise<LocalPortalView | null>
   /** Has a subscription end with its period, or go on after all. */
@@ -59,6 +67,7 @@ export interface LocalProvider extends PaymentProvider, LocalReversals {
 export function createLocalProvider(dependencies: LocalProviderDependencies): LocalProvider {
   const { database, clock, random, pageUrl } = dependencies
   const newId = (prefix: string) => `${prefix}${toHex(random(16))}`
+  const receiptUrl = (payment: string) => pageUrl(`/receipts/${payment}`)
   const readCheckout = async (id: string) => {
     if (!isIdOf(CHECKOUT, id)) return null
     const found = await selectLocalObject<LocalCheckout>(database, id)
@@ -84,7 +93,7 @@ export function createLocalProvider(dependencies: LocalProviderDependencies): Lo
   return {
     name: 'local',
     createCustomer: async (organizationId) => `lcu_${organizationId.replaceAll('-', '')}`,
-    ...createLocalOffSession({ database, clock }),
+    ...createLocalOffSession({ database, clock, receiptUrl }),
     openCheckout: ({ paymentId: id, savesMethod: savesCard, customer, amountCents, description, ...urls }) =>
       open({ id, customer, amountCents, description, offersSaving: savesCard, savesCard, ...urls, price: null }),
     async openSubscriptionCheckout({ id, customer, price, successUrl, cancelUrl }) {
@@ -100,7 +109,7 @@ export function createLocalProvider(dependencies: LocalProviderDependencies): Lo
         found.state === 'paid' ? found : { ...found, state: 'expired' },
       )
     },
-    retrieveCheckout: async (id) => factsOf(await knownCheckout(id), (payment) => pageUrl(`/receipts/${payment}`)),
+    retrieveCheckout: async (id) => factsOf(await knownCheckout(id), receiptUrl),
     async retrieveSubscriptionCheckout(id) {
       const { state, payment } = await knownCheckout(id)
       if (state === 'paid' && payment !== null) return { state: 'complete', subscription: payment }
@@ -109,10 +118,18 @@ export function createLocalProvider(dependencies: LocalProviderDependencies): Lo
     readPrice: async (price) => localPrice(price),
     show: readCheckout,
     choose: async (id, choice) => (isIdOf(CHECKOUT, id) ? chooseIn(dependencies, id, choice, newId) : null),
-    showReceipt: async (id) => (isIdOf(LOCAL_PAYMENT, id) ? selectLocalObject<LocalPayment>(database, id) : null),
+    showReceipt: (id) => readReceipt(database, id),
     ...localReversals(dependencies, newId),
     ...subscriptionsOf(dependencies, newId),
   }
+}
+
+/** Returns the receipt of a payment, at a checkout or by a saved card; null where nothing was paid by this id. */
+async function readReceipt(database: Queryable, id: string): Promise<LocalReceipt | null> {
+  if (isIdOf(LOCAL_PAYMENT, id)) return selectLocalObject<LocalPayment>(database, id)
+  if (!id.startsWith(LOCAL_AUTO_PAYMENT) || !isUuid(id.slice(LOCAL_AUTO_PAYMENT.length))) return null
+  const found = await selectLocalObject<LocalAutoPayment>(database, id)
+  return found === null ? null : receiptOfAutoPayment(found)
 }
 
 const NEW_CHECKOUT = { state: 'open', payment: null, card: null } as const

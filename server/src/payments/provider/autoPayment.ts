@@ -2,6 +2,7 @@
 
 import type { PaidFacts, PaymentKind } from './payment.ts'
 import type { ProviderWindow } from './reversal.ts'
+import type { UnreadableObject } from './unreadable.ts'
 
 /** A payment that is to be made by a saved payment method. */
 export interface NewAutoPayment {
@@ -39,6 +40,11 @@ export interface ListedPayment {
   readonly facts: AutoPaymentFacts | { readonly state: 'begun' }
 }
 
+/** A payment of ours in the payment provider's own list of which the rest can't be read now. */
+export interface UnreadablePayment extends Pick<ListedPayment, 'paymentId' | 'createdAtMs'> {
+  readonly failure: UnreadableObject
+}
+
 /** The part of a payment provider that makes payments by saved payment methods. `PaymentProvider` says how methods fail. */
 export interface OffSessionProvider {
   /** Makes a payment method the one that later payments of a customer are made by. False: it can't be used for them. */
@@ -50,5 +56,5 @@ export interface OffSessionProvider {
   /** Returns the payments of credit of a customer that were begun since an instant. It is complete, and up to date. */
   listPayments(customer: string, sinceMs: number): Promise<readonly ListedPayment[]>
   /** Lists the payments by auto-pay of all customers that were begun within a window. */
-  listAutoPayments(window: ProviderWindow): AsyncIterable<ListedPayment>
+  listAutoPayments(window: ProviderWindow): AsyncIterable<ListedPayment | UnreadablePayment>
 }

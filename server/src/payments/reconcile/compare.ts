@@ -10,6 +10,7 @@ import { reversalStates } from '../reversals/states.ts'
 import { refreshSubscription, type SubscriptionRefreshDependencies } from '../subscriptions/refresh.ts'
 import { organizationOf } from '../topUps/customer.ts'
 import type { PaymentDifference } from './difference.ts'
+import { eachApart, unreadable } from './eachApart.ts'
 import { compareEvents } from './events.ts'
 import {
   type KnownObject,
@@ -42,7 +43,7 @@ export interface ComparisonWatch {
  * Compares all that the payment provider made within a window with the books here, and yields the differences. A
  * payment that is missing here is retrieved and posted, which counts once whatever else does the same at the same
  * time; nothing is ever taken away. In memory are a page of the payment provider's list, and the window's rows here.
- * Throws `Refused` where the payment provider can't be asked.
+ * An object that can't be read now is yielded as `unreadable`. Throws `Refused` where the payment provider can't be asked.
  */
 export async function* compareWindow(
   dependencies: SubscriptionRefreshDependencies,
@@ -62,8 +63,12 @@ export async function* compareWindow(
   }
   for await (const batch of batches(provider.listAutoPayments(wider))) {
     onListed(batch.length)
-    for (const { createdAtMs } of await unknownProcessing(dependencies, batch)) onOpen(createdAtMs)
-    yield* compareAutoPayments(dependencies, batch)
+    const readable = batch.flatMap((each) => ('failure' in each ? [] : [each]))
+    for (const { createdAtMs } of await unknownProcessing(dependencies, readable)) onOpen(createdAtMs)
+    yield* compareAutoPayments(dependencies, readable)
+    for (const each of batch) {
+      if ('failure' in each) yield unreadable({ object: each.paymentId, ...each }, each.failure)
+    }
   }
   for await (const batch of batches(provider.listReversals(wider))) {
     onListed(batch.length)
@@ -109,30 +114,34 @@ async function* compareCheckouts(
   const forCredit = complete.filter(({ isSubscription }) => !isSubscription)
   const ids = forCredit.map(({ checkout }) => checkout)
   const known = await selectByCheckout(database, provider.name, ids)
-  for (const listed of forCredit) {
-    const { checkout: object, amountCents } = listed
+  yield* eachApart(forCredit.map(withObject), async function* (listed) {
+    const { object, amountCents } = listed
     const before = known.get(object)
     if (before?.state === 'paid') {
       const { organizationId } = before
       if (before.amountCents !== amountCents)
         yield { kind: 'amount', object, organizationId, amountCents, isMended: false }
-      continue
+      return
     }
     await adoptCheckout(dependencies, listed)
     const after = (await selectByCheckout(database, provider.name, [object])).get(object)
-    if (after?.state !== 'paid') continue
+    if (after?.state !== 'paid') return
     yield { kind: 'payment', object, organizationId: after.organizationId, amountCents, isMended: true }
-  }
-  const begun = complete.filter(({ subscription }) => subscription !== null)
-  const all = begun.map(({ subscription }) => subscription ?? '')
+  })
+  const begun = complete.flatMap((each) => (each.subscription === null ? [] : [{ ...each, object: each.subscription }]))
+  const all = begun.map(({ object }) => object)
   const seen = await selectKnownSubscriptions(database, provider.name, all)
-  for (const listed of begun) {
-    const { subscription: object, organizationId } = listed
-    if (object === null || seen.has(object)) continue
-    if (!(await adoptCustomer(dependencies, listed))) continue
-    if ((await refreshSubscription(dependencies, object)) === 'unknown') continue
+  yield* eachApart(begun, async function* (listed) {
+    const { object, organizationId } = listed
+    if (seen.has(object)) return
+    if (!(await adoptCustomer(dependencies, listed))) return
+    if ((await refreshSubscription(dependencies, object)) === 'unknown') return
     yield { kind: 'subscription', object, organizationId, amountCents: null, isMended: true }
-  }
+  })
+}
+
+function withObject(listed: ListedCheckout) {
+  return { ...listed, object: listed.checkout }
 }
 
 /** Returns the payments by auto-pay whose money is on its way and that are not known here: nothing here looks at them again. */
@@ -172,14 +181,15 @@ async function* compareReversals(
   const { database, provider } = dependencies
   const ids = batch.map(({ reversal }) => reversal)
   const known = await reversalStates(database, provider.name, ids)
-  for (const { reversal: object, state } of batch) {
-    if (known.get(object)?.state === state) continue
-    if ((await refreshReversal(dependencies, object)) === 'unknown') continue
+  const listed = batch.map(({ reversal: object, ...rest }) => ({ object, ...rest }))
+  yield* eachApart(listed, async function* ({ object, state }) {
+    if (known.get(object)?.state === state) return
+    if ((await refreshReversal(dependencies, object)) === 'unknown') return
     const after = (await reversalStates(database, provider.name, [object])).get(object)
     // One whose payment is not posted yet has no row.
     const isMended = after !== undefined
     yield { kind: 'reversal', object, organizationId: after?.organizationId ?? null, amountCents: null, isMended }
-  }
+  })
 }
 
 /** Gathers a list into arrays of at most {@link BATCH}. */

@@ -4,6 +4,7 @@ import { reversalStates } from '../reversals/states.ts'
 import type { SubscriptionRefreshDependencies } from '../subscriptions/refresh.ts'
 import { noteCallback } from '../topUps/callback.ts'
 import type { PaymentDifference } from './difference.ts'
+import { eachApart } from './eachApart.ts'
 import { hearing } from './hearing.ts'
 import { selectKnownSubscriptions, selectToldEvents } from './store.ts'
 
@@ -13,7 +14,7 @@ const UNKNOWN_LOOKED_AT_MS = HOUR_MS
 /**
  * Hears the events of a batch that no callback has told of, as if one did: the object of each is retrieved once, and what is retrieved
  * counts. An event is noted with its effect, so that neither its callback nor the next list does it again. Yields subscriptions that were
- * not known, and refunds and disputes that were in another state.
+ * not known, refunds and disputes that were in another state, and objects that can't be read now; the events of these are not noted.
  */
 export async function* compareEvents(
   dependencies: SubscriptionRefreshDependencies,
@@ -27,21 +28,24 @@ export async function* compareEvents(
     batch.filter(({ event }) => !told.has(event)),
     ({ object }) => object,
   )
-  for (const [object, events] of untold) {
+  const objects = [...untold].map(([object, events]) => {
+    return { object, events, createdAtMs: Math.min(...events.map(({ createdAtMs }) => createdAtMs)) }
+  })
+  yield* eachApart(objects, async function* ({ object, events }) {
     const [first] = events
-    if (first === undefined) continue
+    if (first === undefined) return
     const before = await stateOf(dependencies, first)
     const heard = await hear[first.kind](object, first.event)
-    if (heard === 'superseded') continue
+    if (heard === 'superseded') return
     const nowMs = clock.now()
     const settled = events.filter((each) => heard === 'applied' || nowMs - each.createdAtMs > UNKNOWN_LOOKED_AT_MS)
     await database.transaction(async (tx) => {
       for (const { event } of settled) await noteCallback(tx, provider.name, event, nowMs)
     })
     const { kind } = first
-    if (heard !== 'applied' || kind === 'checkout' || (await stateOf(dependencies, first)) === before) continue
+    if (heard !== 'applied' || kind === 'checkout' || (await stateOf(dependencies, first)) === before) return
     yield { kind, object, organizationId: null, amountCents: null, isMended: true }
-  }
+  })
 }
 
 /** Returns how a refund or dispute is here, or whether a subscription is known; null where it is not. */

@@ -1,4 +1,5 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
+import type { Log } from '../../lib/log.ts'
 import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import type { PaymentProviderName } from '../provider/payment.ts'
 import type { ProviderWindow } from '../provider/reversal.ts'
@@ -36,7 +37,7 @@ export interface ReconcileWatch extends Pick<ComparisonWatch, 'onListed'> {
 /**
  * Compares everything of a window with the payment provider, at most a week after the other, and yields what differs. `onReconciled` is told
  * up to when all is known here: not past a refund or dispute whose payment is not posted yet, nor past a checkout that is not known and that
- * somebody may still pay. `onCompared` is told up to when the comparison has come.
+ * somebody may still pay, nor past an object that can't be read now. `onCompared` is told up to when the comparison has come.
  */
 export async function* reconcile(
   dependencies: SubscriptionRefreshDependencies,
@@ -49,12 +50,19 @@ export async function* reconcile(
     knownUntilMs = Math.min(knownUntilMs, createdAtMs)
   }
   const { database, provider } = dependencies
+  // One object may be in two lists, and in two windows, which overlap.
+  const unreadable = new Set<string>()
   for (let startMs = fromMs, endMs = fromMs; startMs < untilMs; startMs = endMs) {
     const week = { fromMs: startMs, untilMs: Math.min(startMs + WINDOW_MS, untilMs) }
     endMs = await selectWindowEnd(database, provider.name, week, HELD_MOST)
     const window = { fromMs: startMs, untilMs: endMs }
     for await (const difference of compareWindow(dependencies, window, { onOpen, onListed })) {
       if (difference.kind === 'reversal' && !difference.isMended) isKnown = false
+      if (difference.unreadable !== undefined) {
+        onOpen(difference.unreadable.createdAtMs)
+        if (unreadable.has(difference.object)) continue
+        unreadable.add(difference.object)
+      }
       yield difference
     }
     onCompared(endMs)
@@ -93,14 +101,8 @@ export async function reconcileDue(
   const note = (untilMs: number) => noteReconciled(database, provider.name, untilMs)
   try {
     await finishRefunds(dependencies)
-    for await (const { kind, object, organizationId, isMended } of reconcile(
-      dependencies,
-      { fromMs, untilMs: nowMs },
-      { onReconciled: note },
-    )) {
-      const fields = { kind, object, organization: organizationId }
-      if (isMended) log.info(fields, 'payments: the payment provider had this, and it is posted now')
-      else log.warn(fields, 'payments: ledger and payment provider differ: run "tollgate payments reconcile"')
+    for await (const difference of reconcile(dependencies, { fromMs, untilMs: nowMs }, { onReconciled: note })) {
+      logDifference(log, difference)
       if (isStopping()) break
     }
   } catch (error) {
@@ -108,4 +110,13 @@ export async function reconcileDue(
     await updateReconciliationDue(database, provider.name, nowMs + AGAIN_MS)
   }
   return true
+}
+
+function logDifference(log: Log, { kind, object, organizationId, isMended, unreadable }: PaymentDifference): void {
+  const fields = { kind, object, organization: organizationId }
+  if (unreadable !== undefined) {
+    const advice = 'payments: the payment provider can not give an object now; the next comparison tries it again'
+    log.warn({ kind, object, why: unreadable.why }, advice)
+  } else if (isMended) log.info(fields, 'payments: the payment provider had this, and it is posted now')
+  else log.warn(fields, 'payments: ledger and payment provider differ: run "tollgate payments reconcile"')
 }

@@ -4,6 +4,7 @@ import type Stripe from 'stripe'
 import type { PlanPrice } from '../../catalog/plan.ts'
 import type { CheckoutFacts } from '../provider/payment.ts'
 import type { SubscriptionCheckoutFacts, SubscriptionFacts } from '../provider/subscriptionFacts.ts'
+import { UnreadableObject } from '../provider/unreadable.ts'
 
 /** The currency in which all is settled (B8). */
 export const CURRENCY = 'usd'
@@ -12,7 +13,7 @@ export const CURRENCY = 'usd'
  * Returns the facts of a Checkout Session for a payment, retrieved with its PaymentIntent and latest charge expanded. The credit is
  * the amount that was paid, without tax.
  *
- * @throws where it is in another currency than US dollars, which none of ours is.
+ * @throws `UnreadableObject` where it is in another currency than US dollars, which none that we open is.
  */
 export function checkoutFactsFromWire(session: Stripe.Checkout.Session): CheckoutFacts {
   const intent = expanded(session.payment_intent)
@@ -21,7 +22,9 @@ export function checkoutFactsFromWire(session: Stripe.Checkout.Session): Checkou
     return { state: 'expired', reason: 'The checkout was not paid in time, or a newer one replaced it.' }
   }
   if (session.payment_status === 'paid' && intent !== null) {
-    if (session.currency !== CURRENCY) throw new Error(`the checkout ${session.id} is in ${session.currency}, not USD`)
+    if (session.currency !== CURRENCY) {
+      throw new UnreadableObject({ object: session.id, why: `it was paid in ${session.currency}, not in usd` })
+    }
     const tax = session.total_details?.amount_tax ?? 0
     return {
       state: 'paid',
@@ -51,16 +54,19 @@ export function subscriptionCheckoutFromWire({
 /**
  * Returns the facts of a Subscription, retrieved with its latest invoice expanded. Ours have one item; its period is the
  * subscription's. One that is to end within the period ends with it.
+ *
+ * @throws `UnreadableObject` where it has no item.
  */
 export function subscriptionFactsFromWire(subscription: Stripe.Subscription): SubscriptionFacts {
   const [item] = subscription.items.data
-  if (item === undefined) throw new Error(`the subscription ${subscription.id} has no item`)
+  const customer = typeof subscription.customer === 'string' ? subscription.customer : subscription.customer.id
+  if (item === undefined) throw new UnreadableObject({ object: subscription.id, why: 'it has no item', customer })
   const invoice = expanded(subscription.latest_invoice)
   const { cancel_at: cancelAt, cancel_at_period_end: cancelAtPeriodEnd } = subscription
   const unpaid = unpaidOf(subscription, invoice)
   return {
     subscription: subscription.id,
-    customer: typeof subscription.customer === 'string' ? subscription.customer : subscription.customer.id,
+    customer,
     status: subscription.status,
     price: item.price.id,
     periodStartMs: item.current_period_start * 1_000,

@@ -9,8 +9,8 @@ const AGAIN = refusal('payment-source-unavailable', 'This object is being retrie
 })
 
 /**
- * POST /payments/stripe/events. It answers 2xx only when what the callback is about is applied, or is none of ours; a 5xx makes
- * Stripe send it again.
+ * POST /payments/stripe/events. It answers 2xx only when the object that the callback names is applied, is none of ours, or is not at Stripe
+ * any more; a 5xx makes Stripe send it again.
  */
 export function postStripeEvent(hear: Hearing): Handle<SignedPrincipal> {
   return async ({ bytes }) => {

@@ -3,8 +3,15 @@
 import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import { HOUR_MS } from '../../lib/time.ts'
-import type { AutoPaymentFacts, ListedPayment, NewAutoPayment, OffSessionProvider } from '../provider/autoPayment.ts'
-import { asking, eachOf, refuseForNow } from './client.ts'
+import type {
+  AutoPaymentFacts,
+  ListedPayment,
+  NewAutoPayment,
+  OffSessionProvider,
+  UnreadablePayment,
+} from '../provider/autoPayment.ts'
+import { UnreadableObject } from '../provider/unreadable.ts'
+import { asking, eachOf } from './client.ts'
 import { declinedFor, intentFactsFromWire } from './declines.ts'
 import { CURRENCY } from './facts.ts'
 
@@ -65,7 +72,9 @@ export function createStripeOffSession(dependencies: OffSessionDependencies): Of
       }
       for await (const invoice of eachOf(log, doing, invoiceList(stripe, { created }))) {
         if (invoice.metadata?.[KIND] !== 'auto_pay') continue
-        yield* await asking(log, doing, () => invoiceFromWire(stripe, invoice))
+        yield* await asking(log, doing, () => invoiceFromWire(stripe, invoice), invoice.id).catch((error: unknown) =>
+          unreadableInvoice(invoice, error),
+        )
       }
     },
   }
@@ -179,7 +188,7 @@ async function invoiceFacts(stripe: Stripe, invoice: Stripe.Invoice): Promise<Li
 async function makeVoid(stripe: Stripe, id: string): Promise<void> {
   await stripe.invoices.voidInvoice(id).catch((error: unknown) => {
     if (!isCertain(error)) throw error
-    return refuseForNow()
+    throw new UnreadableObject({ object: id, why: 'Stripe does not make the invoice void' })
   })
 }
 
@@ -223,6 +232,12 @@ async function invoiceFromWire(stripe: Stripe, invoice: Stripe.Invoice): Promise
   const facts = await invoiceFacts(stripe, invoice)
   const [customer, createdAtMs] = [idOf(invoice.customer), invoice.created * 1_000]
   return listed(invoice.metadata, { amountCents, customer, createdAtMs, facts })
+}
+
+/** Returns an invoice of a list that can't be read now. Throws where Stripe can't be asked at all. */
+function unreadableInvoice({ metadata, id, created }: Stripe.Invoice, error: unknown): readonly UnreadablePayment[] {
+  if (!(error instanceof UnreadableObject)) throw error
+  return [{ paymentId: metadata?.[PAYMENT] ?? id, createdAtMs: created * 1_000, failure: error }]
 }
 
 async function ourInvoices(stripe: Stripe, filter: ListFilter): Promise<Stripe.Invoice[]> {

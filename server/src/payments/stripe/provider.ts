@@ -2,8 +2,9 @@
 
 import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
-import type { NewCheckout, NewPlanCheckout, PaymentProvider } from '../provider/provider.ts'
-import { asking } from './client.ts'
+import type { NewCheckout, NewPlanCheckout, OpenedCheckout, PaymentProvider } from '../provider/provider.ts'
+import { isMissingObject } from '../provider/unreadable.ts'
+import { asking, givenText, reading } from './client.ts'
 import {
   CURRENCY,
   checkoutFactsFromWire,
@@ -38,54 +39,48 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
     async createCustomer(organizationId) {
       const metadata = { tollgate_organization: organizationId }
       const idempotencyKey = `tollgate:customer:${organizationId}`
-      const made = await asking(log, 'create a customer', () =>
-        stripe.customers.create({ metadata }, { idempotencyKey }),
-      )
-      return made.id
+      const create = () => stripe.customers.create({ metadata }, { idempotencyKey })
+      return reading(log, { doing: 'create a customer', object: null }, create, ({ id }) => givenText(id))
     },
     async openCheckout(wanted) {
       const idempotencyKey = `tollgate:checkout:${wanted.paymentId}`
-      const made = await asking(log, 'open a checkout', () =>
-        stripe.checkout.sessions.create(checkoutToWire(wanted, automaticTax), { idempotencyKey }),
-      )
-      if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
-      return { id: made.id, url: made.url }
+      const create = () => stripe.checkout.sessions.create(checkoutToWire(wanted, automaticTax), { idempotencyKey })
+      return reading(log, { doing: 'open a checkout', object: null }, create, openedFromWire)
     },
     expireCheckout: (checkout) => asking(log, 'expire a checkout', () => expireCheckout(stripe, checkout)),
     async retrieveCheckout(checkout) {
       const expand = ['payment_intent.latest_charge']
-      return checkoutFactsFromWire(
-        await asking(log, 'retrieve a checkout', () => stripe.checkout.sessions.retrieve(checkout, { expand })),
-      )
+      const retrieve = () => stripe.checkout.sessions.retrieve(checkout, { expand })
+      return reading(log, { doing: 'retrieve a checkout', object: checkout }, retrieve, checkoutFactsFromWire)
     },
     async openSubscriptionCheckout(wanted) {
       const idempotencyKey = `tollgate:subscription:${wanted.id}`
-      const made = await asking(log, 'open a checkout', () =>
-        stripe.checkout.sessions.create(planCheckoutToWire(wanted, automaticTax), { idempotencyKey }),
-      )
-      if (made.url === null) throw new Error(`Stripe gave the checkout ${made.id} no address`)
-      return { id: made.id, url: made.url }
+      const create = () => stripe.checkout.sessions.create(planCheckoutToWire(wanted, automaticTax), { idempotencyKey })
+      return reading(log, { doing: 'open a checkout', object: null }, create, openedFromWire)
     },
     async retrieveSubscriptionCheckout(checkout) {
-      return subscriptionCheckoutFromWire(
-        await asking(log, 'retrieve a checkout', () => stripe.checkout.sessions.retrieve(checkout)),
-      )
+      const retrieve = () => stripe.checkout.sessions.retrieve(checkout)
+      return reading(log, { doing: 'retrieve a checkout', object: checkout }, retrieve, subscriptionCheckoutFromWire)
     },
     async retrieveSubscription(subscription) {
       const expand = ['latest_invoice']
-      return subscriptionFactsFromWire(
-        await asking(log, 'retrieve a subscription', () => stripe.subscriptions.retrieve(subscription, { expand })),
-      )
+      const named = { doing: 'retrieve a subscription', object: subscription }
+      const retrieve = () => stripe.subscriptions.retrieve(subscription, { expand })
+      return reading(log, named, retrieve, subscriptionFactsFromWire)
     },
     refundSubscription: (subscription) =>
       asking(log, 'refund a surplus subscription', () => refundSubscription(stripe, subscription)),
     async openPortal(customer, returnUrl) {
       const session = { customer, return_url: returnUrl }
-      const made = await asking(log, 'open the portal', () => stripe.billingPortal.sessions.create(session))
-      return made.url
+      const create = () => stripe.billingPortal.sessions.create(session)
+      return reading(log, { doing: 'open the portal', object: null }, create, ({ url }) => givenText(url))
     },
     async readPrice(price) {
-      return priceFromWire(await asking(log, 'read a price', () => stripe.prices.retrieve(price)))
+      const retrieve = () => stripe.prices.retrieve(price)
+      return reading(log, { doing: 'read a price', object: price }, retrieve, priceFromWire).catch((error: unknown) => {
+        if (isMissingObject(error, price)) return null
+        throw error
+      })
     },
     ...stripeReversals(stripe, log),
     listEvents: (window) => listStripeEvents(stripe, log, window),
@@ -94,6 +89,11 @@ export function createStripeProvider({ stripe, log, automaticTax }: StripeProvid
       return account.default_currency ?? null
     },
   }
+}
+
+/** Returns a checkout that was opened. */
+function openedFromWire({ id, url }: Stripe.Checkout.Session): OpenedCheckout {
+  return { id: givenText(id), url: givenText(url) }
 }
 
 /** Expires a checkout that is open. Does nothing where it has ended. */

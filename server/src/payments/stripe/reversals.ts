@@ -4,7 +4,7 @@ import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import type { PaymentProvider } from '../provider/provider.ts'
 import type { ListedCheckout, ListedReversal, NewRefund, PaymentOwner, ProviderWindow } from '../provider/reversal.ts'
-import { asking, eachOf } from './client.ts'
+import { asking, eachOf, reading } from './client.ts'
 import { expanded } from './facts.ts'
 import {
   disputeFactsFromWire,
@@ -36,9 +36,11 @@ export function stripeReversals(stripe: Stripe, log: Log): ReversalMethods {
     refund: (wanted) => asking(log, 'refund a payment', () => refundOnce(stripe, log, wanted)),
     async retrieveReversal(id) {
       if (REFUND.test(id)) {
-        return refundFactsFromWire(await asking(log, 'retrieve a refund', () => stripe.refunds.retrieve(id)))
+        const named = { doing: 'retrieve a refund', object: id }
+        return reading(log, named, () => stripe.refunds.retrieve(id), refundFactsFromWire)
       }
-      return disputeFactsFromWire(await asking(log, 'retrieve a dispute', () => stripe.disputes.retrieve(id)))
+      const named = { doing: 'retrieve a dispute', object: id }
+      return reading(log, named, () => stripe.disputes.retrieve(id), disputeFactsFromWire)
     },
     retrieveOwner: (payment) => asking(log, 'retrieve a payment', () => retrieveOwner(stripe, payment)),
     listCheckouts: (window) => listCheckouts(stripe, log, window),

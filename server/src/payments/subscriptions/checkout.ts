@@ -1,6 +1,6 @@
 import { entitledPlan } from '../../billing/plans/gate.ts'
 import { readSubscription } from '../../billing/plans/readPlan.ts'
-import type { Plan, PlanPrice } from '../../catalog/plan.ts'
+import { type Plan, type PlanPrice, planOnOffer } from '../../catalog/plan.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Participant } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
@@ -9,6 +9,7 @@ import { uuidV7 } from '../../lib/ids.ts'
 import { refuseFrozen } from '../freezes/freezes.ts'
 import { nextLookMs, OPENING_MS } from '../provider/payment.ts'
 import type { OpenedCheckout } from '../provider/provider.ts'
+import { UnreadableObject } from '../provider/unreadable.ts'
 import { customerOf, lockCustomerOf } from '../topUps/customer.ts'
 import { anHourAgo, refuseTooMany } from '../topUps/hourly.ts'
 import { NOT_OPENED, type Refreshed } from '../topUps/refresh.ts'
@@ -79,6 +80,7 @@ export async function openSubscriptionCheckout(
     .openSubscriptionCheckout({ id, customer, price: priceId, successUrl, cancelUrl })
     .catch(async (error: unknown) => {
       await markSubscriptionCheckoutNotOpened(database, id)
+      if (error instanceof UnreadableObject) await refuseGonePrice(dependencies, plan, priceId)
       throw error
     })
   const opened = { id, checkout, plan, price: await dependencies.readPrice(plan) }
@@ -110,8 +112,7 @@ export async function refuseCheckoutFirst(
 }
 
 function planOf(plans: readonly Plan[], planKey: string | null): { readonly plan: Plan; readonly price: string } {
-  const plan =
-    planKey === null ? plans.find((each) => each.paymentPrice !== undefined) : plans.find(({ key }) => key === planKey)
+  const plan = planKey === null ? planOnOffer(plans) : plans.find(({ key }) => key === planKey)
   if (plan === undefined && planKey !== null) {
     return refuse(
       'validation-error',
@@ -126,6 +127,26 @@ function planOf(plans: readonly Plan[], planKey: string | null): { readonly plan
     return refuse('payment-source-unavailable', 'This plan can’t be bought on this server: it has no price.')
   }
   return { plan, price }
+}
+
+/**
+ * Throws `Refused` where the price of a plan is gone at the payment provider: asking again does not help the customer then. Also where the
+ * payment provider can't be asked about the price.
+ */
+async function refuseGonePrice(
+  { provider, log }: SubscriptionRefreshDependencies,
+  { key }: Plan,
+  price: string,
+): Promise<void> {
+  if ((await provider.readPrice(price)) !== null) return
+  log.warn(
+    { plan: key, price },
+    'a plan can not be bought: the payment provider has no such price on sale; give the plan another "payment_price"',
+  )
+  refuse(
+    'payment-source-unavailable',
+    `The plan '${key}' can’t be bought at the moment. Choose another plan, or ask the operator of this server.`,
+  )
 }
 
 async function refuseSubscribed(

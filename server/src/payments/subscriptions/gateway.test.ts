@@ -23,7 +23,7 @@ test('checkout, paid, entitled, covered calls counted, cancelled in the portal, 
   expect(status).toBe(200)
   const price = { amount_cents: 2_000, currency: 'usd', interval: 'month', interval_count: 1 }
   expect(json['plan']).toEqual({ key: 'small', name: 'Small', price } as never)
-  expect(await shown(key)).toMatchObject({ subscribed: false, status: 'none', plan: { key: 'free' } })
+  expect(await shown(key)).toMatchObject({ subscribed: false, status: 'none', plan: { key: 'small' } })
   const session = String(json['session_id'])
   house.stripe.pay(session)
   expect(await shown(key)).toMatchObject({ subscribed: false })

@@ -23,14 +23,24 @@ export function createPriceReader(provider: Pick<PaymentProvider, 'readPrice'>, 
     const nowMs = clock.monotonicMs()
     const known = read.get(paymentPrice)
     if (known !== undefined && nowMs - known.atMs < KEPT_MS) return within(clock, PATIENCE_MS, known.price, null)
-    const price = provider.readPrice(paymentPrice).catch((error: unknown) => {
-      log.warn(
-        { err: error, price: paymentPrice },
-        'the price of a plan could not be read; it is left out for a minute',
-      )
-      return null
-    })
+    const price = readOrNull(provider, log, paymentPrice)
     read.set(paymentPrice, { atMs: nowMs, price })
     return within(clock, PATIENCE_MS, price, null)
+  }
+}
+
+async function readOrNull(
+  provider: Pick<PaymentProvider, 'readPrice'>,
+  log: Log,
+  price: string,
+): Promise<PlanPrice | null> {
+  try {
+    const read = await provider.readPrice(price)
+    if (read === null)
+      log.warn({ price }, 'the price of a plan is gone at the payment provider: nobody can buy the plan')
+    return read
+  } catch (err) {
+    log.warn({ err, price }, 'the price of a plan could not be read; it is left out for a minute')
+    return null
   }
 }

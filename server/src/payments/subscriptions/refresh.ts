@@ -8,6 +8,7 @@ import type { Log } from '../../lib/log.ts'
 import { HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
 import type { PaymentProvider } from '../provider/provider.ts'
 import { chooseSubscription, hasSubscriptionEnded, type SubscriptionFacts } from '../provider/subscriptionFacts.ts'
+import { UnreadableObject } from '../provider/unreadable.ts'
 import { noteCallback, wasTold } from '../topUps/callback.ts'
 import { lockCustomerOf, organizationOf } from '../topUps/customer.ts'
 import type { RefreshDependencies, Refreshed } from '../topUps/refresh.ts'
@@ -187,7 +188,13 @@ async function leaseAny(
   const take = () => leaseSubscription(database, provider.name, subscription, lease, clock.now() + MINUTE_MS)
   const known = await take()
   if (known !== null) return known
-  const facts = await provider.retrieveSubscription(subscription)
+  const facts = await provider.retrieveSubscription(subscription).catch(async (error: unknown) => {
+    const customer = error instanceof UnreadableObject ? error.customer : null
+    // One of other business is nothing to us, whatever it is like.
+    if (customer !== null && (await organizationOf(database, provider.name, customer)) === null) return null
+    throw error
+  })
+  if (facts === null) return null
   const organizationId = await organizationOf(database, provider.name, facts.customer)
   if (organizationId === null) return null
   await insertSubscription(database, provider.name, facts, organizationId)
