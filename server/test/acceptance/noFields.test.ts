@@ -74,7 +74,12 @@ test('malformed JSON, a field and a list are 422; nothing, blanks and an empty o
   }
   // Only Cancel ignores its body.
   const path = '/videos/none/cancel'
-  const { status } = await house.gateway.ask({ method: 'POST', path, key: await house.gateway.customer(), body: '{bad' })
+  const { status } = await house.gateway.ask({
+    method: 'POST',
+    path,
+    key: await house.gateway.customer(),
+    body: '{bad',
+  })
   expect(status).toBe(404)
 })
 

@@ -112,6 +112,7 @@ export async function openAccounts(options: AccountsOptions) {
     openAccount: options.openAccount,
     deleteOrganization: options.deleteOrganization,
     sendsLinks: linkTransport !== null,
+    mailsLinks: mailTransport !== null,
     onSetUp: () => removeSetUpFile(dataDirectory),
     ...offersOf(options),
     onEnqueued: options.wakeJobs,
