@@ -85,7 +85,10 @@ export function refusalResponse(
   })
 }
 
-/** Of a path that no route has, and of routes for operators to everybody else: nobody can tell one from the other. */
+/**
+ * Of a path that no route has, and of routes for operators to everybody else. Both are answered by {@link unknownPathResponse}, without a
+ * header or a count that the other lacks: nobody can tell one from the other.
+ */
 export const NO_SUCH_PATH = refusal(
   'not_found',
   'There is nothing at this path. See /v1/openapi.json and /manage/openapi.json.',

@@ -76,7 +76,7 @@ export interface Requirements {
   readonly body?: 'json' | 'form' | 'raw'
   /** An empty body counts as `{}`. */
   readonly isBodyOptional?: true
-  /** Whatever body comes is passed over, and read for the fingerprint alone (D4). Else a change without a `body` refuses fields (E6). */
+  /** It passes over its body, which is read for the fingerprint alone (D4). Any other change without a `body` refuses fields (E6). */
   readonly ignoresBody?: true
   /** The most bytes of a body, where it is less than the limit of all routes. */
   readonly bodyLimitBytes?: number
@@ -243,7 +243,6 @@ export function pipeline(
         answer = asked instanceof Promise ? await asked : asked
         if (answer !== null) break
       }
-      // Without a header or a count that others lack: nobody can tell whether there is something.
       if (answer === NO_SUCH_PATH) return unknownPathResponse(answer, requestId)
       if (answer === null && needs.isLarge === true) limitPauses(pending)
       answer ??= await handleAny(pending)
@@ -253,7 +252,6 @@ export function pipeline(
     } finally {
       if (!held) close()
     }
-    if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
     tellRest(response, pending, steps, dependencies.isCrowded())
     noteAnswer(dependencies, name, needs, response, pending)
     return response
@@ -296,10 +294,11 @@ function noteUnpaid(
 /** Adds the headers that follow from the way of the request. */
 function tellRest(
   response: Response,
-  { rate, isCutOff }: PendingRequest,
+  { requestId, rate, isCutOff }: PendingRequest,
   { isPrivate }: Steps,
   isCrowded: boolean,
 ): void {
+  if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
   // A caller that is not known has no limit of its own: a session may have ended while the handler ran.
   if (rate !== null && response.status !== 401) tellRate(response.headers, rate)
   if (isCutOff || isCrowded) response.headers.set('Connection', 'close')

@@ -2,7 +2,6 @@
 
 import { type Refusal, refusal } from '../lib/errors.ts'
 import { NO_SUCH_PATH } from './envelopes.ts'
-import type { PendingRequest, Steps } from './pipeline.ts'
 import type { Principal } from './principal.ts'
 
 /** The refusals by which a caller is good no more. Others say only that nobody can tell: it was good when last known. */
@@ -14,7 +13,10 @@ const ANOTHER_ORGANIZATION = refusal(
 )
 
 /** Asks for the caller of a request under way, and whether it may still do this. Null: it may. */
-export async function refuseEnded(again: Steps['again'], pending: PendingRequest): Promise<Refusal | null> {
+export async function refuseEnded<P extends { readonly principal: Principal }>(
+  again: readonly ((pending: P) => Refusal | null | Promise<Refusal | null>)[],
+  pending: P,
+): Promise<Refusal | null> {
   // The request's own caller stays as it was: a handler may be reading it.
   const copy = { ...pending }
   for (const step of again) {

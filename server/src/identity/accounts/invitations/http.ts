@@ -63,7 +63,7 @@ export function postInvitation(dependencies: InvitationHttpDependencies): Prepar
   return (call) => {
     const checked = validate(invitationRequest, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
-    // What is refused anyway uses up none of the organization's invitations.
+    // An invitation that is refused anyway uses up none of the organization's.
     const email = parseEmail(checked.value.email)
     if (!email.ok) return email
     const { organizationId, kind, id, newUntilMs } = call.principal
