@@ -1,9 +1,9 @@
-/** The routes of accounts on a server without them: key and scope are checked, and the answer says that they are off (B7). */
+/** Routes that are off by the settings: key or session, and scope or role, are checked, and the answer says that they are off (B7). */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from '../../test/acceptance/ask.ts'
 import { expectRefusal } from '../../test/acceptance/refusals.ts'
-import { ACCOUNT_SETTINGS } from '../../test/accountsHouse.ts'
+import { ACCOUNT_SETTINGS, openAccountsHouse } from '../../test/accountsHouse.ts'
 
 const UUID = '01900000-0000-7000-8000-000000000000'
 
@@ -57,6 +57,36 @@ test.each(ROUTES)(
     expectRefusal(await ask(await gateway.customer({ scopes: 'full_access', admin: true })), 'A', off)
   },
 )
+
+/** The other routes that are off here, and the codes of their answers. */
+const OFF: readonly [method: string, path: string, code: string][] = [
+  ['GET', '/billing/deposits', 'not-found'],
+  ['GET', '/billing/deposits/d1', 'not-found'],
+  ['POST', '/billing/deposits/crypto', 'not-found'],
+  ['POST', '/billing/subscription/checkout', 'payment-source-unavailable'],
+  ['POST', '/billing/subscription/portal', 'payment-source-unavailable'],
+  ['GET', '/instances', 'not_found'],
+  ['POST', '/instances', 'not_found'],
+  ['GET', `/operations/${UUID}`, 'not_found'],
+  ['POST', '/manage/v1/top-ups', 'not_found'],
+  ['GET', '/manage/v1/auto-pay', 'not_found'],
+]
+
+test('a person who is signed in hears that these are off, whatever the body, and not that there is no key', async () => {
+  const house = await openAccountsHouse()
+  const owner = await house.owner()
+  const answers: [string, string, string][] = []
+  for (const [method, path] of OFF) {
+    const response = await owner.call(method, path, method === 'POST' ? { amount_cents: 500 } : undefined)
+    answers.push([method, path, (await response.json()).code])
+  }
+  expect(answers).toEqual([...OFF] as typeof answers)
+  const member = await house.join(owner, 'm@example.com')
+  const codeOf = async (method: string, path: string) => (await (await member.call(method, path)).json()).code
+  expect(await codeOf('GET', '/billing/deposits')).toBe('not-found')
+  expect(await codeOf('GET', '/manage/v1/auto-pay')).toBe('insufficient_scope')
+  await house.gateway.close()
+})
 
 test('these are all the routes of accounts but those for operators, of whom nobody hears, and none is described', async () => {
   const operations = ({ managed }: AskedGateway) =>

@@ -2,10 +2,9 @@
 
 import { withOrigins } from '../http/crossOrigin.ts'
 import { publicDocumentsOf } from '../http/documents.ts'
-import { envelopeOf, refusalResponse, unknownPathResponse } from '../http/envelopes.ts'
+import { envelopeOf, NO_SUCH_PATH, refusalResponse, unknownPathResponse } from '../http/envelopes.ts'
 import { answerHead } from '../http/head.ts'
-import { NOTHING_HERE } from '../http/middleware/operator.ts'
-import { serveRoute } from '../http/middleware/serve.ts'
+import { serveOperators, serveRoute } from '../http/middleware/serve.ts'
 import type { KeptAnswers } from '../http/onceForKey.ts'
 import type { PipelineDependencies, Serve } from '../http/pipeline.ts'
 import { ACCOUNT, patternOf, type Route } from '../http/route.ts'
@@ -30,7 +29,16 @@ export function createRouter(
 ): (request: Request, connection: Peer) => Promise<Response> {
   const { pipeline, kept, routes, corsOrigins } = dependencies
   const table = new RouteTable<Serve>()
-  for (const route of routes) table.add(route.method, patternOf(route), serveRoute(pipeline, kept, route))
+  /** Of paths that operators alone hear of. */
+  const wrongMethods = new Map<string, (found: RouteEntry<Serve>) => Serve>()
+  for (const route of routes) {
+    const path = patternOf(route)
+    table.add(route.method, path, serveRoute(pipeline, kept, route))
+    if (route.access.kind === 'session' && route.access.forOperators)
+      wrongMethods.set(path, (found) =>
+        serveOperators(pipeline, `OTHER ${path}`, ({ requestId }) => methodNotAllowed(found, requestId)),
+      )
+  }
   for (const [path, document] of publicDocumentsOf(routes, pipeline, pipeline.sessions?.cookie))
     table.add('GET', path, document)
 
@@ -39,6 +47,8 @@ export function createRouter(
     const found = table.find(path)
     const serve = found?.methods.get(method)
     if (found && serve) return serve(request, { ...found, query }, connection)
+    const refuseMethod = found && wrongMethods.get(found.path)
+    if (found && refuseMethod) return refuseMethod(found)(request, { ...found, query }, connection)
     const requestId = requestIdOf(request.headers.get('X-Request-Id'), pipeline.random)
     if (found !== null) return methodNotAllowed(found, requestId)
     return pipeline.sessions !== undefined && isForPage(path, request)
@@ -75,7 +85,8 @@ const OFFERED_INSTEAD: ReadonlyMap<string, string> = new Map([
 
 function noSuchPath(path: string, requestId: string): Response {
   const [, first = ''] = /^\/v1\/([a-z]+)(?:\/|$)/.exec(path) ?? []
-  const refused = refusal('not_found', OFFERED_INSTEAD.get(first) ?? NOTHING_HERE)
+  const instead = OFFERED_INSTEAD.get(first)
+  const refused = instead === undefined ? NO_SUCH_PATH : refusal('not_found', instead)
   return envelopeOf(path) === 'B' ? refusalResponse(refused, 'B', requestId) : unknownPathResponse(refused, requestId)
 }
 

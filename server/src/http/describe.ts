@@ -90,6 +90,11 @@ export const errorSchema = z
   })
   .meta({ id: 'Error' })
 
+/** The 404 of a route for operators: `error` is in that of everybody else, which is the answer to an unknown path. */
+const operatorsProblem = z
+  .object({ ...problemSchema.shape, error: errorSchema.shape.error.optional() })
+  .meta({ id: 'ProblemOrUnknownPath' })
+
 /** The refusals that every route has, by the callers that it admits. A signed one adds those of its `verify`. */
 const ALWAYS: Readonly<Record<Access['kind'], readonly number[]>> = {
   apiKey: [401, 403, 429, 500, 503],
@@ -168,7 +173,8 @@ function headersOf(route: DescribedRoute, hasSessions: boolean) {
   return Object.keys(headers).length === 0 ? {} : { header: z.object(headers) }
 }
 
-function refusalContent(envelope: Envelope) {
+function refusalContent(envelope: Envelope, isOperators404: boolean) {
+  if (isOperators404) return { 'application/problem+json': { schema: operatorsProblem } }
   return envelope === 'A'
     ? { 'application/problem+json': { schema: problemSchema } }
     : { 'application/json': { schema: errorSchema } }
@@ -223,17 +229,18 @@ function operationOf(
     }
   }
   for (const status of refusalsOf(route, describe, envelope)) {
+    const isOperators404 = route.access.forOperators === true && status === 404
     responses[`${status}` as '400'] = {
       description: [STATUS_WORDS[status] ?? 'Refused.', ...wordsOn(describe, status)].join(' '),
       headers: {
         ...requestIdHeader,
-        ...ofCaller,
+        ...(isOperators404 ? optional(ofCaller) : ofCaller),
         // A caller that is not known has no limit of its own.
         ...(status === 401 ? {} : ofRate),
         ...([409, 429, 503].includes(status) ? retryAfterHeader : {}),
         ...describe.refusalHeaders?.[status],
       },
-      content: refusalContent(envelope),
+      content: refusalContent(envelope, isOperators404),
     }
   }
   return {
@@ -249,6 +256,12 @@ function operationOf(
     responses,
     ...securityOf(route, hasSessions),
   }
+}
+
+function optional(headers: DescribedHeaders): DescribedHeaders {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, { description, schema }]) => [name, { description, schema }]),
+  )
 }
 
 /** The ways in: those of the whole description, API keys, go without saying. */

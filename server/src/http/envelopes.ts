@@ -1,5 +1,5 @@
 import { BRAND } from '../lib/brand.ts'
-import { ERROR_CATALOGUE, type ErrorCode, errorTypeOf, type Refusal, statusOf } from '../lib/errors.ts'
+import { ERROR_CATALOGUE, type ErrorCode, errorTypeOf, type Refusal, refusal, statusOf } from '../lib/errors.ts'
 
 /** Which of the interface's two error formats a path answers with (E2). */
 export type Envelope = 'A' | 'B'
@@ -84,6 +84,15 @@ export function refusalResponse(
     ...headers,
   })
 }
+
+/**
+ * Of a path that no route has, and of routes for operators to everybody else. Both are answered by {@link unknownPathResponse}, without a
+ * header or a count that the other lacks: nobody can tell one from the other.
+ */
+export const NO_SUCH_PATH = refusal(
+  'not_found',
+  'There is nothing at this path. See /v1/openapi.json and /manage/openapi.json.',
+)
 
 /** Answers an unknown path in envelope A, plus B's `error` object, since OpenAI clients show only that (E2). */
 export function unknownPathResponse(refused: Refusal, requestId: string): Response {

@@ -13,7 +13,7 @@ import { requestIdOf } from '../lib/requestId.ts'
 import { type Clock, SECOND_MS } from '../lib/time.ts'
 import type { BodyDeadlines } from './bodyDeadline.ts'
 import type { BodyWork } from './bodyWork.ts'
-import { type Envelope, envelopeOf, refusalResponse } from './envelopes.ts'
+import { type Envelope, envelopeOf, NO_SUCH_PATH, refusalResponse, unknownPathResponse } from './envelopes.ts'
 import { explain } from './explain.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { BodyMemory, BodyReservation } from './limits/bodyMemory.ts'
@@ -24,6 +24,7 @@ import type { RateLimiter, RateVerdict } from './limits/rateLimit.ts'
 import { tellRate } from './limits/wire.ts'
 import type { OpenCalls } from './openCalls.ts'
 import type { ApiKeyPrincipal, Authenticate, AuthenticateSession, Principal, PublicPrincipal } from './principal.ts'
+import { refuseEnded } from './refuseEnded.ts'
 import { type EndAnswer, STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** The target of a request's URL. */
@@ -42,7 +43,7 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
   /** The parts of the path that stand for parameters, decoded. */
   readonly parameters: readonly string[]
   readonly query: URLSearchParams
-  /** The refusal of files and of query parameters that the route does not know, to be told with what is wrong with the fields. */
+  /** The refusal of files, of query parameters, and of fields where there are none, to be told with what is wrong with the fields. */
   readonly unsupported?: Refusal
   readonly principal: P
   /** The parsed JSON body, or the fields of a form; undefined where the route takes neither. */
@@ -71,10 +72,12 @@ export type Handle<P extends Principal = ApiKeyPrincipal> = (call: RouteRequest<
 
 /** The requirements of a route on its request, beside who may call it. */
 export interface Requirements {
-  /** `form`: a multipart form or JSON, as the Content-Type says. `raw`: bytes as they came. Left out: none is read. */
+  /** `form`: a multipart form or JSON, as the Content-Type says. `raw`: bytes as they came. Left out: it has no fields. */
   readonly body?: 'json' | 'form' | 'raw'
   /** An empty body counts as `{}`. */
   readonly isBodyOptional?: true
+  /** It passes over its body, which is read for the fingerprint alone (D4). Any other change without a `body` refuses fields (E6). */
+  readonly ignoresBody?: true
   /** The most bytes of a body, where it is less than the limit of all routes. */
   readonly bodyLimitBytes?: number
   /** The answer may be a large file, whose client may pause while it takes it. */
@@ -240,6 +243,7 @@ export function pipeline(
         answer = asked instanceof Promise ? await asked : asked
         if (answer !== null) break
       }
+      if (answer === NO_SUCH_PATH) return unknownPathResponse(answer, requestId)
       if (answer === null && needs.isLarge === true) limitPauses(pending)
       answer ??= await handleAny(pending)
       response = answer instanceof Response ? answer : refusalResponse(answer, envelope, requestId)
@@ -248,7 +252,6 @@ export function pipeline(
     } finally {
       if (!held) close()
     }
-    if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
     tellRest(response, pending, steps, dependencies.isCrowded())
     noteAnswer(dependencies, name, needs, response, pending)
     return response
@@ -291,10 +294,11 @@ function noteUnpaid(
 /** Adds the headers that follow from the way of the request. */
 function tellRest(
   response: Response,
-  { rate, isCutOff }: PendingRequest,
+  { requestId, rate, isCutOff }: PendingRequest,
   { isPrivate }: Steps,
   isCrowded: boolean,
 ): void {
+  if (!response.headers.has('X-Request-Id')) response.headers.set('X-Request-Id', requestId)
   // A caller that is not known has no limit of its own: a session may have ended while the handler ran.
   if (rate !== null && response.status !== 401) tellRate(response.headers, rate)
   if (isCutOff || isCrowded) response.headers.set('Connection', 'close')
@@ -326,28 +330,4 @@ function forCallerAlone(response: Response): Response {
   if (!headers.has('Cache-Control')) headers.set('Cache-Control', 'no-store')
   headers.set('X-Content-Type-Options', 'nosniff')
   return response
-}
-
-/** The refusals by which a caller is good no more. Others say only that nobody can tell: it was good when last known. */
-const ENDS: ReadonlySet<Refusal['code']> = new Set(['unauthenticated', 'invalid_api_key', 'insufficient_scope'])
-
-const ANOTHER_ORGANIZATION = refusal(
-  'unauthenticated',
-  'You act for another organization than when this request began. Nothing was done; load the page again.',
-)
-
-/** Asks for the caller of a request under way, and whether it may still do this. Null: it may. */
-export async function refuseEnded(again: Steps['again'], pending: PendingRequest): Promise<Refusal | null> {
-  // The request's own caller stays as it was: a handler may be reading it.
-  const copy = { ...pending }
-  for (const step of again) {
-    const refused = await step(copy)
-    if (refused !== null) return ENDS.has(refused.code) ? refused : null
-  }
-  // A session acts for another organization once its own is deleted, or its person has chosen another one.
-  return organizationOf(copy.principal) === organizationOf(pending.principal) ? null : ANOTHER_ORGANIZATION
-}
-
-function organizationOf(principal: Principal): string | null {
-  return 'organizationId' in principal ? principal.organizationId : null
 }

@@ -151,6 +151,7 @@ function routesOfOne({ videos, reads }: VideoRouteDependencies): Route[] {
       method: 'POST',
       path: '/videos/{id}/cancel',
       access: WRITE,
+      ignoresBody: true,
       prepare: cancelVideo(videos),
       describe: {
         operationId: 'cancelVideo',

@@ -122,6 +122,8 @@ const BODIES: Readonly<Record<string, unknown>> = {
   '/billing/subscription/checkout': {},
   '/billing/subscription/portal': {},
   '/manage/v1/top-ups': { amount_cents: 500 },
+  [`/manage/v1/deliveries/${UUID}/redeliver`]: {},
+  [`/manage/v1/webhook-endpoints/${UUID}/test`]: {},
   '/webhook-endpoints': { url: 'https://example.com/', event_types: ['video.failed'] },
 }
 

@@ -211,7 +211,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
     expect(deleted.status).toBe(202)
     expect(await processesOf(spec.uid)).toEqual([])
     expect(await readdir(directory)).not.toContain(`tollgate-${rented.id}`)
-    expect(await askApp(port, rented, '/', { authorization })).toMatchObject({ status: 503 })
+    expect(await askApp(port, rented, '/', { authorization })).toMatchObject({ status: 401 })
     const [charged] = await gateway.database.query<{ seconds: bigint }>(
       'select sum(instance_seconds)::bigint as seconds from charges where instance_id = $1::uuid',
       [rented.id],

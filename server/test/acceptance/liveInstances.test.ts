@@ -105,7 +105,7 @@ test('a terminal answers at its URL as the app does at its own: HTTP and WebSock
   const foreign = { host, Authorization: authorization, Origin: `http://${rented.id}.apps.localhost` }
   await expect(openAppSocket(rental.appPort, rented, foreign)).rejects.toBeDefined()
   await end(rented)
-  expect(await ask({ authorization })).toMatchObject({ status: 503 })
+  expect(await ask({ authorization })).toMatchObject({ status: 401 })
 })
 
 test('the burn is null while it can not be read, and never 0', async () => {

@@ -113,6 +113,36 @@ test('nobody, a member, an admin, another owner and a full key are told that the
   expect(await state()).toBe(before)
 })
 
+test('nothing tells their paths from unknown ones to anybody who is no operator: no method, header or body', async () => {
+  const member = await house.join(operator, 'curious@example.com')
+  const { key } = await house.gateway.customer({ scopes: 'full_access', admin: true })
+  const cookie = [...member.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+  const callers = [{}, { Cookie: cookie }, { Cookie: 'tollgate_session=none' }, { Authorization: `Bearer ${key}` }]
+  const answerOf = async (path: string, method: string, headers: Readonly<Record<string, string>>) => {
+    const sent = { ...headers, 'X-Request-Id': 'curious' }
+    const response = await house.gateway.send(path, {
+      method,
+      headers: sent,
+      ...(method === 'POST' ? { body: 'x'.repeat(9 << 20) } : {}),
+    })
+    const { status } = response
+    response.headers.delete('Date')
+    return { status, headers: [...response.headers].sort(), text: await response.text() }
+  }
+  const paths = [...new Set(operations.map(({ path }) => path))]
+  for (const headers of callers)
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      const unknown = await answerOf('/manage/v1/nope', method, headers)
+      expect(unknown.status).toBe(404)
+      for (const path of paths) expect(await answerOf(`${path}?x=1`, method, headers)).toEqual(unknown)
+    }
+})
+
+test('an operator who uses a wrong method hears which ones there are', async () => {
+  const response = await operator.call('PUT', '/manage/v1/operator/organizations', {})
+  expect([response.status, response.headers.get('Allow')]).toEqual([405, 'GET, HEAD, POST'])
+})
+
 test("an operator's change from another site, or without the CSRF token, is refused", async () => {
   const before = await state()
   const changes = operations.filter(({ method }) => method !== 'GET')

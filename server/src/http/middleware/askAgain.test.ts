@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
 import { exchangeOf, TEST_KEY, TEST_SESSION } from '../../../test/exchange.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
+import { NO_SUCH_PATH } from '../envelopes.ts'
 import type { Middleware } from '../pipeline.ts'
 import { INVALID_API_KEY, type Principal } from '../principal.ts'
 import { askAgain } from './askAgain.ts'
@@ -26,6 +27,7 @@ async function ask(milliseconds: number, found: Refusal | Principal, began: Prin
 describe('a request whose body took a quarter of a second', () => {
   test.each([
     ['its key was revoked', INVALID_API_KEY, 'invalid_api_key'],
+    ['its person is no operator any more', NO_SUCH_PATH, 'not_found'],
     ['nobody can tell', AWAY, null],
     ['its key is good', TEST_KEY, null],
   ] as const)('%s', async (_, found, code) => {

@@ -1,6 +1,7 @@
 /** The step that asks for the caller again, after a body that took its time. */
 
-import { type Middleware, type PipelineDependencies, refuseEnded, type Steps } from '../pipeline.ts'
+import type { Middleware, PipelineDependencies, Steps } from '../pipeline.ts'
+import { refuseEnded } from '../refuseEnded.ts'
 
 /** A body that is here sooner was sent by a caller that was good a moment ago. */
 const ASKED_AGAIN_AFTER_MS = 250

@@ -1,16 +1,18 @@
 /** The steps that read a body, from bytes to fields. */
 
+import { z } from 'zod'
 import { type Refusal, refusal } from '../../lib/errors.ts'
 import type { Result } from '../../lib/result.ts'
 import { parseWhole } from '../body.ts'
 import type { BodyWork } from '../bodyWork.ts'
-import { inEnvelope, refusalOfBody } from '../envelopes.ts'
+import { inEnvelope, invalidCodeOf, refusalOfBody } from '../envelopes.ts'
 import { quotedNames } from '../faults.ts'
 import { type Form, isForm, parseForm } from '../form.ts'
 import { type BodyMemory, type BodyReservation, LARGE_BODY_BYTES } from '../limits/bodyMemory.ts'
 import { type Middleware, NO_BYTES, type PendingRequest, type PipelineDependencies } from '../pipeline.ts'
 import type { Principal } from '../principal.ts'
 import { readBody } from '../readBody.ts'
+import { validate } from '../validate.ts'
 
 type BodyDependencies = Pick<PipelineDependencies, 'bodyMemory' | 'bodyDeadlines' | 'bodyWork'>
 
@@ -32,6 +34,37 @@ export function bodyBytes(
     pending.bodyMemory = memory
     return readBody(pending.request, { limitBytes, memory, deadlines, work }).then((read) => noteBytes(pending, read))
   }
+}
+
+/**
+ * Refuses fields in the body of a route that has none; no bytes, blank ones and `{}` are none. The refusal of fields is left to the end of
+ * the steps, and names those of the query too (E17).
+ */
+export function emptyBody({ bodyWork }: Pick<PipelineDependencies, 'bodyWork'>): Middleware {
+  const refuseFields = (refused: Refusal | null, pending: PendingRequest): Refusal | null => {
+    if (refused !== null) return refused
+    const { envelope, target } = pending
+    const unknown = envelope === 'A' ? 'validation_failed' : 'unsupported_parameter'
+    const valid = validate(NO_FIELDS, pending.body, invalidCodeOf(target.path), undefined, unknown)
+    if (!valid.ok) pending.unsupported = valid.refusal
+    return null
+  }
+  return (pending) => {
+    if (isBlank(pending.bytes)) return null
+    const parsed = parseJson(pending, bodyWork)
+    return parsed instanceof Promise
+      ? parsed.then((refused) => refuseFields(refused, pending))
+      : refuseFields(parsed, pending)
+  }
+}
+
+const NO_FIELDS = z.strictObject({})
+/** Of bodies that may be blank: a client that has nothing to say sends a line end at most. */
+const BLANK_BYTES_MOST = 1_024
+const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.byteLength <= BLANK_BYTES_MOST && bytes.every((byte) => BLANKS.has(byte))
 }
 
 /** Reads the body of a route that ignores it for the fingerprint alone (D4): only of a request with an Idempotency-Key. */

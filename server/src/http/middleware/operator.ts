@@ -1,10 +1,6 @@
-import { type Refusal, refusal } from '../../lib/errors.ts'
+import type { Refusal } from '../../lib/errors.ts'
+import { NO_SUCH_PATH } from '../envelopes.ts'
 import type { Middleware } from '../pipeline.ts'
-
-/** Of a path that no route has, and of routes for operators to everybody else: nobody can tell one from the other. */
-export const NOTHING_HERE = 'There is nothing at this path. See /v1/openapi.json and /manage/openapi.json.'
-
-const NO_SUCH_PATH = refusal('not_found', NOTHING_HERE)
 
 /** Refusals of a step that say who is not let in. */
 const NOT_LET_IN: ReadonlySet<Refusal['code']> = new Set(['unauthenticated', 'insufficient_scope'])

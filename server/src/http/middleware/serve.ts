@@ -3,6 +3,8 @@ import { type KeptAnswers, onceForKey, withoutKey } from '../onceForKey.ts'
 import { type Handle, type PipelineDependencies, pipeline, type RouteRequest, type Serve } from '../pipeline.ts'
 import type { KeyOrSession } from '../principal.ts'
 import type { Route } from '../route.ts'
+import { withSession } from './authenticate.ts'
+import { operatorAlone } from './operator.ts'
 import { stepsOf } from './steps.ts'
 
 /** Returns the function that answers the requests of a route, its steps put together once. */
@@ -10,6 +12,12 @@ export function serveRoute(dependencies: PipelineDependencies, kept: KeptAnswers
   const handle = 'handle' in route ? readOf(dependencies, route) : changeOf(kept, route)
   // The types of `Route` see to it that the handler takes the callers of its access; the steps let nobody else in.
   return pipeline(dependencies, nameOf(route), route, stepsOf(dependencies, route), handle)
+}
+
+/** Returns the function that answers operators with `handle`, and everybody else as if there were no such path. */
+export function serveOperators(dependencies: PipelineDependencies, name: string, handle: Handle<never>): Serve {
+  const caller = operatorAlone(withSession(dependencies))
+  return pipeline(dependencies, name, {}, { all: [caller], again: [caller], isPrivate: false }, handle)
 }
 
 function changeOf(kept: KeptAnswers, route: Extract<Route, { readonly prepare: unknown }>): Handle<never> {

@@ -6,7 +6,7 @@ import type { Middleware, PipelineDependencies, Requirements, Steps } from '../p
 import { announcedLength } from './announcedLength.ts'
 import { askAgain } from './askAgain.ts'
 import { withAddress, withKey, withKeyOrSession, withSession } from './authenticate.ts'
-import { bodyBytes, dropBytes, formBody, jsonBody, uncompressed, withIdempotencyKey } from './body.ts'
+import { bodyBytes, dropBytes, emptyBody, formBody, jsonBody, uncompressed, withIdempotencyKey } from './body.ts'
 import { fingerprint } from './fingerprint.ts'
 import { keepOpen } from './keepOpen.ts'
 import { oneHost } from './oneHost.ts'
@@ -48,21 +48,25 @@ export function stepsOf(dependencies: PipelineDependencies, route: SteppedRoute)
     session: withSession,
     apiKeyOrSession: withKeyOrSession,
   }[access.kind](dependencies)
-  const caller = access.kind === 'session' && access.forOperators ? operatorAlone(anyCaller) : anyCaller
+  const isForOperators = access.kind === 'session' && access.forOperators === true
+  const caller = isForOperators ? operatorAlone(anyCaller) : anyCaller
+  // That there is such a path is for operators alone to know (E1).
+  const first = isForOperators ? [caller, ...head] : [...head, caller]
   const origin = isChanging && access.kind !== 'apiKey' ? [sameOrigin(dependencies.sessions)] : []
   const allowed = permission(access)
   const again = [caller, allowed]
   const asked = body.length > 0 ? [askAgain(dependencies, again)] : []
   const places = route.takesPlace === true ? [place(dependencies.openRequests)] : []
   return {
-    all: [...head, caller, rate(dependencies), ...origin, allowed, keepOpen, ...places, ...body, ...asked, ...tail],
+    all: [...first, rate(dependencies), ...origin, allowed, keepOpen, ...places, ...body, ...asked, ...tail],
     again,
     isPrivate: true,
   }
 }
 
-function hasFields({ body }: SteppedRoute): boolean {
-  return body === 'json' || body === 'form'
+/** Returns whether the body of a request is looked at: the faults of its fields are told with those of the query (E17). */
+function hasFields({ body, ignoresBody }: SteppedRoute): boolean {
+  return body !== 'raw' && ignoresBody !== true
 }
 
 function bodySteps(dependencies: PipelineDependencies, route: SteppedRoute, limitBytes: number): Middleware[] {
@@ -76,6 +80,7 @@ function bodySteps(dependencies: PipelineDependencies, route: SteppedRoute, limi
     case 'raw':
       return [uncompressed, bytes, ...once]
     default:
+      if (isChange(route) && route.ignoresBody !== true) return [bytes, emptyBody(dependencies), ...once, dropBytes]
       return takesIdempotencyKey(route) ? [withIdempotencyKey(bytes), ...once, dropBytes] : []
   }
 }

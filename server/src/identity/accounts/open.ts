@@ -111,7 +111,7 @@ export async function openAccounts(options: AccountsOptions) {
     takesStrangers: options.takesStrangers,
     openAccount: options.openAccount,
     deleteOrganization: options.deleteOrganization,
-    sendsLinks: linkTransport !== null,
+    ...{ sendsLinks: linkTransport !== null, mailsLinks: mailTransport !== null },
     onSetUp: () => removeSetUpFile(dataDirectory),
     ...offersOf(options),
     onEnqueued: options.wakeJobs,

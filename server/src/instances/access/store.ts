@@ -25,7 +25,7 @@ interface AccessRow {
 export async function findAccess(db: Queryable, id: string): Promise<InstanceAccess | null> {
   const [row] = await db.query<AccessRow>(
     `select organization_id, state, app_target, terminal_target,
-       case when state in ('creating', 'running') then app_password_hash end as app_password_hash
+       case when state in ('creating', 'running', 'terminating') then app_password_hash end as app_password_hash
      from instances where id = $1::uuid`,
     [id],
   )

@@ -29,16 +29,20 @@ describe('scopes that are given', () => {
   })
 
   test.each([
-    ['full_access', 'write write write', 'full_access'],
-    ['full_access', 'write write read', 'serverless:write,billing:write,webhooks:read'],
-    ['serverless:read,instances:write', 'none none none', null],
-  ])('of %s on a server without instances, chosen %s: %s', (asked, chosen, granted) => {
+    ['full_access', 'write write write', '', 'serverless:write,billing:write,webhooks:write'],
+    ['read_only', 'read read read', '', 'serverless:read,billing:read,webhooks:read'],
+    ['full_access', 'write write write', "an admin's", 'full_access'],
+    ['full_access', 'write write read', "an admin's", 'serverless:write,billing:write,webhooks:read'],
+    ['full_access', 'write write read', '', 'serverless:write,billing:write,webhooks:read'],
+    ['serverless:read', 'read none none', '', 'serverless:read'],
+    ['serverless:read,instances:write', 'none none none', '', null],
+  ])('of %s on a server without instances, chosen %s, %s: %s', (asked, chosen, admin, granted) => {
     const scopes = parseScopes(asked)
     if (!scopes.ok) throw new Error(asked)
     const [serverless = '', billing = '', webhooks = ''] = chosen.split(' ')
     const offered = SCOPE_RESOURCES.filter((resource) => resource !== 'instances')
     const levels = { serverless, billing, webhooks, instances: 'write' }
-    const narrowed = narrowScopes(scopes.value, offered, (resource) => levels[resource])
+    const narrowed = narrowScopes(scopes.value, offered, (resource) => levels[resource], admin !== '')
     expect(narrowed.ok ? printScopes(narrowed.value) : null).toBe(granted)
   })
 })

@@ -49,13 +49,15 @@ export function grantableLevels(asked: Level): readonly Level[] {
 }
 
 /**
- * Returns the scopes that a person gives of those that are asked for; `offered`: the resources that the person chooses of. Another one
- * is given as it is asked for with all that is offered, and else not at all. Refused where the scopes are more than is asked for, or nothing.
+ * Returns the scopes that a person gives of those that are asked for; `offered`: the resources that the person sees and chooses of. A right
+ * to another one is not given, but with an admin's rights (`admin`), which are every right. Refused where the scopes are more than is asked
+ * for, or nothing.
  */
 export function narrowScopes(
   asked: Scopes,
   offered: readonly Resource[],
   chosen: (resource: Resource) => string,
+  admin = false,
 ): Result<Scopes> {
   const levels = { serverless: 'none', billing: 'none', webhooks: 'none', instances: 'none' } as Record<Resource, Level>
   for (const resource of offered) {
@@ -65,6 +67,6 @@ export function narrowScopes(
   }
   if (SCOPE_RESOURCES.every((resource) => levels[resource] === 'none')) return refused(NOTHING)
   // A shortcut goes on meaning everything when a resource is added.
-  const isWhole = offered.every((resource) => levels[resource] === asked[resource])
+  const isWhole = (admin ? offered : SCOPE_RESOURCES).every((resource) => levels[resource] === asked[resource])
   return ok(isWhole ? asked : { shortcut: null, ...levels })
 }

@@ -134,10 +134,13 @@ describe('a login', () => {
     expect(await keysNamed('denied')).toEqual([])
   })
 
-  test('keeps full_access where all of it is left', async () => {
+  test('gives no right that the page does not show, as to instances on a server without them', async () => {
     const begun = await claimed(member, { name: 'all of it' })
+    expect((await member.open(begun.path)).text).not.toContain('nstances')
     await approve(member, begun.path)
-    expect(await exchange(begun)).toMatchObject({ scope: 'full_access' } as object)
+    const given = 'serverless:write,billing:write,webhooks:write'
+    expect(await exchange(begun)).toMatchObject({ scope: given } as object)
+    expect(await keysNamed('all of it')).toMatchObject([{ scopes: given }])
   })
 
   test('of a program that asks too soon is slowed down, and gives its key all the same', async () => {

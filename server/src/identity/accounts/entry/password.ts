@@ -38,7 +38,7 @@ export async function changePassword(
 ): Promise<Result<Person>> {
   const { database, clock, passwords } = dependencies
   const checked = parsePassword(newPassword, person)
-  if (!checked.ok) return checked
+  if (!checked.ok) return refused({ ...checked.refusal, param: 'new_password' })
   const before = await findPasswordHash(database, person.id)
   if (before === null || !(await passwords.verify(before, password, address))) return refused(WRONG)
   const hash = await passwords.hash(newPassword, address)
@@ -52,6 +52,15 @@ export async function changePassword(
   })
 }
 
+/** Returns the person whose password a link sets; null when it does not work. */
+export async function readReset(
+  { database, clock }: Pick<PasswordDependencies, 'database' | 'clock'>,
+  secret: string,
+): Promise<Person | null> {
+  const link = await readLink(database, clock, secret, 'reset')
+  return link?.user_id ? findPersonById(database, link.user_id) : null
+}
+
 /**
  * Sets a new password by the link of a mail, and ends all sessions of the person. Refused when the link does not work
  * (`not_found`) or the password can't be used (`validation_failed`).
@@ -63,8 +72,7 @@ export async function resetPassword(
   address: string,
 ): Promise<Result<Person>> {
   const { database, clock, passwords } = dependencies
-  const link = await readLink(database, clock, secret, 'reset')
-  const person = link?.user_id ? await findPersonById(database, link.user_id) : null
+  const person = await readReset(dependencies, secret)
   if (person === null) return refused(NO_LINK)
   const checked = parsePassword(newPassword, person)
   if (!checked.ok) return checked

@@ -67,7 +67,7 @@ export async function register(
   const checked = checkPerson({ name: wanted.name, password: wanted.password, email })
   if (!checked.ok) return checked
   const organization = parseOrganizationName(wanted.organization)
-  if (!organization.ok) return organization
+  if (!organization.ok) return refused({ ...organization.refusal, param: 'organization' })
   const hash = await passwords.hash(wanted.password, address)
   const nowMs = clock.now()
   const [userId, organizationId, memberId] = [1, 2, 3].map(() => uuidV7(nowMs, random)) as [string, string, string]

@@ -1,5 +1,6 @@
 /** The page of a person's own account. */
 
+import type { Refusal } from '../../../lib/errors.ts'
 import { type Html, html } from '../../../lib/html.ts'
 import { toCentsRoundingDown } from '../../../lib/money.ts'
 import { toTimestamp } from '../../../lib/time.ts'
@@ -12,6 +13,7 @@ import {
   actionForm,
   CURRENT_PASSWORD,
   type FormView,
+  focused,
   NEW_PASSWORD,
   problemLine,
   type SignInWays,
@@ -24,6 +26,8 @@ export interface OwnPageView extends FormView {
   /** True when the person is the only owner of the organization that the session acts for. */
   readonly isLastOwner: boolean
   readonly done?: string
+  /** The form that was refused, by its address, and its field. */
+  readonly refusedIn?: { readonly action: string; readonly field: string }
   readonly ways: SignInWays
   readonly hasPassword: boolean
   /** Of the organization that the session acts for, in micro-cents; null: the person is a member of none. */
@@ -34,6 +38,17 @@ export interface OwnPageView extends FormView {
   readonly server: string
 }
 
+/** Says what is wrong with a form of the page. */
+export function faultIn(action: string, { message, param }: Refusal): Pick<OwnPageView, 'problem' | 'refusedIn'> {
+  return { problem: message, ...(param ? { refusedIn: { action, field: param } } : {}) }
+}
+
+/** A form of the page, with the focus on the field that was refused. */
+function ownForm({ form, refusedIn }: OwnPageView, action: string, fields: Html, button: string): Html {
+  const refused = refusedIn?.action === action ? refusedIn.field : undefined
+  return actionForm(action, form, focused(fields, refused), button, 'plain')
+}
+
 export function accountPage(view: OwnPageView): Response {
   const { session, form, problem, done, sessions, ways, hasPassword } = view
   const { status = problem === undefined ? 200 : 422 } = view
@@ -41,7 +56,7 @@ export function accountPage(view: OwnPageView): Response {
   const said = done === undefined ? html`` : html`<p class="done" role="status">${done}</p>`
   const body = html`${problemLine(problem)}${said}<p>${person.name}, ${person.email}</p>${actingFor(view)}
     ${nextSteps(view)}
-    <h2>Password</h2>${actionForm('/account/password', form, html`${CURRENT_PASSWORD}${NEW_PASSWORD}`, 'Change the password', 'plain')}
+    <h2>Password</h2>${ownForm(view, '/account/password', html`${hiddenUsername(person.email)}${CURRENT_PASSWORD}${NEW_PASSWORD}`, 'Change the password')}
     <h2>Mail address</h2>${addressForm(view)}
     ${waysSection(ways)}
     <h2>Where you are signed in</h2><ul>${sessions.map((each) => sessionLine(each, session.id, form))}</ul>
@@ -66,7 +81,8 @@ function nextSteps({ balanceMicrocents, takesPayments, server }: OwnPageView): H
   if (balanceMicrocents === null) return html``
   const topUp = takesPayments ? html` <code>tollgate topup 20</code> begins a payment of $20.` : html``
   return html`<h2>Use it</h2><p>The balance of the organization is ${dollarsOf(balanceMicrocents)}.${topUp}</p>
-    <p>To call models, run <code>tollgate login --server ${server}</code>. It shows a code: type it at <a href="/account/device">Log a program in</a>.</p>`
+    <p>To call models, run <code>tollgate login --server ${server}</code>. It shows a code: type it at <a href="/account/device">Log a program in</a>.</p>
+    <p>The operator of this server gives you the command <code>tollgate</code> as a file, <code>tollgate-cli-….tgz</code>. With Node 20 or newer, <code>npm install --global FILE</code> installs it.</p>`
 }
 
 /** Whole cents, rounded down as everywhere: `$25.00`, `-$0.50`. */
@@ -79,9 +95,15 @@ function organizationOf({ organizationId }: Pick<NamedMembership, 'organizationI
   return html`<input type="hidden" name="organization" value="${organizationId}">`
 }
 
-function addressForm({ form, typed }: OwnPageView): Html {
+/** Tells password managers whose password is changed. It is not sent. */
+function hiddenUsername(email: string): Html {
+  return html`<input type="email" autocomplete="username" value="${email}" readonly hidden>`
+}
+
+function addressForm(view: OwnPageView): Html {
+  const { typed } = view
   const address = html`<label>New e-mail address <input name="email" type="email" required maxlength="254" autocomplete="off" value="${typed?.('email') ?? ''}"></label>`
-  return actionForm('/account/new-address', form, html`${address}${CURRENT_PASSWORD}`, 'Change the address', 'plain')
+  return ownForm(view, '/account/new-address', html`${address}${CURRENT_PASSWORD}`, 'Change the address')
 }
 
 /** The form with which a person erases the account. Without a password it asks for none: a sign-in of the last minutes stands for it. */

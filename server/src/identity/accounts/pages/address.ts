@@ -2,6 +2,7 @@
 
 import { confirmAddress, readAddress, requestAddress } from '../entry/address.ts'
 import { findSession } from '../sessions/authenticate.ts'
+import { faultIn } from './accountView.ts'
 import { brokenLinkPage, confirmAddressPage, noMailPage, redirect, tooOftenPage } from './views.ts'
 import { accountOf, type PageDependencies, type PageHandle, signedIn } from './visit.ts'
 
@@ -24,10 +25,15 @@ export function postNewAddress(dependencies: PageDependencies): PageHandle {
       visit.field('password'),
       async (known) => attempts.byEmail('newAddress', known),
     )
-    if (!asked.ok)
-      return accountOf(dependencies, session, visit.form, { problem: asked.refusal.message, typed: visit.field })
+    if (!asked.ok) {
+      const fault = faultIn('/account/new-address', asked.refusal)
+      return accountOf(dependencies, session, visit.form, { ...fault, typed: visit.field })
+    }
     dependencies.onEnqueued()
-    const done = `If ${asked.value} can be your address, a mail with a link is on its way to it. Open the link in this browser, within an hour.`
+    const way = dependencies.mailsLinks
+      ? 'a mail with a link is on its way to it'
+      : 'a link is written to a file on this server, which sends no mail. Ask the operator for it'
+    const done = `If ${asked.value} can be your address, ${way}. Open the link in this browser, within an hour.`
     return accountOf(dependencies, session, visit.form, { done })
   })
 }

@@ -13,6 +13,8 @@ export interface Cookies {
   readonly known: string
   /** Of a flow by an identity provider. */
   readonly flow: string
+  /** The secret of an invitation that waits for the sign-in of its person. */
+  readonly invitation: string
   readonly isSecure: boolean
   readonly sessionSeconds: number
 }
@@ -21,8 +23,9 @@ export interface Cookies {
 export function cookiesOf(isSecure: boolean, sessionSeconds: number): Cookies {
   const prefix = isSecure ? '__Host-' : ''
   const named = (word: string) => `${prefix}tollgate_${word}`
-  const [session, form, known, flow] = [named('session'), named('form'), named('browser'), named('flow')]
-  return { session, form, known, flow, isSecure, sessionSeconds }
+  const [session, form, known] = [named('session'), named('form'), named('browser')]
+  const [flow, invitation] = [named('flow'), named('invitation')]
+  return { session, form, known, flow, invitation, isSecure, sessionSeconds }
 }
 
 function setCookie(name: string, value: string, seconds: number, { isSecure }: Cookies): string {
@@ -57,6 +60,17 @@ export function clearFlow(cookies: Cookies): string {
   return setCookie(cookies.flow, '', 0, cookies)
 }
 
+/** As long as a person may take to sign in, by a new password too. */
+const INVITATION_SECONDS = 3_600
+
+export function setInvitation(cookies: Cookies, secret: string): string {
+  return setCookie(cookies.invitation, secret, INVITATION_SECONDS, cookies)
+}
+
+export function clearInvitation(cookies: Cookies): string {
+  return setCookie(cookies.invitation, '', 0, cookies)
+}
+
 const FORM_SECONDS = 3_600
 
 /** The token that a form is to carry, and the cookie to set beside it where the browser has none. */
@@ -79,6 +93,7 @@ export interface CookieValues {
   readonly form: string | null
   readonly known: string | null
   readonly flow: string | null
+  readonly invitation: string | null
 }
 
 /** Returns whether a form carries the token of the browser that sent it. */

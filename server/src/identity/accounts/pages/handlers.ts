@@ -1,9 +1,9 @@
 /** The pages of accounts. Anybody may ask for one; each looks at its browser's cookies itself. */
 
-import { changePassword, resetPassword } from '../entry/password.ts'
+import { changePassword, readReset, resetPassword } from '../entry/password.ts'
 import { requestReset } from '../entry/requestReset.ts'
 import { setUpFirstPerson } from '../entry/setUp.ts'
-import { acceptAsNewPerson, acceptInvitation, readInvitation } from '../invitations/accept.ts'
+import { acceptAsNewPerson, acceptInvitation, type OfferedMembership, readInvitation } from '../invitations/accept.ts'
 import { readLink } from '../links/link.ts'
 import { removeMember } from '../members/change.ts'
 import { listMemberships } from '../members/list.ts'
@@ -11,12 +11,13 @@ import { waitToSignIn } from '../secrets/signInLimit.ts'
 import { findSession } from '../sessions/authenticate.ts'
 import { endChosenSession, endSession, switchOrganization } from '../sessions/own.ts'
 import { type FoundSession, isRecent, type Membership } from '../sessions/session.ts'
-import { deletedPage } from './accountView.ts'
-import { clearSession } from './browser.ts'
+import { deletedPage, faultIn } from './accountView.ts'
+import { clearInvitation, clearSession, setInvitation } from './browser.ts'
 import { labelOf } from './organizationLabel.ts'
 import {
   acceptPage,
   brokenLinkPage,
+  type FormFault,
   forgottenPage,
   noMailPage,
   redirect,
@@ -42,6 +43,7 @@ import {
   sent,
   signedIn,
   signInBrowser,
+  type Visit,
 } from './visit.ts'
 
 const WRONG_SIGN_IN = 'The address or the password is wrong.'
@@ -60,8 +62,8 @@ export function postSetUp(dependencies: PageDependencies): PageHandle {
     const [name, email, password] = [visit.field('name'), visit.field('email'), visit.field('new_password')]
     const made = await setUpFirstPerson(dependencies, visit.secret, { name, email, password }, visit.address)
     if (made.ok) await dependencies.onSetUp()
-    return enter(dependencies, visit, made, password, (problem) =>
-      setUpPage({ form: visit.form, problem, typed: visit.field }),
+    return enter(dependencies, visit, made, password, (fault) =>
+      setUpPage({ form: visit.form, ...fault, typed: visit.field }),
     )
   })
 }
@@ -82,8 +84,8 @@ export function postSignIn(dependencies: PageDependencies): PageHandle {
     if (seconds !== null) return tooOftenPage(seconds)
     const begun = await signInBrowser(dependencies, visit, email, password)
     const shown = shownToSignIn(dependencies, visit.next)
-    if (begun === null)
-      return signInPage({ form: visit.form, typed: visit.field, problem: WRONG_SIGN_IN, status: 401, ...shown })
+    const fault = { problem: WRONG_SIGN_IN, refused: 'password', status: 401 }
+    if (begun === null) return signInPage({ form: visit.form, typed: visit.field, ...fault, ...shown })
     return redirect(NEXT_PAGES[visit.next], begun)
   })
 }
@@ -94,7 +96,8 @@ function shownToSignIn({ takesStrangers, sendsLinks, ways }: PageDependencies, n
 
 /** GET /account/forgotten. */
 export function showForgotten(dependencies: PageDependencies): PageHandle {
-  return ({ form }) => (dependencies.sendsLinks ? forgottenPage({ form }) : noMailPage())
+  const { sendsLinks, mailsLinks } = dependencies
+  return ({ form }) => (sendsLinks ? forgottenPage({ form }, mailsLinks) : noMailPage())
 }
 
 /** POST /account/forgotten. The answer is the same whether anybody has the address, and whether it was asked too often. */
@@ -105,57 +108,77 @@ export function postForgotten(dependencies: PageDependencies): PageHandle {
     if (seconds !== null) return tooOftenPage(seconds)
     const email = visit.field('email')
     if ((await dependencies.attempts.byEmail('reset', email)) === null) await requestReset(dependencies, email)
-    return sentPage()
+    return sentPage(dependencies.mailsLinks)
   })
 }
 
 /** GET /account/reset. */
 export function showReset(dependencies: PageDependencies): PageHandle {
-  return async ({ secret, form }) =>
-    (await readLink(dependencies.database, dependencies.clock, secret, 'reset')) === null
-      ? brokenLinkPage()
-      : resetPage({ form })
+  return async ({ secret, form }) => {
+    const person = await readReset(dependencies, secret)
+    return person === null ? brokenLinkPage() : resetPage(person.email, { form })
+  }
 }
 
 /** POST /account/reset. */
 export function postReset(dependencies: PageDependencies): PageHandle {
   return attempted(dependencies, async (visit) => {
     const password = visit.field('new_password')
+    const person = await readReset(dependencies, visit.secret)
+    if (person === null) return brokenLinkPage()
     const reset = await resetPassword(dependencies, visit.secret, password, visit.address)
     if (reset.ok) dependencies.onEnqueued()
-    return enter(dependencies, visit, reset, password, (problem) => resetPage({ form: visit.form, problem }))
+    return enter(dependencies, visit, reset, password, (fault) =>
+      resetPage(person.email, { form: visit.form, ...fault }),
+    )
   })
+}
+
+/** Returns the secret of the invitation that a visit is about: of the link, or after a sign-in of the cookie that it left. */
+function invitationOf({ secret, values }: Visit): string {
+  return secret === '' ? (values.invitation ?? '') : secret
 }
 
 /** GET /account/accept. */
 export function showAccept(dependencies: PageDependencies): PageHandle {
-  return async ({ secret, form, values }) => {
-    const offered = await readInvitation(dependencies, secret)
+  return async (visit) => {
+    const offered = await readInvitation(dependencies, invitationOf(visit))
     if (offered === null) return brokenLinkPage()
-    const session = await findSession(dependencies, values.session)
+    const session = await findSession(dependencies, visit.values.session)
     const isTheirs = offered.hasAccount ? session?.person.email === offered.email : true
-    return isTheirs ? acceptPage(offered, { form }) : signInFirstPage(offered)
+    return isTheirs ? acceptPage(offered, { form: visit.form }) : askToSignIn(dependencies, visit, offered, session)
   }
+}
+
+function askToSignIn(
+  { cookies }: PageDependencies,
+  visit: Visit,
+  offered: OfferedMembership,
+  session: FoundSession | null,
+): Response {
+  const invitation = setInvitation(cookies, invitationOf(visit))
+  return signInFirstPage(offered, { form: visit.form, signedInAs: session?.person.email ?? null, invitation })
 }
 
 /** POST /account/accept. */
 export function postAccept(dependencies: PageDependencies): PageHandle {
   return attempted(dependencies, async (visit) => {
-    const { secret, address, form } = visit
+    const { address, form } = visit
+    const secret = invitationOf(visit)
     const offered = await readInvitation(dependencies, secret)
     if (offered === null) return brokenLinkPage()
-    const showProblem = (problem: string) => acceptPage(offered, { form, problem, typed: visit.field })
+    const showFault = (fault: FormFault) => acceptPage(offered, { form, ...fault, typed: visit.field })
     if (!offered.hasAccount) {
       const [name, password] = [visit.field('name'), visit.field('new_password')]
       const made = await acceptAsNewPerson(dependencies, secret, { name, password }, address)
-      return enter(dependencies, visit, made, password, showProblem)
+      return enter(dependencies, visit, made, password, showFault)
     }
     const session = await findSession(dependencies, visit.values.session)
-    if (session?.person.email !== offered.email) return signInFirstPage(offered)
+    if (session?.person.email !== offered.email) return askToSignIn(dependencies, visit, offered, session)
     const accepted = await acceptInvitation(dependencies, secret, session.person, address)
     if (!accepted.ok) return brokenLinkPage()
     await switchOrganization(dependencies, { id: session.id, userId: session.person.id }, offered.organizationId)
-    return redirect(ACCOUNT_PATH)
+    return redirect(ACCOUNT_PATH, [clearInvitation(dependencies.cookies)])
   })
 }
 
@@ -175,7 +198,7 @@ export function postPassword(dependencies: PageDependencies): PageHandle {
     if (seconds !== null) return tooOftenPage(seconds)
     const who = { person, sessionId, address: visit.address }
     const changed = await changePassword(dependencies, who, visit.field('password'), visit.field('new_password'))
-    if (!changed.ok) return accountOf(dependencies, session, visit.form, { problem: changed.refusal.message })
+    if (!changed.ok) return accountOf(dependencies, session, visit.form, faultIn('/account/password', changed.refusal))
     dependencies.onEnqueued()
     const done = 'Your password is changed, and your other sessions have ended.'
     return accountOf(dependencies, session, visit.form, { done })
@@ -250,8 +273,8 @@ export function postEndSession(dependencies: PageDependencies): PageHandle {
 
 /** POST /account/sign-out. */
 export function postSignOut(dependencies: PageDependencies): PageHandle {
-  return signedIn(dependencies, async (_visit, { id, person }) => {
+  return signedIn(dependencies, async ({ next }, { id, person }) => {
     await endSession(dependencies.database, person.id, id)
-    return redirect('/account/sign-in', [clearSession(dependencies.cookies)])
+    return redirect(`/account/sign-in${nextQuery(next)}`, [clearSession(dependencies.cookies)])
   })
 }

@@ -9,7 +9,7 @@ import { splitUrl } from '../../../http/routeTable.ts'
 import { isLoopback } from '../../../lib/loopback.ts'
 import { formTokenOf, isOwnForm } from './browser.ts'
 import { redirect } from './views.ts'
-import type { PageDependencies, PageHandle, Visit } from './visit.ts'
+import { NEXT_PAGES, type NextPage, type PageDependencies, type PageHandle, type Visit } from './visit.ts'
 
 /** Returns the handler of a route for the handler of a page. */
 export function handlePage(dependencies: PageDependencies, answer: PageHandle): Handle<PublicPrincipal> {
@@ -37,6 +37,7 @@ function visitOf({ cookies, random, origin }: PageDependencies, call: RouteReque
     form: cookieOf(header, cookies.form),
     known: cookieOf(header, cookies.known),
     flow: cookieOf(header, cookies.flow),
+    invitation: cookieOf(header, cookies.invitation),
   }
   const fields = formFields(call.body)
   const field = (name: string) => fields.get(name) ?? ''
@@ -47,11 +48,16 @@ function visitOf({ cookies, random, origin }: PageDependencies, call: RouteReque
     form: formTokenOf(cookies, values, random),
     secret: call.query.get('token') ?? '',
     login: call.query.get('login') ?? '',
-    next: call.query.get('next') === 'device' ? 'device' : 'account',
+    next: nextOf(call.query.get('next')),
     field,
     asked: (name) => call.query.get(name) ?? '',
     isOwnForm: () => isOwnPage(call.request.headers, origin()) && isOwnForm(values, field('csrf')),
     signal: call.request.signal,
     holdOpen: call.holdOpen,
   }
+}
+
+/** Anybody may write the word into the address: it names a page of ours, or counts as none. */
+function nextOf(word: string | null): NextPage {
+  return word !== null && Object.hasOwn(NEXT_PAGES, word) ? (word as NextPage) : 'account'
 }

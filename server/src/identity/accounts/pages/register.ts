@@ -13,22 +13,24 @@ import { attempted, enter, type PageDependencies, type PageHandle, sent } from '
 
 /** GET /account/register. */
 export function showRegister(dependencies: PageDependencies): PageHandle {
-  return ({ form }) => (dependencies.sendsLinks ? registerPage({ form }) : noMailPage())
+  const { sendsLinks, mailsLinks } = dependencies
+  return ({ form }) => (sendsLinks ? registerPage({ form }, mailsLinks) : noMailPage())
 }
 
 /** POST /account/register. The answer is the same whether anybody has the address, and whether it was asked too often. */
 export function postRegister(dependencies: PageDependencies): PageHandle {
   return sent(dependencies, async (visit) => {
-    const { sendsLinks, attempts, onEnqueued } = dependencies
+    const { sendsLinks, mailsLinks, attempts, onEnqueued } = dependencies
     if (!sendsLinks) return noMailPage()
     const seconds = await attempts.byAddress('registration', visit.address)
     if (seconds !== null) return tooOftenPage(seconds)
     const asked = await requestRegistration(dependencies, visit.field('email'), (email) =>
       attempts.byEmail('registration', email),
     )
-    if (!asked.ok) return registerPage({ form: visit.form, problem: asked.refusal.message, typed: visit.field })
+    const fault = (problem: string) => ({ form: visit.form, problem, refused: 'email', typed: visit.field })
+    if (!asked.ok) return registerPage(fault(asked.refusal.message), mailsLinks)
     onEnqueued()
-    return registrationSentPage()
+    return registrationSentPage(mailsLinks)
   })
 }
 
@@ -52,8 +54,8 @@ export function postFinishRegistration(dependencies: PageDependencies): PageHand
       visit.field('new_password'),
     ]
     const made = await register(dependencies, secret, { name, organization, password }, address)
-    return enter(dependencies, visit, made, password, (problem) =>
-      finishRegistrationPage(email, { form, problem, typed: visit.field }),
+    return enter(dependencies, visit, made, password, (fault) =>
+      finishRegistrationPage(email, { form, ...fault, typed: visit.field }),
     )
   })
 }

@@ -59,7 +59,7 @@ export function accountPageRoutes(dependencies: PageDependencies): Route[] {
     { ...page('GET', '/', () => redirect(ACCOUNT_PATH)), base: ROOT },
     { ...page('GET', '/sign-in', showSignIn(dependencies)), ...SIGN_IN },
     { ...page('POST', '/sign-in', postSignIn(dependencies)), ...FORM, ...SIGN_IN },
-    { ...page('POST', '/sign-out', postSignOut(dependencies)), ...FORM },
+    { ...page('POST', '/sign-out', postSignOut(dependencies)), ...FORM, query: ['next'] },
     { ...page('POST', '/password', postPassword(dependencies)), ...FORM },
     { ...page('POST', '/organization', postOrganization(dependencies)), ...FORM },
     { ...page('POST', '/leave', postLeave(dependencies)), ...FORM },

@@ -47,23 +47,33 @@ export interface FormView {
   readonly status?: number
   /** Returns what was typed into a field when the form was last sent, so that nobody types it again. Passwords are never shown. */
   readonly typed?: (field: KeptField) => string
+  /** The name of the field that the fault is in: the browser goes there. */
+  readonly refused?: string
   /** The page is of somebody who is signed in. */
   readonly isSignedIn?: true
   /** Stands below the form, behind its button. */
   readonly after?: Html
 }
 
+export type FormFault = Pick<FormView, 'problem' | 'refused'>
+
 /** The fields that a refused form keeps. */
 export type KeptField = 'name' | 'email' | 'organization'
 
 export function formPage(title: string, before: Html, fields: Html, button: string, view: FormView): Response {
-  const { form, problem, status = problem === undefined ? 200 : 422, isSignedIn, after = html`` } = view
-  const body = html`${problemLine(problem)}${before}<form method="post" enctype="multipart/form-data">${hidden(form)}${fields}<button>${button}</button></form>${after}`
+  const { form, problem, status = problem === undefined ? 200 : 422, isSignedIn, refused, after = html`` } = view
+  const body = html`${problemLine(problem)}${before}<form method="post" enctype="multipart/form-data">${hidden(form)}${focused(fields, refused)}<button>${button}</button></form>${after}`
   return accountsPage(title, body, {
     status,
     cookies: [form.setCookie],
     ...(isSignedIn === true ? { signedIn: form } : {}),
   })
+}
+
+/** Returns fields with the focus on the one of a name. No text of anybody is taken for a field: its quotes are escaped. */
+export function focused(fields: Html, name: string | undefined): Html {
+  const attribute = `name="${name ?? ''}"`
+  return { html: fields.html.replace(attribute, `${attribute} autofocus`) }
 }
 
 /** The line that says what is wrong; nothing where nothing is. */
@@ -77,6 +87,11 @@ export function hidden({ token }: FormToken): Html {
 
 function emailField({ typed }: FormView): Html {
   return html`<label>E-mail address <input name="email" type="email" required maxlength="254" autocomplete="username" value="${typed?.('email') ?? ''}"></label>`
+}
+
+/** Tells password managers whose password is set. It is not sent. */
+function usernameField(email: string): Html {
+  return html`<label>E-mail address <input type="email" autocomplete="username" value="${email}" readonly></label>`
 }
 
 function nameField({ typed }: FormView): Html {
@@ -132,15 +147,25 @@ export function signInAgainPage(what = 'This changes how you sign in'): Response
   return accountsPage('Sign in again', body, { status: 403 })
 }
 
-export function forgottenPage(view: FormView): Response {
-  const before = html`<p>You get a mail with a link to set a new password.</p>`
-  return formPage('Forgotten password', before, emailField(view), 'Send the link', view)
+export function forgottenPage(view: FormView, mailsLinks: boolean): Response {
+  const before = mailsLinks
+    ? html`<p>You get a mail with a link to set a new password.</p>`
+    : html`<p>This server sends no mail. It makes a link to set a new password, and the operator gives it to you.</p>`
+  return formPage('Forgotten password', before, emailField(view), mailsLinks ? 'Send the link' : 'Make the link', view)
 }
 
 /** Says the same whether somebody has an account with the address or not. */
-export function sentPage(): Response {
+export function sentPage(mailsLinks: boolean): Response {
+  if (!mailsLinks) return askOperatorPage()
   const body = html`<p>If somebody has an account with this address, a mail with a link is on its way. The link works for 30 minutes.</p>`
   return accountsPage('Look at your mail', body)
+}
+
+/** Says where a link is that is not mailed. */
+function askOperatorPage(): Response {
+  const body = html`<p>This server sends no mail: a link is written to the file <code>account-links</code> of its data directory, if one can be made for this address. Ask the operator for it.</p>
+    <p>The operator can also make a link to set a new password with <code>./tollgate users reset-link EMAIL</code>.</p>`
+  return accountsPage('Ask the operator for the link', body)
 }
 
 export function noMailPage(): Response {
@@ -148,30 +173,27 @@ export function noMailPage(): Response {
   return accountsPage('No mail', body, { status: 503 })
 }
 
-export function resetPage(view: FormView): Response {
-  return formPage(
-    'Set a new password',
-    html`<p>You are signed out everywhere then.</p>`,
-    NEW_PASSWORD,
-    'Set the password',
-    view,
-  )
+export function resetPage(email: string, view: FormView): Response {
+  const before = html`<p>You are signed out everywhere then.</p>`
+  return formPage('Set a new password', before, html`${usernameField(email)}${NEW_PASSWORD}`, 'Set the password', view)
 }
 
 export function acceptPage({ organizationName, email, role, hasAccount }: OfferedMembership, view: FormView): Response {
   const as = role === 'member' ? 'a member' : `an ${role}`
   const before = html`<p>${email} is invited to become ${as} of the organization “${organizationName}”.</p>`
-  const fields = hasAccount ? html`` : html`${nameField(view)}${NEW_PASSWORD}`
+  const fields = hasAccount ? html`` : html`${nameField(view)}${usernameField(email)}${NEW_PASSWORD}`
   return formPage('Accept the invitation', before, fields, 'Accept', view)
 }
 
-export function registerPage(view: FormView): Response {
-  const before = html`<p>You get a mail with a link, with which you choose your name, your organization and your password. If you were invited to an organization, open the link of the invitation instead.</p>`
+export function registerPage(view: FormView, mailsLinks: boolean): Response {
+  const link = mailsLinks ? 'You get a mail with a link' : 'The operator of this server gives you a link'
+  const before = html`<p>${link}, with which you choose your name, your organization and your password. If you were invited to an organization, open the link of the invitation instead.</p>`
   return formPage('Register', before, emailField(view), 'Send the link', view)
 }
 
 /** Says the same whether somebody has an account with the address or not. */
-export function registrationSentPage(): Response {
+export function registrationSentPage(mailsLinks: boolean): Response {
+  if (!mailsLinks) return askOperatorPage()
   const body = html`<p>A mail with a link is on its way, unless many were sent to this address lately. The link works for an hour.</p>`
   return accountsPage('Look at your mail', body)
 }
@@ -182,7 +204,7 @@ export function finishRegistrationPage(email: string, view: FormView): Response 
   return formPage(
     'Finish your registration',
     before,
-    html`${nameField(view)}${organization}${NEW_PASSWORD}`,
+    html`${nameField(view)}${organization}${usernameField(email)}${NEW_PASSWORD}`,
     'Register',
     view,
   )
@@ -193,10 +215,22 @@ export function confirmAddressPage(email: string, view: FormView): Response {
   return formPage('Confirm your new address', before, html``, 'Confirm the address', { ...view, isSignedIn: true })
 }
 
-/** For an invitation to somebody who has an account and is not signed in with it. */
-export function signInFirstPage({ email }: OfferedMembership): Response {
-  const body = html`<p>This invitation is for ${email}. <a href="/account/sign-in">Sign in</a> with this address, then open the link of the mail again.</p>`
-  return accountsPage('Sign in first', body, { status: 403 })
+/**
+ * For an invitation to somebody who has an account and is not signed in with it; `signedInAs`: the address of the person who is signed in
+ * in place. `invitation` is the cookie with which the sign-in leads back to the invitation.
+ */
+export function signInFirstPage(
+  { email }: OfferedMembership,
+  { form, signedInAs, invitation }: { form: FormToken; signedInAs: string | null; invitation: string },
+): Response {
+  const cookies = [form.setCookie, invitation]
+  if (signedInAs === null) {
+    const body = html`<p>This invitation is for ${email}. <a href="/account/sign-in?next=accept">Sign in</a> with this address to accept it.</p>`
+    return accountsPage('Sign in first', body, { status: 403, cookies })
+  }
+  const leave = actionForm('/account/sign-out?next=accept', form, html``, 'Sign out, and use the other account')
+  const body = html`<p>This invitation is for ${email}. You are signed in as ${signedInAs}.</p>${leave}`
+  return accountsPage('Use the other account', body, { status: 403, cookies, signedIn: form })
 }
 
 export function brokenLinkPage(): Response {
@@ -211,7 +245,7 @@ export function foreignFormPage(origin: string): Response {
 }
 
 export function tooOftenPage(seconds: number): Response {
-  const body = html`<p>Too many attempts. Wait ${String(seconds)} seconds, then try again.</p>`
+  const body = html`<p>Too many attempts. Wait ${String(seconds)} ${seconds === 1 ? 'second' : 'seconds'}, then try again.</p>`
   const response = accountsPage('Wait a little', body, { status: 429 })
   response.headers.set('Retry-After', String(seconds))
   return response

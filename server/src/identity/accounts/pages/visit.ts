@@ -2,6 +2,7 @@
 
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import type { DataKeys } from '../../../lib/dataKeys.ts'
+import type { Refusal } from '../../../lib/errors.ts'
 import type { RandomBytes } from '../../../lib/ids.ts'
 import type { Result } from '../../../lib/result.ts'
 import type { Clock } from '../../../lib/time.ts'
@@ -18,9 +19,17 @@ import { isKnownBrowser, markBrowser } from '../secrets/knownBrowser.ts'
 import { findSession } from '../sessions/authenticate.ts'
 import { endSession, listSessions } from '../sessions/own.ts'
 import type { FoundSession } from '../sessions/session.ts'
-import { accountPage } from './accountView.ts'
+import { accountPage, type OwnPageView } from './accountView.ts'
 import { type Cookies, type CookieValues, type FormToken, setKnownBrowser, setSession } from './browser.ts'
-import { brokenLinkPage, type FormView, foreignFormPage, redirect, type SignInWays, tooOftenPage } from './views.ts'
+import {
+  brokenLinkPage,
+  type FormFault,
+  type FormView,
+  foreignFormPage,
+  redirect,
+  type SignInWays,
+  tooOftenPage,
+} from './views.ts'
 
 /** Deletes an organization for one of its owners, by a member id. Refused as the management interface does. */
 export type DeleteOrganization = (who: {
@@ -48,6 +57,8 @@ export interface PageDependencies {
   readonly ways: SignInWays
   /** True when links can be sent. */
   readonly sendsLinks: boolean
+  /** True when they go by mail; else they are written to a file for the operator. */
+  readonly mailsLinks: boolean
   /** True when this server rents machines. */
   readonly offersInstances: boolean
   /** True when this server takes payments. */
@@ -116,7 +127,7 @@ export interface VisitGuards<Handler> {
 
 export const ACCOUNT_PATH = '/account'
 /** The pages that a sign-in may lead to, by the word in its address. */
-export const NEXT_PAGES = { account: ACCOUNT_PATH, device: '/account/device' } as const
+export const NEXT_PAGES = { account: ACCOUNT_PATH, device: '/account/device', accept: '/account/accept' } as const
 export type NextPage = keyof typeof NEXT_PAGES
 const SESSIONS_SHOWN = 20
 export const MEMBERSHIPS_SHOWN = 50
@@ -150,11 +161,16 @@ export async function enter(
   visit: Visit,
   made: Result<Person>,
   password: string,
-  showProblem: (problem: string) => Response,
+  showFault: (fault: FormFault) => Response,
 ): Promise<Response> {
-  if (!made.ok) return made.refusal.code === 'validation_failed' ? showProblem(made.refusal.message) : brokenLinkPage()
+  if (!made.ok) return made.refusal.code === 'validation_failed' ? showFault(faultOf(made.refusal)) : brokenLinkPage()
   const begun = await signInBrowser(dependencies, visit, made.value.email, password)
   return begun === null ? redirect('/account/sign-in') : redirect(ACCOUNT_PATH, begun)
+}
+
+/** Says what is wrong with a form in which a person sets a password. */
+function faultOf({ message, param }: Refusal): FormFault {
+  return { problem: message, ...(param ? { refused: param === 'password' ? 'new_password' : param } : {}) }
 }
 
 /** Begins a session, and ends the one that the browser had; returns the cookies. Null when address or password are wrong. */
@@ -190,7 +206,7 @@ export async function accountOf(
   dependencies: PageDependencies,
   session: FoundSession,
   form: FormToken,
-  said: Pick<FormView, 'problem' | 'typed'> & { readonly done?: string } = {},
+  said: Pick<FormView, 'problem' | 'typed'> & Pick<OwnPageView, 'refusedIn'> & { readonly done?: string } = {},
 ): Promise<Response> {
   const { id } = session.person
   const sessions = await listSessions(dependencies, id, null, SESSIONS_SHOWN)

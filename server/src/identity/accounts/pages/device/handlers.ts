@@ -96,9 +96,9 @@ export function postApproval(dependencies: PageDependencies): PageHandle {
       const offered = offeredBy(dependencies)
       const shown = { form: visit.form, offered, chosen: visit.field }
       const again = (problem: string) => decidePage(login, acting, { ...shown, problem })
-      const scopes = narrowScopes(login.scopes, offered, (resource) => visit.field(resource))
-      if (!scopes.ok) return again(scopes.refusal.message)
       const admin = visit.field('admin') === 'yes'
+      const scopes = narrowScopes(login.scopes, offered, visit.field, admin)
+      if (!scopes.ok) return again(scopes.refusal.message)
       if (admin && membership.role === 'member') return again('Only an admin gives a program an admin’s rights.')
       if (admin && !isEveryRight(scopes.value)) return again(NEEDS_EVERY_RIGHT)
       const approver = {

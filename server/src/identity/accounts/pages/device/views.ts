@@ -51,7 +51,8 @@ export interface DecideView extends FormView {
 export function decidePage(login: ClaimedLogin, { organization, role }: Acting, view: DecideView): Response {
   const { form, problem, offered, chosen, status = problem === undefined ? 200 : 422 } = view
   const rights = offered.map((resource) => rightOf(resource, login.scopes[resource], chosen?.(resource)))
-  const admin = role === 'member' || !isEveryRight(login.scopes) ? html`` : adminBox(chosen?.('admin') === 'yes')
+  const admin =
+    role === 'member' || !isEveryRight(login.scopes) ? html`` : adminBox(chosen?.('admin') === 'yes', offered)
   const deny = `${DENY_PATH}?login=${encodeURIComponent(login.id)}`
   const body = html`${problemLine(problem)}<p>A program asks for an API key of the organization ${organization}.</p>
     <ul><li>Its machine calls itself <bdi>${login.name}</bdi>.</li><li>It asks from the address ${login.address}.</li>
@@ -61,9 +62,12 @@ export function decidePage(login: ClaimedLogin, { organization, role }: Acting, 
   return accountsPage('Approve the program?', body, { status, cookies: [form.setCookie], signedIn: form })
 }
 
-function adminBox(isTicked: boolean): Html {
+function adminBox(isTicked: boolean, offered: readonly Resource[]): Html {
   const ticked: Html = { html: isTicked ? ' checked' : '' }
-  return html`<label><input type="checkbox" name="admin" value="yes"${ticked}> An admin’s rights: it makes keys, invites people and changes members, too. That needs every right above in full.</label>`
+  const more = offered.includes('instances')
+    ? html``
+    : html` It may rent instances too, if this server offers them one day.`
+  return html`<label><input type="checkbox" name="admin" value="yes"${ticked}> An admin’s rights: it makes keys, invites people and changes members, too. That needs every right above in full.${more}</label>`
 }
 
 /** The choice of a level, from all that is asked for down to nothing. */
