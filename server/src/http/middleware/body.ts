@@ -61,7 +61,8 @@ export function emptyBody({ bodyWork }: Pick<PipelineDependencies, 'bodyWork'>):
 const NO_FIELDS = z.strictObject({})
 /** Of bodies that may be blank: a client that has nothing to say sends a line end at most. */
 const BLANK_BYTES_MOST = 1_024
-const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
+/** The white space of JSON: tab, line feed, carriage return, space. */
+const BLANKS: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 
 function isBlank(bytes: Uint8Array): boolean {
   return bytes.byteLength <= BLANK_BYTES_MOST && bytes.every((byte) => BLANKS.has(byte))
@@ -107,13 +108,6 @@ export function jsonBody({ bodyWork }: Pick<PipelineDependencies, 'bodyWork'>, i
     pending.body = {}
     return null
   }
-}
-
-/** The white space of JSON: tab, line feed, carriage return, space. */
-const WHITE_SPACE: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
-
-function isBlank(bytes: Uint8Array): boolean {
-  return bytes.every((byte) => WHITE_SPACE.has(byte))
 }
 
 /**
