@@ -56,7 +56,7 @@ export const listPaymentsCommand: Command = {
             row.amount_usd,
             stateOf(row),
           ]),
-          'There are no payments.',
+          'There are no payments. Those for subscriptions are listed by the payment provider alone.',
         ),
       }
     })

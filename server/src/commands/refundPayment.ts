@@ -52,6 +52,8 @@ function explainRefund(outcome: Exclude<RefundOutcome, { reversal: string }>, pa
   switch (outcome.kind) {
     case 'unknown':
       return `there is no paid payment ${paymentId}: "tollgate payments list" shows them`
+    case 'elsewhere':
+      return `the payment ${paymentId} was paid at the payment provider "${outcome.paidAt}", which the settings do not name: refund it with settings that do`
     case 'too_much':
       return `the payment ${paymentId} has $${printUsd(BigInt(outcome.leftCents) * MICROCENTS_PER_CENT)} left: refund at most that`
     case 'refused':

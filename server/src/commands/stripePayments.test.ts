@@ -69,3 +69,20 @@ test('a refund that Stripe does not take now is written down, as the command say
   expect(await cents(organizationId)).toBe(0)
   expect(room.stripe.all('refund')).toHaveLength(1)
 })
+
+test('a payment that was paid at another payment provider is not refunded at this one', async () => {
+  await paid(await organization())
+  const [payment] = await room.database.query<{ id: string }>(
+    "update payments set provider = 'local' where state = 'paid' and refund_request is null and provider = 'stripe' returning id",
+  )
+  const asked: string[] = []
+  room.stripe.onRequest = ({ path }) => void asked.push(path)
+  const ran = await tollgate('payments', 'refund', payment?.id ?? '')
+  expect(ran).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining('was paid at the payment provider "local"'),
+  })
+  room.stripe.onRequest = () => undefined
+  expect(asked).toEqual([])
+  expect(await room.database.query('select 1 from payments where refund_request is not null')).toEqual([])
+})

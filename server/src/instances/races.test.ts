@@ -15,7 +15,7 @@ import type { InstanceDependencies } from './job/dependencies.ts'
 import { driverNameOf, type Instance } from './job/instance.ts'
 import { reconcileMachines } from './reconcile.ts'
 
-const SEEDS = 8
+const SEEDS = 11
 const STEPS = 60
 
 const clock = new TurnedClock(Date.UTC(2031, 4, 17, 23, 30, 3, 700))

@@ -70,7 +70,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
     expect(JSON.parse(dial.text)['folder']).toMatch(/^E(ACCES|NOENT)$/)
     await call('DELETE', `/instances/${id}`)
     await until(id, 'terminated')
-    expect(await askApp(port, { id }, '/', headers)).toMatchObject({ status: 503 })
+    expect(await askApp(port, { id }, '/', headers)).toMatchObject({ status: 401 })
     expect(await server.stop()).toBe(0)
   })
 

@@ -1,4 +1,5 @@
 import { isUuid, uuidV7 } from '../../lib/ids.ts'
+import type { PaymentProviderName } from '../provider/payment.ts'
 import { grossOfCredit } from '../provider/reversal.ts'
 import type { SubscriptionRefreshDependencies } from '../subscriptions/refresh.ts'
 import { refreshReversal } from './refresh.ts'
@@ -21,11 +22,12 @@ export interface WantedRefund {
 
 /**
  * The outcome of a refund. `finished`: an earlier refund of the payment was still open, and was carried out in place
- * of this one. `refused`: the payment provider does not make it, and nothing was posted.
+ * of this one. `refused`: the payment provider does not make it, and nothing was posted. `elsewhere`: it was paid at another payment provider.
  */
 export type RefundOutcome =
   | { readonly kind: 'refunded' | 'finished'; readonly reversal: string }
   | { readonly kind: 'unknown' | 'refused' }
+  | { readonly kind: 'elsewhere'; readonly paidAt: PaymentProviderName }
   | { readonly kind: 'too_much'; readonly leftCents: number }
 
 interface RefundRequest {
@@ -46,24 +48,24 @@ export async function refundPayment(
 ): Promise<RefundOutcome> {
   if (!isUuid(wanted.paymentId)) return { kind: 'unknown' }
   const begun = await beginRefund(dependencies, wanted)
-  if (begun.kind === 'unknown' || begun.kind === 'too_much') return begun
+  if (!('refund' in begun)) return begun
   const reversal = await carryOut(dependencies, begun.refund)
   return reversal === null ? { kind: 'refused' } : { kind: begun.kind, reversal }
 }
 
 type BegunRefund =
   | { readonly kind: 'refunded' | 'finished'; readonly refund: RefundRequest }
-  | Extract<RefundOutcome, { kind: 'too_much' }>
-  | { readonly kind: 'unknown' }
+  | Exclude<RefundOutcome, { reversal: string } | { kind: 'refused' }>
 
 /** Writes the request of a refund down, or finds the one that is open. */
 function beginRefund(
-  { database, clock, random }: SubscriptionRefreshDependencies,
+  { database, clock, random, provider }: SubscriptionRefreshDependencies,
   { paymentId, amountCents }: WantedRefund,
 ): Promise<BegunRefund> {
   return database.transaction(async (tx) => {
     const payment = await lockPaid(tx, paymentId)
     if (payment === null) return { kind: 'unknown' }
+    if (payment.provider !== provider.name) return { kind: 'elsewhere', paidAt: payment.provider }
     if (payment.request !== null) return { kind: 'finished', refund: requestOf(payment, payment.request) }
     const leftCents = payment.amountCents - payment.reversedCents
     const wantedCents = amountCents ?? leftCents

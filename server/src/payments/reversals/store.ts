@@ -104,6 +104,7 @@ export async function updateReversal(
 export interface ReversiblePayment {
   readonly id: string
   readonly organizationId: string
+  readonly provider: PaymentProviderName
   /** The payment provider's id of it. */
   readonly payment: string
   /** Of credit, and with tax. */
@@ -119,6 +120,7 @@ export interface ReversiblePayment {
 interface ReversibleRow {
   readonly id: string
   readonly organization_id: string
+  readonly provider: PaymentProviderName
   readonly payment: string
   readonly amount_cents: bigint
   readonly gross_cents: bigint
@@ -127,7 +129,7 @@ interface ReversibleRow {
   readonly refund_request_cents: bigint | null
 }
 
-const REVERSIBLE = `id, organization_id, payment, amount_cents, coalesce(gross_cents, amount_cents) as gross_cents, reversed_cents,
+const REVERSIBLE = `id, organization_id, provider, payment, amount_cents, coalesce(gross_cents, amount_cents) as gross_cents, reversed_cents,
   refund_request, refund_request_cents`
 
 /** Locks a payment that is paid until the end of the transaction; null where there is none. */
@@ -255,6 +257,7 @@ function fromReversibleRow(row: ReversibleRow): ReversiblePayment {
   return {
     id: row.id,
     organizationId: row.organization_id,
+    provider: row.provider,
     payment: row.payment,
     amountCents: Number(row.amount_cents),
     grossCents: Number(row.gross_cents),

@@ -57,6 +57,9 @@ export async function* eachOf<T>(log: Log, doing: string, list: AsyncIterable<T>
   }
 }
 
+const KEY_ADVICE =
+  "check the secret key: the settings name its environment variable under 'payments', as 'secret_key_env'"
+
 /** With these kinds of failures Stripe, or the network, refuses every request now. With others the next object may be readable. */
 const OF_ALL: ReadonlySet<string> = new Set([
   'StripeConnectionError',
@@ -84,9 +87,10 @@ export async function asking<T>(
     const { type, code, statusCode: status, requestId } = error
     const isOurs = type === 'StripeAuthenticationError' || type === 'StripePermissionError'
     const isMissing = status === 404 && code === 'resource_missing'
-    const advice = isOurs ? 'check the secret key in the settings under "payments"' : 'it is tried again'
     const fields = { type, code, status, stripeRequest: requestId, doing, ...(object === null ? {} : { object }) }
-    log[isOurs ? 'error' : 'warn'](fields, `Stripe refused: ${isMissing ? 'it has no such object' : advice}`)
+    if (isOurs) log.error(fields, `Stripe refused: ${KEY_ADVICE}`)
+    else if (type === 'StripeConnectionError') log.warn(fields, 'Stripe could not be reached')
+    else log.warn(fields, isMissing ? 'Stripe refused: it has no such object' : 'Stripe refused the request')
     if (OF_ALL.has(type)) throw new Refused(PROVIDER_AWAY)
     const why = isMissing ? 'Stripe has no such object' : `Stripe refused the request (${code ?? status ?? type})`
     throw new UnreadableObject({ object, why, isMissing })
