@@ -32,6 +32,12 @@ export interface AccountsHouse {
   join(admin: Visitor, email: string, role?: string): Promise<Visitor>
 }
 
+/** The id by which a signed-in person is a member of the organization that the session acts for. */
+export async function memberIdOf(browser: Visitor): Promise<string> {
+  const { member_id: id } = await (await browser.call('GET', '/manage/v1/session')).json()
+  return id
+}
+
 /** Opens a gateway with accounts. Close its gateway in `afterAll`. */
 export async function openAccountsHouse(
   options: {

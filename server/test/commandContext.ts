@@ -24,6 +24,7 @@ function commandContext(
     stdout: (text) => say('stdout', text),
     print: async (text) => say('stdout', text),
     stdoutIsTerminal: false,
+    stdoutColumns: 80,
     stderr: (text) => say('stderr', text),
     stderrIsTerminal: false,
     openDatabase: absent('kept'),

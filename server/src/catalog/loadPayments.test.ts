@@ -71,6 +71,11 @@ test.each([
     ['plans[0].payment_price: must be a price of the local payment provider, such as local_2000_month'],
   ],
   ['stripe, secret_key_env: STRIPE_KEY', 'price_1Example', []],
+  [
+    'stripe, secret_key_env: STRIPE_KEY',
+    'local_2000_month',
+    ["plans[0].payment_price: is a price of the local payment provider: write Stripe's id of a price, such as price_…"],
+  ],
 ])('a plan is sold at a price of the provider: %s, %s', (provider, price, expected) => {
   const quota = 'input_tokens_monthly: 10, output_tokens_monthly: 10, weekly_tokens: 10'
   const plan = `{ key: a, name: A, ${quota}, max_usage_cents: 1, payment_price: ${price} }`

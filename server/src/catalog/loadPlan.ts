@@ -78,6 +78,11 @@ export function loadPlans(
     const isSold = plans.some((other) => paymentPrice !== undefined && other.paymentPrice === paymentPrice)
     if (provider === 'local' && paymentPrice !== undefined && !LOCAL_PRICE.test(paymentPrice))
       report([...path, 'payment_price'], 'must be a price of the local payment provider, such as local_2000_month')
+    if (provider === 'stripe' && paymentPrice !== undefined && LOCAL_PRICE.test(paymentPrice))
+      report(
+        [...path, 'payment_price'],
+        "is a price of the local payment provider: write Stripe's id of a price, such as price_…",
+      )
     if (isSold) report([...path, 'payment_price'], 'is the price of another plan: a price stands for one plan')
     if (earlier !== undefined) report([...path, 'key'], `is the key of the plan in line ${lineOf(earlier)}: change one`)
     else first.set(plan.key, [...path, 'key'])

@@ -47,6 +47,7 @@ export const listChargesCommand: Command = {
               printUsd(charge.costMicrocents),
             ]),
             `"${organization.name}" has no charges from ${shortInstant(toTimestamp(window.startMs))} on.`,
+            context.stdoutColumns,
           ) + more,
       }
     })

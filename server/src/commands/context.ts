@@ -15,6 +15,8 @@ export interface CommandContext {
   readonly print: (text: string) => Promise<void>
   /** True when a person reads stdout: a secret is shown by itself only there. */
   readonly stdoutIsTerminal: boolean
+  /** How wide a table on stdout may be: as the terminal; without bound where a pipe or a file takes it. */
+  readonly stdoutColumns: number
   readonly stderr: (text: string) => void
   /** True when stderr is a terminal: a progress bar is drawn only there. */
   readonly stderrIsTerminal: boolean

@@ -89,6 +89,7 @@ export const listCreditsCommand: Command = {
               note ?? '-',
             ]),
             `"${organization.name}" has no entries: add credit with "tollgate credits grant --org NAME --usd AMOUNT".`,
+            context.stdoutColumns,
           ) +
           (last === undefined
             ? ''

@@ -71,6 +71,7 @@ export const listDepositsCommand: Command = {
             row.status,
           ]),
           'There are no deposits.',
+          context.stdoutColumns,
         ),
       }
     })
@@ -116,6 +117,7 @@ export const showDepositCommand: Command = {
           row.reason ?? '',
         ]),
         'Nothing has come to this deposit.',
+        context.stdoutColumns,
       )
       return { json: { transfers: rows, has_more: !isWhole, held: printUnits(heldUnits) }, text: shown + held + more }
     }),

@@ -27,6 +27,7 @@ export const listModelsCommand: Command = {
           ['MODEL', 'MODALITY', 'STATUS', 'IN $/1M', 'OUT $/1M', 'TARGETS'],
           rows,
           'No models are offered: add some to the settings file.',
+          context.stdoutColumns,
         ) + note,
     }
   },

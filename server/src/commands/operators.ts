@@ -24,6 +24,7 @@ export const listOperatorsCommand: Command = {
           ['EMAIL', 'NAME'],
           operators.map(({ email, name }) => [email, name]),
           NOBODY,
+          context.stdoutColumns,
         ),
       }
     }),

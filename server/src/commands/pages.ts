@@ -42,12 +42,12 @@ export async function showPages<Row extends { readonly id: string }>(
   const rows = found.slice(0, limit)
   const last = found.length > limit ? rows.at(-1) : undefined
   const more = last === undefined ? '' : `There are more: add --after ${last.id}, or --all.\n`
-  return { json: rows.map(list.toJson), text: textOf(list, rows) + more }
+  return { json: rows.map(list.toJson), text: textOf(list, rows, context) + more }
 }
 
 async function printAll<Row extends { readonly id: string }>(
   { json }: Invocation,
-  { print }: CommandContext,
+  context: CommandContext,
   list: PagedList<Row>,
   firstAfter: string | null,
 ): Promise<CommandResult> {
@@ -57,20 +57,25 @@ async function printAll<Row extends { readonly id: string }>(
     const rows = await list.read(after, PAGE_OF_ALL)
     if (json) {
       const entries = rows.map((row) => JSON.stringify(list.toJson(row))).join(',\n')
-      await print(isFirst ? `[${entries}` : rows.length === 0 ? '' : `,\n${entries}`)
-    } else if (isFirst || rows.length > 0) await print(textOf(list, rows))
+      await context.print(isFirst ? `[${entries}` : rows.length === 0 ? '' : `,\n${entries}`)
+    } else if (isFirst || rows.length > 0) await context.print(textOf(list, rows, context))
     isFirst = false
     after = rows.at(-1)?.id ?? null
     if (rows.length < PAGE_OF_ALL || after === null) break
   }
-  if (json) await print(']\n')
+  if (json) await context.print(']\n')
   return { exitCode: 0 }
 }
 
-function textOf<Row extends { readonly id: string }>(list: PagedList<Row>, rows: readonly Row[]): string {
+function textOf<Row extends { readonly id: string }>(
+  list: PagedList<Row>,
+  rows: readonly Row[],
+  { stdoutColumns }: CommandContext,
+): string {
   return table(
     list.heading,
     rows.map((row) => [...list.cells(row)]),
     list.none,
+    stdoutColumns,
   )
 }

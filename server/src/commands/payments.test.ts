@@ -90,6 +90,11 @@ test('the list of payments fits a terminal of 80 columns, and says of each what 
   const words = own.replaceAll(/\s+/g, ' ')
   expect(words).toContain(`${id} 20.00 paid, 5.00`)
   expect(all).toContain(id)
+  const opened = { database: fresh.database, clock }
+  const piped = await runCommand(['payments', 'list'], opened, { stdoutColumns: Number.POSITIVE_INFINITY })
+  expect(piped.stdout).toMatch(
+    /^2031-07-02 12:0\d {2}[0-9a-f-]{36} .* failed by auto-pay: The saved card was declined\.$/m,
+  )
 })
 
 test('at a terminal the comparison shows how far it is, and its result stands alone', async () => {

@@ -57,6 +57,7 @@ export const listPaymentsCommand: Command = {
             stateOf(row),
           ]),
           'There are no payments. Those for subscriptions are listed by the payment provider alone.',
+          context.stdoutColumns,
         ),
       }
     })

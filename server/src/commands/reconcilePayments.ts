@@ -58,7 +58,7 @@ export const reconcilePaymentsCommand: Command = {
         shown: await rowsOf(tools, shown),
       }
       const summary = `Compared everything from ${json.since} on.\n${found} differed: ${json.posted} posted now, ${left} left.\n${unreadableOf(unreadable)}`
-      const text = `${json.shown.length === 0 ? '' : textOf(json.shown)}${summary}`
+      const text = `${json.shown.length === 0 ? '' : textOf(json.shown, context)}${summary}`
       if (left === 0 && unreadable === 0) return { json, text }
       context.stdout(invocation.json ? `${JSON.stringify(json)}\n` : text)
       return { exitCode: DIFFERS }
@@ -129,7 +129,7 @@ const SAYS: Readonly<Record<DifferenceKind, string>> = {
   unreadable: "can't be read now",
 }
 
-function textOf(rows: Awaited<ReturnType<typeof rowsOf>>): string {
+function textOf(rows: Awaited<ReturnType<typeof rowsOf>>, { stdoutColumns }: CommandContext): string {
   return table(
     ['OBJECT', 'ORGANIZATION', 'USD', 'DIFFERENCE', 'NOW'],
     rows.map(({ kind, object, org, amount_usd: usd, posted }) => [
@@ -140,5 +140,6 @@ function textOf(rows: Awaited<ReturnType<typeof rowsOf>>): string {
       posted ? 'posted' : '-',
     ]),
     '',
+    stdoutColumns,
   )
 }

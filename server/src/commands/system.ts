@@ -34,6 +34,7 @@ export function systemContext({ onOutputLost, ...parts }: SystemParts): CommandC
     print: (text) =>
       new Promise((resolve, reject) => process.stdout.write(text, (error) => (error ? reject(error) : resolve()))),
     stdoutIsTerminal: process.stdout.isTTY === true,
+    stdoutColumns: terminalColumns(process.stdout),
     stderr: (text) => void process.stderr.write(text),
     stderrIsTerminal: process.stderr.isTTY === true,
     loadConfig: (flags) => loadConfig(flags),
@@ -42,6 +43,11 @@ export function systemContext({ onOutputLost, ...parts }: SystemParts): CommandC
     findModels: (config) =>
       findModels(config, systemClock, { warn: (_, message) => void process.stderr.write(`tollgate: ${message}\n`) }),
   }
+}
+
+function terminalColumns(stream: NodeJS.WriteStream): number {
+  // A terminal that does not know its width says 0 or nothing.
+  return stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
 }
 
 async function openForCommand({ flags, patient, log }: DatabaseRequest): Promise<CommandDatabase> {

@@ -46,6 +46,7 @@ export const showUsageCommand: Command = {
             [bucket.toUpperCase(), 'USD'],
             rows.map((row) => [shortInstant(row.bucket_start), (row.cost_cents / 100).toFixed(2)]),
             none,
+            context.stdoutColumns,
           ) +
           (last === undefined
             ? ''

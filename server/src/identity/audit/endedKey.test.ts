@@ -1,7 +1,7 @@
 /** Changes by a key that ends, or loses its rights, before its process has heard of it. On the whole gateway. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type AccountsHouse, openAccountsHouse } from '../../../test/accountsHouse.ts'
+import { type AccountsHouse, memberIdOf, openAccountsHouse } from '../../../test/accountsHouse.ts'
 import type { Visitor } from '../../../test/visitor.ts'
 
 let house: AccountsHouse
@@ -45,9 +45,6 @@ async function rowsOf(): Promise<unknown> {
     [house.organizationId],
   )
 }
-
-const memberIdOf = async (browser: Visitor): Promise<string> =>
-  (await (await browser.call('GET', '/manage/v1/session')).json()).member_id
 
 const CHANGES: readonly (readonly [string, () => Promise<object>])[] = [
   ['makes a key', async () => ({ path: KEYS, body: { scope: 'full_access', admin: true, owner: 'organization' } })],

@@ -1,7 +1,7 @@
 /** An admin's key that asks for what needs an owner, on the whole gateway. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type AccountsHouse, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { type AccountsHouse, memberIdOf, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import type { Visitor } from '../../../../test/visitor.ts'
 
 let house: AccountsHouse
@@ -14,10 +14,6 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => house.gateway.close())
 
-const memberIdOf = async (browser: Visitor): Promise<string> => {
-  const { member_id: id } = await (await browser.call('GET', '/manage/v1/session')).json()
-  return id
-}
 const invitation = (email: string) => ({ email, role: 'owner' })
 
 async function openInvitation(): Promise<string> {
