@@ -118,7 +118,7 @@ test(
     await owner.submit({ email: 'ada@example.com', password: 'wrong wrong wrong' }, 'Sign in')
     expect(await owner.text()).toContain('The address or the password is wrong.')
     await owner.open(`${base}/account/forgotten`)
-    await owner.submit({ email: 'ada@example.com' }, 'Send the link')
+    await owner.submit({ email: 'ada@example.com' }, 'Make the link')
     expect(await owner.text()).toContain('a mail with a link is on its way')
     await owner.open(await linkTo('ada@example.com'))
     await owner.submit({ new_password: 'quite another phrase' }, 'Set the password')
