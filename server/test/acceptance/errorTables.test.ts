@@ -107,7 +107,10 @@ describe('envelope A, with payments', () => {
 
   test('the payment provider away: 503 for checkout, portal and top-up, and nothing is open afterwards', async () => {
     const stripe = 'payments: { provider: stripe, secret_key_env: STRIPE_KEY, api_url: "http://127.0.0.1:1" }'
-    const settings = PAYING_SETTINGS.replace('payments: { provider: local }', stripe)
+    const settings = PAYING_SETTINGS.replace('payments: { provider: local }', stripe).replace(
+      'local_2000_month',
+      'price_1',
+    )
     const environment = { STRIPE_KEY: 'sk_test_1' }
     const away = await openAskedGateway({ settings, environment, beside: gateway })
     const key = await gateway.customer({ admin: true })
