@@ -94,7 +94,7 @@ test('Ctrl-C leaves the job, and what it says brings one back or ends it', async
   expect(code).toBe(130)
   const id = /left video (\S+), which goes on/.exec(screen)?.[1] ?? ''
   expect(screen).toEndWith(
-    `"tollgate video wait ${id} --output left.mp4" waits for it, "tollgate video cancel ${id}" ends it\r\n`,
+    `"tollgate video wait ${id} --output left.mp4" waits for it,\r\n"tollgate video cancel ${id}" ends it\r\n`,
   )
   expect((await readdir(folder)).filter((name) => name.startsWith('left'))).toEqual([])
   const back = await type(['video', 'wait', id, '--output', 'left.mp4', '--json']).ended
