@@ -27,7 +27,7 @@ export const rescanDepositsCommand: Command = {
       name: 'skip-to',
       value: 'N',
       summary:
-        'instead, pass over the blocks before this one that no node tells of any more; what came in them is not credited',
+        'instead, skip unread blocks before this one that no node has any more; payments in them are not credited',
     },
     { name: 'confirm', value: 'N', summary: 'the number of --skip-to once more' },
     DATA_DIR_OPTION,

@@ -104,7 +104,7 @@ class Fields {
   }
 }
 
-/** Looks at what stands outside of strings, and so at next to nothing of a body that is large for its texts. */
+/** Skips the contents of strings, so a body that is large because of long texts is quick to check. */
 function refuseShape(text: string): Refusal | null {
   if (text.trim() === '') return wrongShape('The request body is empty; send a JSON object.')
   const fields = new Fields()

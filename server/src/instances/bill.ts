@@ -15,7 +15,7 @@ import { lockInstance, writeBilled } from './store.ts'
 /** Where money is short, it is asked for again after this long: some may come back from processes, or be added. */
 const SHORT_MS = 10 * SECOND_MS
 
-/** The means of a process to bill instances. */
+/** The parts of a process that bill instances. */
 export type BillMeans = Pick<
   InstanceDependencies,
   'database' | 'clock' | 'log' | 'lowBalanceMicrocents' | 'onDayMended' | 'money' | 'onNoticed' | 'reached'

@@ -3,7 +3,7 @@ import { type JobKind, PAYLOAD_BYTES_MOST } from './job.ts'
 import { insertJob } from './store.ts'
 
 export interface EnqueuedJob<Payload> {
-  /** The organization whose turn it takes: no organization keeps another waiting. */
+  /** The organization that the job counts for. Organizations take turns, so that none keeps another waiting. */
   readonly organizationId: string
   /** No secret: it stands in the table as it is. */
   readonly payload: Payload

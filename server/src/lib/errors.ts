@@ -57,6 +57,7 @@ export const ERROR_CATALOGUE = {
   gpu_vram_too_small: { status: 422, title: 'The GPUs have too little memory for the app' },
   idempotency_mismatch: { status: 422, title: 'The idempotency key was used for another request' },
   // 429
+  // Envelope A has the first name for it, B the second: `http/envelopes.ts` turns the second into the first on paths of A.
   rate_limited: { status: 429, title: 'Too many requests' },
   rate_limit_exceeded: { status: 429, title: 'Too many requests' },
   stream_limit_exceeded: { status: 429, title: 'Too many open requests' },

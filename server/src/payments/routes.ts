@@ -60,7 +60,7 @@ export interface PaymentRouteDependencies extends TopUpDependencies, Asking {
   readonly noter: Noter
 }
 
-/** Has the work of a route that always asks the payment provider bounded. `refuseFirst` looks at the bound that the route has itself. */
+/** Bounds the work of a route that always asks the payment provider. `refuseFirst` checks the route's own limit first. */
 function boundAsks(
   asks: ProviderAsks,
   prepare: Prepare<KeyOrSession>,

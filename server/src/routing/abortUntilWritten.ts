@@ -2,7 +2,7 @@ import type { CallSignal } from '../lib/callSignal.ts'
 
 /**
  * A client's hang-up, as far as it ends a call whose answer comes in one piece (C3). It ends the call until a target has the whole
- * request. From then on the target may do the work, which must be paid for: the call goes on as if its client were there, unless
+ * request. From then on the target may be working, and somebody must pay: the call goes on as if its client were there, unless
  * the target refuses it or fails. A target that is only late may still be at work.
  */
 export class AbortUntilWritten {

@@ -24,9 +24,9 @@ export interface AttemptOptions {
   readonly clock: Clock
   /** Told when the whole request was written to the target, perhaps more than once. */
   readonly onWritten: () => void
-  /** Told once, when its answer has begun. */
+  /** Called once, when the target's answer has begun. */
   readonly onBegan: () => void
-  /** Told once, when the attempt is over. */
+  /** Called once, when the attempt is over. */
   readonly onOver: (outcome: AttemptOutcome, failure: ProviderFailure | null, elapsedMs: number) => void
 }
 

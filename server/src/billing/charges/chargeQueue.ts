@@ -10,9 +10,9 @@ import type { Charge } from './charge.ts'
 export type Posted =
   /** The charge is durably there, or kept in `dead_charges`. */
   | { readonly kind: 'posted' }
-  /** A participant said that another process has taken the request over. The charge is not posted, and its money is free. */
+  /** A participant said that another process has taken the request over. The charge is not posted, and its hold is released. */
   | { readonly kind: 'superseded' }
-  /** The deadline passed while it was known that the charge is not posted. It is never posted, and its money is free. */
+  /** The deadline passed while it was known that the charge is not posted. It is never posted, and its hold is released. */
   | { readonly kind: 'withdrawn' }
   /**
    * The deadline passed, and the charge stands: the writer goes on until the database has it. `isPosted` resolves then; false

@@ -23,7 +23,7 @@ export async function compareWithSums(db: Queryable, day: string, limit: number)
   return { times, differences: await compareDroppedDay(db, dayMs, droppedSourcePrefix(day), times, limit) }
 }
 
-/** Returns the sources of a dropped day's ledger entries up to the organization's id, which follows. */
+/** Returns how the `source` of each ledger entry of a dropped day begins; the organization's id comes after it. */
 export function droppedSourcePrefix(day: string): string {
   return `charges:${day}:`
 }

@@ -57,7 +57,7 @@ export function costAtMost(rate: TokenRate, promptTokens: number, completionToke
 
 /**
  * Returns the most that a request can cost, for the gates. A model may spend `hiddenTokens` without sending anything,
- * so nobody sees when to extend the hold for them: the first step has them all.
+ * so we can't tell when to extend the hold for them: the first step includes all of them.
  */
 export function chatWorstCase(
   rate: TokenRate,

@@ -6,7 +6,7 @@
  */
 export const PIECE_CHARACTERS = 4_096
 
-/** Returns where a piece of `characters` ends that begins at `start`: one later where that keeps a surrogate pair together. */
+/** Returns the end of the piece of `characters` that begins at `start`; one more, where that would split a surrogate pair. */
 export function endOfPiece(text: string, start: number, characters: number): number {
   const isSplitPair = (text.codePointAt(start + characters - 1) ?? 0) > 0xffff
   return Math.min(start + characters + (isSplitPair ? 1 : 0), text.length)

@@ -14,7 +14,7 @@ const OF_ALL = { atOnce: 200, eachMs: 50 }
 const REMEMBERED_MOST = 10_000
 
 export interface WrongPasswords {
-  /** Seconds until an address may show a password of an instance again; 0: now. */
+  /** Seconds until this address may try a password of this instance again; 0: now. */
   waitSeconds(address: string, instanceId: string): number
   note(address: string, instanceId: string): void
 }

@@ -1,4 +1,4 @@
-/** The end of all instances of an organization that is deleted. */
+/** Ends all instances of an organization when it is deleted. */
 
 import { lock } from '../../billing/admission/holds/hold.ts'
 import { prepareInstanceCharges } from '../../billing/charges/settleInstance.ts'

@@ -19,7 +19,7 @@ export interface AskingCaller {
 
 const ASKED = { perSecond: ASKED_AN_HOUR / (HOUR_MS / SECOND_MS), burst: ASKED_AT_ONCE }
 
-/** Work of one part has up to five requests to the provider, one after another. */
+/** Work of one part has up to five requests to the payment provider, one after another. */
 export const ASKING_TURNS = { underWayMost: 1, waitingMost: ASKED_AT_ONCE, waitMostMs: 20 * SECOND_MS }
 
 export interface ProviderAsks {

@@ -12,7 +12,7 @@ export type MovementKind = 'payment_refund' | 'payment_dispute'
 
 /** Money that a reversal moved. */
 export interface Movement {
-  /** The payment provider's id of it; with `:failed` for a refund that came back. */
+  /** The payment provider's id of the movement; it ends with `:failed` where a refund failed and the money came back. */
   readonly id: string
   readonly kind: MovementKind
   /** US cents with tax, not 0. Below 0: taken from the operator. */

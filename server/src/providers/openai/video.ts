@@ -32,7 +32,7 @@ export function openaiVideo({ baseUrl, apiKey, extraHeaders, http, clock }: Mode
       const path = `/${encodeURIComponent(jobId)}`
       const { document } = await askJob(http, clock, 'GET', at(path, signal, connectMs), GONE)
       if (document === null) return { kind: 'unknown' }
-      // A proxy that mixes answers up: what it says is another customer's, and so would be the file.
+      // A proxy may have mixed up two answers: this state is another customer's, and so would be the file.
       if ((document['id'] ?? jobId) !== jobId) throw faulty('the answer is of another job')
       return stateFromWire(document)
     },

@@ -56,7 +56,7 @@ const OWNERS_ONLY = refusal(
 )
 const NO_KEYS = refusal(
   'insufficient_scope',
-  "To invite an owner, or to withdraw or replace the invitation of one, needs an owner who is signed in. No API key does it, an owner's own key neither.",
+  "Only an owner who is signed in can invite an owner, or withdraw or replace such an invitation. API keys can't, not even an owner's.",
 )
 const NO_INVITATION = refusal(
   'not_found',

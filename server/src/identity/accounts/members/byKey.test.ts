@@ -37,9 +37,7 @@ test.each<[string, string, () => Promise<string>, object | undefined]>([
     403,
     {
       code: 'insufficient_scope',
-      detail: expect.stringContaining(
-        "needs an owner who is signed in. No API key does it, an owner's own key neither.",
-      ),
+      detail: expect.stringContaining("API keys can't, not even an owner's."),
     },
   ])
   const { data } = await (await owner.call('GET', '/manage/v1/members')).json()

@@ -46,7 +46,7 @@ const OWNERS_ONLY = refusal(
 )
 const NO_KEYS = refusal(
   'insufficient_scope',
-  "Making, changing and removing owners needs an owner who is signed in. No API key does it, an owner's own key neither.",
+  "Only an owner who is signed in can make, change or remove owners. API keys can't, not even an owner's.",
 )
 
 /**

@@ -22,7 +22,7 @@ const GRACE_SECONDS = 10
 const PRIVATE_IPV4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
   ...['192.0.0.0/24', '192.168.0.0/16', '198.18.0.0/15', '224.0.0.0/3'],
-  // The host of machines at Azure.
+  // The address at which Azure's host serves its virtual machines.
   '168.63.129.16/32',
 ]
 /** All public addresses of IPv6, and no others. */

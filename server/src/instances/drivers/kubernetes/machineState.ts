@@ -70,7 +70,7 @@ export function machineState(
   return failed >= ENDS_MOST ? 'ended' : 'creating'
 }
 
-/** The state of a machine by one pod of it. A failed one, such as of a node that is gone, is followed by another. */
+/** The state of a machine by one pod of it. Kubernetes replaces a failed pod, such as one of a node that is gone. */
 export function podState({ status }: PodSeen): MachineState {
   const isReady = status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
   if (isReady) return 'running'

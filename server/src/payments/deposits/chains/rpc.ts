@@ -18,7 +18,7 @@ const ANSWER_BYTES_MOST = 64 * 1024
 /** A longer answer is parsed in a thread, where the question has one: it would hold the event loop up. */
 const THREAD_BYTES = 256 * 1024
 
-/** A node that takes longer answers too late for those who wait. */
+/** A node that takes longer counts as slow: callers are waiting. */
 const SLOW_MS = 3 * SECOND_MS
 
 /** A node that fails, is slow or stands alone is asked after the others for so long; twice as long each time in a row. */

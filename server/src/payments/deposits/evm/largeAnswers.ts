@@ -17,7 +17,7 @@ export interface LargeAnswers {
   readonly receipt: ReadLarge<EvmReceipt | null>
 }
 
-/** Makes the readers of large answers. The thread starts with the first one. */
+/** Makes functions that parse large answers in a thread, which starts with the first one. */
 export function createLargeAnswers(log: Log): LargeAnswers {
   const file = new URL('./largeAnswerThread.ts', import.meta.url)
   const failed = 'deposits: the thread that parses large answers of nodes failed'

@@ -11,7 +11,7 @@ const ANSWER_MS = 10 * SECOND_MS
 const ANSWER_BYTES_MOST = 64 * 1024
 /** Of its reason, in the rows and in lists. */
 const REASON_CHARACTERS = 500
-/** PostgreSQL keeps no NUL, and a terminal obeys others. */
+/** PostgreSQL can't store NUL, and a terminal executes other control characters. */
 const CONTROL = /\p{Cc}/gu
 
 const answerShape = z.object({
