@@ -3,11 +3,11 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Queryable, Transaction } from '../infra/postgres/database.ts'
-import type { MailTransport } from '../lib/mail.ts'
+import type { Mail, MailTransport } from '../lib/mail.ts'
 import { type Clock, HOUR_MS, MINUTE_MS } from '../lib/time.ts'
 import { dropJobs } from './drop.ts'
 import { enqueue } from './enqueue.ts'
-import { JOB_DONE, type JobHandler, jobHandler } from './handler.ts'
+import { JOB_DONE, type JobHandler, type JobResult, jobHandler } from './handler.ts'
 import type { JobKind } from './job.ts'
 import { selectJobsWith } from './store.ts'
 
@@ -95,15 +95,19 @@ export function mailHandler(mailTransport: MailTransport, clock: Clock): JobHand
     timeoutMs: TIMEOUT_MS,
     retryMs: MAIL_RETRIES_MS,
     advice: 'check the settings under "smtp"',
-    async handle({ payload: { to, subject, text, messageId } }) {
-      try {
-        await mailTransport.send({ to, subject, text, id: messageId, dateMs: clock.now() })
-        return JOB_DONE
-      } catch (error) {
-        return { kind: 'failed', reason: `the mail could not be sent: ${kindOf(error)}` }
-      }
-    },
+    handle: ({ payload: { to, subject, text, messageId } }) =>
+      sendMail(mailTransport, { to, subject, text, id: messageId, dateMs: clock.now() }),
   })
+}
+
+/** Sends a mail for a job. The reason of a failure has its codes, and no words of the mail server. */
+export async function sendMail(mailTransport: Pick<MailTransport, 'send'>, mail: Mail): Promise<JobResult> {
+  try {
+    await mailTransport.send(mail)
+    return JOB_DONE
+  } catch (error) {
+    return { kind: 'failed', reason: `the mail could not be sent: ${kindOf(error)}` }
+  }
 }
 
 /** The kind of a failure; never the server's words, which quote addresses. */

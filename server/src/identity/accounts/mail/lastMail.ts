@@ -3,9 +3,9 @@
 import { z } from 'zod'
 import type { Transaction } from '../../../infra/postgres/database.ts'
 import { enqueue } from '../../../jobs/enqueue.ts'
-import { JOB_DONE, type JobHandler, jobHandler } from '../../../jobs/handler.ts'
+import { type JobHandler, jobHandler } from '../../../jobs/handler.ts'
 import type { JobKind } from '../../../jobs/job.ts'
-import { MAIL_RETRIES_MS } from '../../../jobs/mail.ts'
+import { MAIL_RETRIES_MS, sendMail } from '../../../jobs/mail.ts'
 import { type RandomBytes, toHex, uuidV7 } from '../../../lib/ids.ts'
 import type { MailTransport } from '../../../lib/mail.ts'
 import { type Clock, MINUTE_MS, toTimestamp } from '../../../lib/time.ts'
@@ -50,13 +50,8 @@ export function lastMailHandler({
     async handle({ payload: { to, erasedAtMs, messageId } }) {
       if (mailTransport === null) return { kind: 'failed', reason: 'there is no mail server', isFinal: true }
       const text = `The account with this address was erased at ${toTimestamp(erasedAtMs)}. Its sessions and API keys have ended.\n\nThis is the last mail about it: the address is stored no more. If it was not you, tell the operator of this server.\n`
-      try {
-        await mailTransport.send({ to, subject: 'Your account was erased', text, id: messageId, dateMs: clock.now() })
-        return JOB_DONE
-      } catch {
-        // The server's words may quote the address.
-        return { kind: 'failed', reason: 'the mail could not be sent' }
-      }
+      const subject = 'Your account was erased'
+      return sendMail(mailTransport, { to, subject, text, id: messageId, dateMs: clock.now() })
     },
   })
 }

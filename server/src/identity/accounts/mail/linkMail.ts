@@ -2,6 +2,7 @@
 
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
 import { JOB_DONE, type JobHandler, type JobResult, jobHandler } from '../../../jobs/handler.ts'
+import { sendMail } from '../../../jobs/mail.ts'
 import { toHex } from '../../../lib/ids.ts'
 import type { MailTransport } from '../../../lib/mail.ts'
 import { MINUTE_MS } from '../../../lib/time.ts'
@@ -37,13 +38,7 @@ export function linkMailHandler(dependencies: LinkMailDependencies): JobHandler 
       const letter = await letterOf(dependencies, payload)
       // The person or the invitation is gone meanwhile.
       if (letter === null) return JOB_DONE
-      try {
-        await mailTransport.send({ ...letter, dateMs: clock.now() })
-        return JOB_DONE
-      } catch {
-        // The server's words may quote the address, and the mail.
-        return { kind: 'failed', reason: 'the mail could not be sent' }
-      }
+      return sendMail(mailTransport, { ...letter, dateMs: clock.now() })
     },
   })
 }
