@@ -16,10 +16,11 @@ export function resolveVideo(
   model: Model,
   given: { readonly prompt: string; readonly seconds: number | null; readonly size: string | null },
 ): Result<VideoRequest> {
+  // Before the value of another: a parameter that the model does not take is named first (E17).
+  const size = resolveSize(model, given.size)
+  if (!size.ok) return size
   // The settings give active video models a descriptor with a default and a maximum.
   const seconds = resolveNumber(model, 'seconds', given.seconds, 1)
   if (!seconds.ok) return seconds
-  const size = resolveSize(model, given.size)
-  if (!size.ok) return size
   return ok({ prompt: given.prompt, seconds: seconds.value, size: size.value })
 }

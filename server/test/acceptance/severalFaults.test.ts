@@ -141,3 +141,9 @@ test('nothing is kept for the key of such a request', async () => {
   expect((await gateway.ask({ path: '/chat/completions?a=1', key, headers, body })).status).toBe(400)
   expect((await gateway.ask({ path: '/chat/completions', key, headers, body })).status).toBe(200)
 })
+
+test('a parameter that the model does not take goes before the value of another that is out of its range', async () => {
+  const body = { model: 'svc/film', prompt: 'a gate', size: '64x64', seconds: 99 }
+  const answer = await gateway.ask({ path: '/videos', key, headers: { 'Idempotency-Key': 'untaken' }, body })
+  expectRefusal(answer, 'B', { status: 400, code: 'unsupported_parameter', param: 'size', says: /takes no 'size'/ })
+})

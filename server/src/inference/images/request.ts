@@ -29,10 +29,11 @@ export function resolveImages(
   model: Model,
   given: { readonly prompt: string; readonly n: number | null; readonly size: string | null },
 ): Result<ImagesRequest> {
-  const count = resolveNumber(model, 'n', given.n, COUNT_MOST)
-  if (!count.ok) return count
+  // Before the value of another: a parameter that the model does not take is named first (E17).
   const size = resolveSize(model, given.size)
   if (!size.ok) return size
+  const count = resolveNumber(model, 'n', given.n, COUNT_MOST)
+  if (!count.ok) return count
   const parsed = size.value === null ? null : parseSize(size.value)
   const most = pixelsMost(parsed, descriptorOf(model, 'size'))
   return ok({ prompt: given.prompt, count: count.value, size: parsed, pixelsMost: most })
