@@ -23,6 +23,11 @@ export const WEEK_MS = 7 * DAY_MS
 
 export const DAY_SECONDS = 86_400
 
+/** Returns the fewest whole seconds after which an instant is over: at the instant itself, what counts until then still counts. */
+export function secondsUntilOver(atMs: number, nowMs: number): number {
+  return Math.floor((atMs - nowMs) / SECOND_MS) + 1
+}
+
 /** Resolves after `delayMs` of the clock. */
 export function sleep(clock: Timers, delayMs: number): Promise<void> {
   return new Promise((resolve) => clock.after(delayMs, resolve))

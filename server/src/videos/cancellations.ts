@@ -1,6 +1,6 @@
 import type { Queryable } from '../infra/postgres/database.ts'
 import { type Refusal, refusal } from '../lib/errors.ts'
-import { type Clock, HOUR_MS, SECOND_MS } from '../lib/time.ts'
+import { type Clock, HOUR_MS, secondsUntilOver } from '../lib/time.ts'
 import { findCancelledInProgress } from './store.ts'
 
 interface CancellationDependencies {
@@ -26,7 +26,6 @@ export async function refuseAfterCancellations(
     'rate_limit_exceeded',
     `Your organization cancelled ${cancellationsPerHour} videos in progress within an hour. ` +
       'Wait for the seconds in Retry-After before you create the next one. Cancelling stays free.',
-    // One that is exactly an hour old still counts.
-    { retryAfterSeconds: Math.floor((cancelledAtMs + HOUR_MS - nowMs) / SECOND_MS) + 1 },
+    { retryAfterSeconds: secondsUntilOver(cancelledAtMs + HOUR_MS, nowMs) },
   )
 }

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
-import { HOUR_MS, SECOND_MS } from '../../lib/time.ts'
+import { HOUR_MS, secondsUntilOver } from '../../lib/time.ts'
 import { findShortLife } from './store.ts'
 
 /** Instances of an organization that it may have deleted within ten seconds of their creation, in an hour. */
@@ -22,7 +22,6 @@ export async function refuseAfterShortLives(
     'rate_limited',
     `Your organization deleted ${SHORT_LIVES_MOST} instances within ten seconds of their creation in an hour. ` +
       'Wait for the seconds in Retry-After before you create the next one.',
-    // One that is exactly an hour old still counts.
-    { retryAfterSeconds: Math.floor((endedAtMs + HOUR_MS - nowMs) / SECOND_MS) + 1 },
+    { retryAfterSeconds: secondsUntilOver(endedAtMs + HOUR_MS, nowMs) },
   )
 }

@@ -1,6 +1,6 @@
 import { refuse } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
-import { HOUR_MS, SECOND_MS } from '../../lib/time.ts'
+import { HOUR_MS, secondsUntilOver } from '../../lib/time.ts'
 
 /**
  * Checkouts for subscriptions, and portals, that an organization may open within an hour, and top-ups that one caller may: each is a request
@@ -37,7 +37,7 @@ export function refuseTooMany(
   const freeMs = freeAtMs(recentMs, OPENED_AN_HOUR)
   if (freeMs === null) return
   const message = `This organization has opened ${OPENED_AN_HOUR} ${what} within an hour, the most that it may. Wait, or use the last one.`
-  refuse('rate_limited', message, { retryAfterSeconds: secondsUntil(freeMs, nowMs) })
+  refuse('rate_limited', message, { retryAfterSeconds: secondsUntilOver(freeMs, nowMs) })
 }
 
 /** Top-ups that all admins of an organization may begin within an hour, and as many all other callers: these leave admins their own. */
@@ -53,16 +53,11 @@ export function refuseTooManyTopUps({ ofCaller, ofAll }: RecentTopUps, nowMs: nu
       ? `The callers of this organization have begun ${TOP_UPS_AN_HOUR} top-ups within an hour, the most that they may. Wait, or ask an admin.`
       : `You have begun ${OPENED_AN_HOUR} top-ups within an hour, the most that you may. Wait, or use the last one.`
   const freeMs = Math.max(callerFreeMs ?? nowMs, allFreeMs ?? nowMs)
-  refuse('rate_limited', message, { retryAfterSeconds: secondsUntil(freeMs, nowMs) })
+  refuse('rate_limited', message, { retryAfterSeconds: secondsUntilOver(freeMs, nowMs) })
 }
 
 /** Returns when fewer than `most` of the instants will be within an hour; null: they are fewer now. */
 function freeAtMs(recentMs: readonly number[], most: number): number | null {
   const last = recentMs[most - 1]
   return last === undefined ? null : last + HOUR_MS
-}
-
-/** Whole seconds, after which the instant is over. */
-function secondsUntil(atMs: number, nowMs: number): number {
-  return Math.floor((atMs - nowMs) / SECOND_MS) + 1
 }
