@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Discovered } from '../catalog/discovered.ts'
 import type { Settings } from '../catalog/settings.ts'
 import type { Config } from '../config/config.ts'
+import { sendsPasswordInClear } from '../config/values.ts'
 import { type DatabaseClock, openDatabaseClock } from '../infra/databaseClock.ts'
 import { createLog } from '../infra/log.ts'
 import { runsAsRoot } from '../infra/ownProcess.ts'
@@ -64,7 +65,10 @@ export async function startUp(
   try {
     clock = await openDatabaseClock({ read: () => readClock(opened.database), timers, log })
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    if (config.member === null) await warnOfPower(opened, needsRoot(config), log)
+    if (config.member === null) {
+      await warnOfPower(opened, needsRoot(config), log)
+      warnOfRedis(config, log)
+    }
     const discovered = config.member?.discovered ?? (await lookForModels(config, clock, log))
     await run({ ...options, ...machine, clock, opened, discovered, log, signals, stopping })
     return (await stopping.first) === null ? DONE : FAILED
@@ -102,6 +106,12 @@ async function warnOfPower(opened: OpenedDatabase, isRootNeeded: boolean, log: L
     const advice = 'use one that only owns its database (docs/operating.md, "A PostgreSQL of your own")'
     log.warn({}, `the role in DATABASE_URL is a superuser, which Tollgate does not need: ${advice}`)
   }
+}
+
+function warnOfRedis({ redisUrl, environment }: Config, log: Log): void {
+  if (redisUrl === null || !sendsPasswordInClear(redisUrl, environment())) return
+  const advice = 'use rediss://, unless nobody can listen on the network in between'
+  log.warn({}, `REDIS_URL sends its password to another host without encryption: ${advice}`)
 }
 
 async function lookForModels(config: Config, clock: Clock, log: Log): Promise<readonly Discovered[]> {

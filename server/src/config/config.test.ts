@@ -6,7 +6,9 @@ import { inspect } from 'node:util'
 import { SILENCE } from '../../test/silence.ts'
 import { systemClock } from '../infra/clock.ts'
 import type { Environment } from '../lib/environment.ts'
+import { Secret } from '../lib/secret.ts'
 import { type Config, type ConfigFlags, loadConfig } from './config.ts'
+import { sendsPasswordInClear } from './values.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-config-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -208,6 +210,12 @@ test('the addresses of database and Redis, passwords and all, show in no dump', 
   expect(config.redisUrl?.reveal()).toContain('canary')
   expect(inspect(config, { depth: 9, showHidden: true })).not.toContain('canary')
   expect(JSON.stringify({ databaseUrl: config.databaseUrl })).not.toContain('canary')
+})
+
+test('a password that goes to Redis on another host without TLS is told', () => {
+  const urls = ['redis://:pw@h', 'redis://u:pw@10.0.0.1:6379/0', 'rediss://:pw@h', 'redis://h', 'redis://:pw@127.0.0.1']
+  const told = urls.filter((url) => sendsPasswordInClear(new Secret(url), {}))
+  expect(told).toEqual(['redis://:pw@h', 'redis://u:pw@10.0.0.1:6379/0'])
 })
 
 test('the data key shows in no dump', async () => {

@@ -145,6 +145,12 @@ export function readRedisUrl(environment: Environment, reject: Reject): Secret |
   return null
 }
 
+/** Returns whether a password goes to Redis on another machine without TLS, so that whoever listens in between has it. */
+export function sendsPasswordInClear(redisUrl: Secret, environment: Environment): boolean {
+  const url = new URL(redisUrl.reveal())
+  return url.protocol === 'redis:' && url.password !== '' && !isOnThisMachine(url, environment)
+}
+
 /** Networks that webhooks may reach, separated by commas; null where none are set. */
 export function readNetworks(text: string | undefined, reject: Reject): readonly string[] | null {
   if (text === undefined || text === '') return null

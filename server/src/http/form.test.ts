@@ -93,6 +93,8 @@ describe('parts of a form', () => {
       'two names, of which the parser takes the last',
       part(`${NAMED}\r\nX: y\r\ncontent-disposition:form-data; name="z"`),
     ],
+    ['a NUL in its name, at which the parser ends it', part('Content-Disposition: form-data; name="a\0b"')],
+    ['another control character in its head', part(`${NAMED}\r\nX: a\x1bb`)],
     ['a space after the delimiter', part(NAMED).replace('--b', '--b ')],
     ['lines that end with LF alone', part(NAMED).replaceAll('\r\n', '\n')],
     ['lines that end with LF alone, among others', `--b\n${NAMED}\n\n1\n`],

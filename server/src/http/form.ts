@@ -57,9 +57,9 @@ export async function parseForm(
     if (typeof value === 'string') fields.push({ name, value })
     else files.push(name.slice(0, 64))
   }
-  // The parser drops parts that it finds no name in, and takes the last of two names.
+  // The parser drops parts that it finds no name in, takes the last of two names, and ends a name before a NUL.
   const heads = headsOf(bytes, boundary)
-  if (heads.length > fields.length + files.length || heads.some(isNamedTwice)) {
+  if (heads.length > fields.length + files.length || heads.some((head) => isNamedTwice(head) || CONTROL.test(head))) {
     return refused(NO_FIELD)
   }
   // Without files all of it is text. The parser has put other characters for bytes that are none.
@@ -108,6 +108,9 @@ function hasMoreParts(bytes: Uint8Array<ArrayBuffer>, boundary: string, partsMos
 }
 
 const DISPOSITION = /^content-disposition[ \t]*:/im
+
+/** A control character that no header may hold. From U+0080 on they are parts of UTF-8 here. */
+const CONTROL = /[^\P{Cc}\t\r\n\x80-\x9f]/u
 
 function isNamedTwice(head: string): boolean {
   return head.split(DISPOSITION, 3).length > 2

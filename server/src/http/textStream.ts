@@ -29,6 +29,7 @@ export function textStream(
   const endsAtMs = clock.monotonicMs() + longestMs
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
   let isOver = false
+  let isBegun = false
 
   const finish = (error: Error | null) => {
     if (isOver) return
@@ -61,6 +62,7 @@ export function textStream(
         waitAtMost(PIECE_TAKEN_MS)
       },
       async pull(current) {
+        isBegun = true
         if (isOver) return
         // The source has deadlines of its own; the client is not to blame while it works.
         waitAtMost(longestMs)
@@ -77,7 +79,8 @@ export function textStream(
         waitAtMost(PIECE_TAKEN_MS)
         current.enqueue(encoder.encode(taken.value))
       },
-      cancel: () => finish(new Error('the client hung up')),
+      // The answer to HEAD is cancelled before its first piece is asked for.
+      cancel: () => finish(isBegun ? new Error('the client hung up') : null),
     },
     { highWaterMark: 0 },
   )

@@ -1,5 +1,7 @@
 /** The HTTP servers over `Bun.serve`. Handlers stay web-standard: Request in, Response out. */
 
+import { type BoundedTurns, createBoundedTurns } from './turns.ts'
+
 /** The connection of a request. */
 export interface Peer {
   readonly address: string
@@ -32,8 +34,18 @@ export interface ListenOptions {
 /** Seconds without a byte after which a connection is cut while a request is read, and after the answer to an unknown caller. */
 export const IDLE_TIMEOUT_SECONDS = 10
 
+/**
+ * So many requests of a port begin in one turn of the event loop, and those behind them in the next. Bun gives all requests that
+ * connections have sent ahead in one turn, and a new connection waits until their handlers have come to an end or to a wait.
+ */
+const BEGUN_A_TURN_MOST = 64
+
+/** Of a client that is gone: nobody gets this answer. */
+const GONE_STATUS = 499
+
 /** Opens a port. Throws when it is taken. */
 export function listen(options: ListenOptions): HttpServer {
+  const turns = createBoundedTurns(BEGUN_A_TURN_MOST)
   const server = Bun.serve({
     hostname: options.host,
     port: options.port,
@@ -43,12 +55,14 @@ export function listen(options: ListenOptions): HttpServer {
     // With `development: false` Bun shares ports by default: a second server on a taken port would get half its calls.
     reusePort: options.isShared ?? false,
     fetch: (request, self) =>
-      options.handle(request, {
-        get address() {
-          return self.requestIP(request)?.address ?? ''
-        },
-        setIdleTimeout: (seconds) => self.timeout(request, seconds),
-      }),
+      inTurn(turns, request, () =>
+        options.handle(request, {
+          get address() {
+            return self.requestIP(request)?.address ?? ''
+          },
+          setIdleTimeout: (seconds) => self.timeout(request, seconds),
+        }),
+      ),
     error: options.onError,
   })
   return {
@@ -57,4 +71,11 @@ export function listen(options: ListenOptions): HttpServer {
     stop: () => server.stop(false),
     kill: () => server.stop(true),
   }
+}
+
+/** Handles a request in the turn in which it may begin. One that had to wait is not begun when its client has gone meanwhile. */
+function inTurn(turns: BoundedTurns, request: Request, handle: () => Response | Promise<Response>) {
+  const turn = turns.take()
+  if (turn === null) return handle()
+  return turn.then(() => (request.signal.aborted ? new Response(null, { status: GONE_STATUS }) : handle()))
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { createShortTurns, mapInTurns } from './turns.ts'
+import { nextTurn } from '../lib/time.ts'
+import { createBoundedTurns, createShortTurns, mapInTurns } from './turns.ts'
 
 /** A clock that goes on by a millisecond with each item. */
 function slowWork() {
@@ -65,4 +66,29 @@ test('works that begin at once begin in order, and others are served after every
   expect(begun).toEqual(['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 'x9'])
   expect(seen).toEqual([4, 8])
   await turns.take()
+})
+
+test('of works that come at once, at most so many begin in a turn, in their order', async () => {
+  const turns = createBoundedTurns(3)
+  const begun: number[] = []
+  const begin = async (index: number) => {
+    const turn = turns.take()
+    if (turn !== null) await turn
+    begun.push(index)
+  }
+  const works = Array.from({ length: 7 }, (_, index) => begin(index))
+  const seen: number[] = [begun.length]
+  const other = () => {
+    seen.push(begun.length)
+    if (begun.length < 8) setImmediate(other)
+  }
+  setImmediate(other)
+  await nextTurn()
+  // One that comes late stands behind those that wait, and none of them begins twice.
+  works.push(begin(7))
+  await Promise.all(works)
+  await nextTurn()
+  expect(begun).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
+  expect(seen).toEqual([3, 6, 8])
+  expect(turns.take()).toBeNull()
 })

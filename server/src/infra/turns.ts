@@ -31,6 +31,34 @@ export interface ShortTurns {
   take(): Promise<void>
 }
 
+/** Bounds how much work begins in one turn of the event loop, where each work is short and none waits as a rule. */
+export interface BoundedTurns {
+  /** Returns null where the work may begin at once; else resolves, first come first, in the turn in which it may. */
+  take(): Promise<void> | null
+}
+
+/** At most `most` works begin in a turn. */
+export function createBoundedTurns(most: number): BoundedTurns {
+  const waiting: (() => void)[] = []
+  let begun = 0
+  const beginNext = () => {
+    begun = 0
+    for (const begin of waiting.splice(0, most)) {
+      begun += 1
+      begin()
+    }
+    if (begun > 0) setImmediate(beginNext)
+  }
+  return {
+    take() {
+      if (begun === 0) setImmediate(beginNext)
+      else if (begun >= most) return new Promise((resolve) => waiting.push(resolve))
+      begun += 1
+      return null
+    },
+  }
+}
+
 export function createShortTurns(timers: Pick<Timers, 'monotonicMs'>): ShortTurns {
   const waiting: (() => void)[] = []
   let isRunning = false

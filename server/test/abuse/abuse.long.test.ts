@@ -41,6 +41,7 @@ const REFUSED: Readonly<Record<string, readonly number[]>> = {
   largeBodies: [429],
   manyParts: [400],
   pendingDeliveries: [202, 402],
+  pipelined: [404],
   redeliveries: [202, 429],
   replays: [200],
   revokedKeys: [201, 204, 401],

@@ -303,6 +303,12 @@ describe('pipelined requests, as Bun treats them', () => {
     const said = await talk(server.url, get('/health') + get('/nothing', 'Connection: close\r\n'))
     expect(statuses(said)).toEqual([200, 404])
   })
+
+  test('begin up to 64 in one turn, so that nobody waits for thousands that one connection has sent ahead', async () => {
+    const said = await talk(server.url, get('/nothing').repeat(1_000))
+    expect(new Set(statuses(said))).toEqual(new Set([404]))
+    expect(statuses(said).length).toBeLessThanOrEqual(64)
+  })
 })
 
 test.each([
