@@ -25,6 +25,12 @@ const COLUMNS: readonly Column[] = [
     value: (round, same) => ratio(round.perSecond, same.get('one-hub-batched')?.perSecond),
   },
   { title: '÷ mock', digits: 3, value: (round, same) => ratio(round.perSecond, same.get('mock')?.perSecond) },
+  { title: 'streamed requests/s', digits: 0, value: (round) => round.streamedPerSecond },
+  {
+    title: 'streamed ÷ portkey',
+    digits: 2,
+    value: (round, same) => ratio(round.streamedPerSecond, same.get('portkey')?.streamedPerSecond),
+  },
   { title: 'gateway CPU s/1k', digits: 3, value: (round) => round.cost.gatewayCpu },
   { title: 'database CPU s/1k', digits: 3, value: (round) => round.cost.databaseCpu },
   { title: 'p50 ms at load', digits: 2, value: (round) => round.busyP50 },

@@ -5,10 +5,10 @@ import { type Processes, proportionalMegabytes, residentMegabytes } from './proc
 import type { Target } from './target.ts'
 
 export interface RoundOptions {
-  /** Duration of each of the four measurements. */
+  /** Duration of each of the five measurements. */
   readonly seconds: number
   readonly connections: number
-  /** The mock model for the measurements of whole answers, such as `mock-4x0`. */
+  /** The mock model for all measurements but the first token's, such as `mock-4x0`. */
   readonly wholeModel: string
   /** The mock model for the first token, with a pace, such as `mock-4x2`. */
   readonly streamModel: string
@@ -23,6 +23,8 @@ export interface RoundResult {
   readonly cost: Cost
   readonly busyP50: number
   readonly busyP99: number
+  /** Closed loop at `connections`, answers as streams. */
+  readonly streamedPerSecond: number
   /** Closed loop at one connection, milliseconds. */
   readonly singleP50: number
   /** To the first streamed token at one connection, milliseconds. */
@@ -64,6 +66,8 @@ export async function runRound(processes: Processes, target: Target, options: Ro
   const streamed = aimAt(target, options.streamModel, true)
   const closed = { mode: 'closed', aim: whole, warmupSeconds: WARMUP_SECONDS, seconds } as const
   const busy = await drive<ClosedOutcome>(processes, target, { ...closed, connections })
+  const streamedPlan = { ...closed, aim: aimAt(target, options.wholeModel, true), connections }
+  const busyStreamed = await drive<ClosedOutcome>(processes, target, streamedPlan)
   const single = await drive<ClosedOutcome>(processes, target, { ...closed, connections: 1 })
   const first = await drive<StreamsOutcome>(processes, target, {
     mode: 'streams',
@@ -82,13 +86,14 @@ export async function runRound(processes: Processes, target: Target, options: Ro
     seconds,
     maxConnections: OPEN_CONNECTIONS_MAX,
   })
-  const parts = [busy, single, first, open]
+  const parts = [busy, busyStreamed, single, first, open]
   return {
     target: target.name,
     perSecond: busy.perSecond,
     cost: busy.cost,
     busyP50: busy.latencyMs.p50,
     busyP99: busy.latencyMs.p99,
+    streamedPerSecond: busyStreamed.perSecond,
     singleP50: single.latencyMs.p50,
     firstTokenP50: first.firstTokenMs.p50,
     openRate,

@@ -2,6 +2,7 @@
 
 import { setSubscription } from '../../src/billing/plans/setSubscription.ts'
 import { systemClock } from '../../src/infra/clock.ts'
+import type { Database } from '../../src/infra/postgres/database.ts'
 import { MICROCENTS_PER_CENT } from '../../src/lib/money.ts'
 import { makeCustomer } from '../customer.ts'
 import { killPostgres, openDirectory, readPostmaster } from '../dataDirectory.ts'
@@ -9,6 +10,7 @@ import { startServer, type TestServer } from '../server.ts'
 import { audit } from './audit.ts'
 import { abandonCall, makeCall, type Received } from './caller.ts'
 import { type CountingProvider, PROVIDER_MODELS, startCountingProvider } from './countingProvider.ts'
+import { type Crowd, makeCrowd } from './crowd.ts'
 import { type Fault, type KillPlan, type PlannedCall, planOf } from './killPlan.ts'
 
 export interface KillResult {
@@ -45,12 +47,20 @@ const PLAN = {
   cancelAtPeriodEnd: false,
 }
 
-/** One data directory, and a gateway on it that dies and comes back once a seed. */
-export async function startKillRunner(): Promise<KillRunner> {
+/** Sends of the thread that serves for one call of the crowd, a little less than there are. */
+const SENDS_OF_CROWD_CALL = 1
+
+/**
+ * One data directory, and a gateway on it that dies and comes back once a seed. With a crowd, so many other organizations have called
+ * just before each death.
+ */
+export async function startKillRunner({ crowdSize = 0 } = {}): Promise<KillRunner> {
   const provider = startCountingProvider()
   const settings = settingsFor(provider)
   let server = await startServer({ settings })
   const { dataDir } = server
+  const crowd: Crowd | null =
+    crowdSize === 0 ? null : await withDirectory(dataDir, (database) => makeCrowd(database, crowdSize))
 
   return {
     async run(seed) {
@@ -65,9 +75,10 @@ export async function startKillRunner(): Promise<KillRunner> {
       const problems: string[] = []
       if (plan.fault.kind === 'send') {
         await server.kill()
-        server = await startUnder(plan.fault.nth, dataDir, settings, server)
+        server = await startUnder(plan.fault.nth + SENDS_OF_CROWD_CALL * crowdSize, dataDir, settings, server)
       }
       const before = await readPostmaster(dataDir).catch(() => null)
+      await crowd?.callAll(server.url)
       const { received, exitCode, struck } = await runLoad(server, customer.key, plan, provider)
       if (struck && plan.fault.kind === 'stop' && exitCode !== 0)
         problems.push(`SIGTERM ended with ${exitCode}: ${server.errors()}`)
@@ -88,13 +99,8 @@ export async function startKillRunner(): Promise<KillRunner> {
           provider,
           stoppedCleanly: struck && plan.fault.kind === 'stop',
         }
-        problems.push(...(await audit(database, evidence)))
-        const [{ count, covered } = { count: 0n, covered: 0n }] = await database.query<{
-          count: bigint
-          covered: bigint
-        }>('select count(*) as count, count(plan_period) as covered from charges where organization_id = $1::uuid', [
-          customer.organizationId,
-        ])
+        problems.push(...(await audit(database, evidence)), ...((await crowd?.audit(database)) ?? []))
+        const { count, covered } = await countCharges(database, customer.organizationId)
         const whole = received.filter((each) => each.whole).length
         const cutShort = received.filter((each) => each.id !== null && !each.whole && !each.hungUp).length
         return {
@@ -114,6 +120,14 @@ export async function startKillRunner(): Promise<KillRunner> {
       await provider.stop()
     },
   }
+}
+
+async function countCharges(database: Database, organizationId: string) {
+  const [row] = await database.query<{ count: bigint; covered: bigint }>(
+    'select count(*) as count, count(plan_period) as covered from charges where organization_id = $1::uuid',
+    [organizationId],
+  )
+  return row ?? { count: 0n, covered: 0n }
 }
 
 /** Models of the same price over the sandbox and the counting provider. */
@@ -139,7 +153,7 @@ export function settingsFor(provider: CountingProvider): string {
 /** Starts a gateway that dies at its nth send. Where that is before it serves, one that dies 50 sends later. */
 async function startUnder(nth: number, dataDir: string, settings: string, dead: TestServer): Promise<TestServer> {
   const calls = 'sendto,sendmsg,writev'
-  for (let when = nth; when < 10_000; when += 50) {
+  for (let when = nth; when < nth + 10_000; when += 50) {
     // -D: the gateway itself is our child. Not --seccomp-bpf: with it strace 6.1 injects no signal.
     const inject = `inject=${calls}:signal=SIGKILL:when=${when}`
     const wrapper = ['strace', '-D', '-f', '-o', '/dev/null', '-e', `trace=${calls}`, '-e', inject]
