@@ -15,6 +15,7 @@ import type { Session } from '../session.ts'
 import type { Target } from '../target.ts'
 import { databaseTree } from '../targetTollgate.ts'
 import { type BooksSize, keyOfOrganization } from './books.ts'
+import { prepareExplaining } from './explained.ts'
 import { fillBooks } from './fill.ts'
 import { settingsOf } from './settings.ts'
 
@@ -178,6 +179,7 @@ export async function openSide(session: Session, name: string, size: BooksSize, 
   await superuser.query(`alter system set max_connections = ${CONNECTIONS}`)
   await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
   await superuser.query('create extension pg_stat_statements')
+  await prepareExplaining(superuser)
   await superuser.close()
   await first.stop()
   const side = new Side(name, size, await startEmbedded(options), folder, mockPort)
