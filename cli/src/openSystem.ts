@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
+import { terminalColumns } from '../../server/src/lib/table.ts'
 import { systemInput } from './input.ts'
 import { openSystemKeychain } from './keychain.ts'
 import { loginFileOf } from './loginFile.ts'
@@ -25,9 +26,9 @@ export function openSystem(onOutputLost: (error: Error) => void): System {
     print: (content) =>
       new Promise((resolve, reject) => process.stdout.write(content, (error) => (error ? reject(error) : resolve()))),
     stdoutIsTerminal: process.stdout.isTTY === true,
-    stdoutColumns: columnsOf(process.stdout),
+    stdoutColumns: terminalColumns(process.stdout),
     stderr: (text) => void process.stderr.write(text),
-    stderrColumns: columnsOf(process.stderr),
+    stderrColumns: terminalColumns(process.stderr),
     stderrIsTerminal: process.stderr.isTTY === true,
     // Follows no redirect: a key goes to the server that was named, and nowhere else.
     fetch: (url, init) => fetch(url, { ...init, redirect: 'manual' }),
@@ -41,9 +42,4 @@ export function openSystem(onOutputLost: (error: Error) => void): System {
     openKeychain: () => (env['TOLLGATE_KEYCHAIN'] === 'off' ? Promise.resolve(null) : openSystemKeychain()),
     hostname: hostname(),
   }
-}
-
-function columnsOf(stream: NodeJS.WriteStream): number {
-  // A terminal that does not know its width says 0 or nothing.
-  return stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
 }

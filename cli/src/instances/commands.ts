@@ -1,3 +1,4 @@
+import { MICROCENTS_PER_CENT } from '../../../server/src/lib/money.ts'
 import { facts, shortInstant, table } from '../../../server/src/lib/table.ts'
 import { dollars } from '../account/balance.ts'
 import { callApi } from '../api.ts'
@@ -12,7 +13,6 @@ import { waitForOperation } from './wait.ts'
 
 const GPUS_MAX = 1_000
 const DISK_GB_MAX = 1_000_000
-const MICROCENTS_PER_CENT = 1_000_000
 /** Of a page of the server's. */
 const INSTANCES_MAX = 200
 
@@ -239,6 +239,7 @@ async function acceptedPrice(args: CommandLine, system: System, gpuType: string,
   if (typed !== undefined) return readCents(typed, '--price')
   const { gpu_types: types } = await readOfferings(args, system)
   const found = types.find(({ name }) => name === gpuType)
-  if (found !== undefined) return Math.floor((found.price_per_hour_microcents * gpus) / MICROCENTS_PER_CENT + 0.5)
+  if (found !== undefined)
+    return Math.floor((found.price_per_hour_microcents * gpus) / Number(MICROCENTS_PER_CENT) + 0.5)
   throw new CliFailure(`there is no GPU type ${gpuType}: "tollgate instances offerings" lists them`)
 }

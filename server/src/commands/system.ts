@@ -7,6 +7,7 @@ import { readClock } from '../infra/postgres/clock.ts'
 import { migrate } from '../infra/postgres/migrate.ts'
 import { openDatabase } from '../infra/postgres/open.ts'
 import { systemRandom } from '../infra/random.ts'
+import { terminalColumns } from '../lib/table.ts'
 import { HOUR_MS } from '../lib/time.ts'
 import { CommandFailure } from './command.ts'
 import type { CommandContext, CommandDatabase, DatabaseRequest } from './context.ts'
@@ -43,11 +44,6 @@ export function systemContext({ onOutputLost, ...parts }: SystemParts): CommandC
     findModels: (config) =>
       findModels(config, systemClock, { warn: (_, message) => void process.stderr.write(`tollgate: ${message}\n`) }),
   }
-}
-
-function terminalColumns(stream: NodeJS.WriteStream): number {
-  // A terminal that does not know its width says 0 or nothing.
-  return stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
 }
 
 async function openForCommand({ flags, patient, log }: DatabaseRequest): Promise<CommandDatabase> {

@@ -6,6 +6,12 @@ const GAP = '  '
 /** A column is not made narrower than this, however long its cells are. */
 const NARROWEST = 6
 
+/** Returns how many columns a program may write on a line of `stream`: as many as its terminal has; a file or a pipe has no end. */
+export function terminalColumns(stream: { readonly isTTY?: boolean; readonly columns?: number }): number {
+  // A terminal that does not know its width says 0 or nothing.
+  return stream.isTTY === true ? stream.columns || WIDTH_MAX : Number.POSITIVE_INFINITY
+}
+
 /**
  * Rows in aligned columns, two spaces between them, without spaces at the ends of lines; at most `widthMost` columns wide, 80 unless
  * told otherwise. Ids and amounts stay whole; other cells go on in the line below.

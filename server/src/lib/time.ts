@@ -28,6 +28,11 @@ export function secondsUntilOver(atMs: number, nowMs: number): number {
   return Math.floor((atMs - nowMs) / SECOND_MS) + 1
 }
 
+/** Returns the whole seconds until an instant, at least 1: after so many a client may try again. */
+export function secondsUntil(atMs: number, nowMs: number): number {
+  return Math.max(1, Math.ceil((atMs - nowMs) / SECOND_MS))
+}
+
 /** Resolves after `delayMs` of the clock. */
 export function sleep(clock: Timers, delayMs: number): Promise<void> {
   return new Promise((resolve) => clock.after(delayMs, resolve))

@@ -134,7 +134,7 @@ async function joinDefault(email: string, role = 'member'): Promise<{ browser: V
   return { browser, memberId }
 }
 
-test('a change that changes nothing leaves no entry, and is taken when the budget is used up', async () => {
+test('a change that changes nothing leaves no entry and no row version, and is taken when the budget is used up', async () => {
   const { memberId } = await joinDefault('same@example.com')
   const terms = { enabled: false, threshold_cents: 700, amount_cents: 900 }
   const same: Question[] = [
@@ -146,12 +146,22 @@ test('a change that changes nothing leaves no entry, and is taken when the budge
   ]
   for (const question of same) expect([question, (await ask(question)).status]).toEqual([question, 200])
   const before = await countEntries()
+  const versions = await versionsNow()
   for (const question of same) expect([question, (await ask(question)).status]).toEqual([question, 200])
   expect(await countEntries()).toBe(before)
+  expect(await versionsNow()).toEqual(versions)
   await useUp()
   for (const question of same) expect([question, (await ask(question)).status]).toEqual([question, 200])
   expect(await countEntries()).toBe(before)
 })
+
+/** Returns the versions of all rows that these changes are of. */
+function versionsNow(): Promise<unknown> {
+  const tables = ['api_keys', 'auto_pay', 'accounts', 'organizations', 'members', 'audit_budgets']
+  return Promise.all(
+    tables.map((table) => house.gateway.database.query(`select '${table}', ctid::text from ${table} order by 2`)),
+  )
+}
 
 const TABLES = [
   'audit_entries',

@@ -2,7 +2,7 @@ import { type Refusal, refusal } from '../../lib/errors.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
-import { type Clock, SECOND_MS } from '../../lib/time.ts'
+import { type Clock, SECOND_MS, secondsUntil } from '../../lib/time.ts'
 import type { Coverable, PlanAnswer } from '../plans/gate.ts'
 import { NO_PLAN } from '../plans/gate.ts'
 import type { Plans } from '../plans/plans.ts'
@@ -161,7 +161,7 @@ function admitBy(
 function inWordsOfPlan(refusedBy: Refusal, plan: PlanAnswer, nowMs: number): Refusal {
   if (plan.kind !== 'used_up' || !UNFUNDED.has(refusedBy)) return refusedBy
   return refusal('subscription_quota_exhausted', USED_UP, {
-    retryAfterSeconds: Math.max(1, Math.ceil((plan.freeAtMs - nowMs) / SECOND_MS)),
+    retryAfterSeconds: secondsUntil(plan.freeAtMs, nowMs),
     retryIsUseless: true,
   })
 }

@@ -2,7 +2,7 @@
 
 import type { Participant, Transaction } from '../../infra/postgres/database.ts'
 import { Refused, refusal } from '../../lib/errors.ts'
-import { HOUR_MS, SECOND_MS } from '../../lib/time.ts'
+import { HOUR_MS, SECOND_MS, secondsUntil } from '../../lib/time.ts'
 import { addToBudget, readSpentUntil } from './store.ts'
 
 /**
@@ -20,8 +20,7 @@ const BUDGET = { wholeMs: HOUR_MS, changeMs: HOUR_MS / CHANGES_AN_HOUR }
 export async function countChange(tx: Transaction, organizationId: string, nowMs: number): Promise<void> {
   if (await addToBudget(tx, organizationId, nowMs, BUDGET)) return
   const spentUntilMs = (await readSpentUntil(tx, organizationId)) ?? nowMs
-  const waitMs = spentUntilMs + BUDGET.changeMs - BUDGET.wholeMs - nowMs
-  const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / SECOND_MS))
+  const retryAfterSeconds = secondsUntil(spentUntilMs + BUDGET.changeMs - BUDGET.wholeMs, nowMs)
   const message = `Your organization has made ${CHANGES_AN_HOUR} changes, the most that it may within a short time. One more is possible every ${BUDGET.changeMs / SECOND_MS} seconds. Nothing was changed; try again in ${retryAfterSeconds} seconds. Revoking, removing and deleting are always possible.`
   throw new Refused(refusal('rate_limit_exceeded', message, { retryAfterSeconds }))
 }

@@ -281,8 +281,8 @@ export async function lockKey(
 }
 
 /**
- * Sets the name of a key, and its expiry unless that is null, and tells every process as it commits. The expiry counts as the key's own
- * even if it was rotated.
+ * Sets the name of a key, and its expiry unless that is null, and tells every process as it commits; writes nothing where nothing
+ * changes. The expiry counts as the key's own even if it was rotated.
  */
 export async function updateKey(tx: Transaction, id: string, name: string | null, expiresAtMs: number | null) {
   await tx.query(
@@ -290,7 +290,7 @@ export async function updateKey(tx: Transaction, id: string, name: string | null
        update api_keys set name = $2, expires_at = coalesce($3::timestamptz, expires_at),
          rotated_at = case when $3::timestamptz is null then rotated_at end,
          expires_at_before_rotation = case when $3::timestamptz is null then expires_at_before_rotation end
-       where id = $1 returning hash
+       where id = $1 and (name is distinct from $2 or $3::timestamptz is not null and (rotated_at is not null or expires_at is distinct from $3::timestamptz)) returning hash
      )
      select pg_notify($4, encode(hash, 'hex'))::text as told from changed`,
     [id, name, expiresAtMs === null ? null : new Date(expiresAtMs), KEYS_CHANNEL],

@@ -82,10 +82,13 @@ export async function upsertAgreement(
        declines = case when $6::boolean then auto_pay.declines else 0 end,
        failed_at = case when $6::boolean then auto_pay.failed_at end,
        failure = case when $6::boolean then auto_pay.failure end, is_told = auto_pay.is_told and $6::boolean
+     where not $6::boolean or (auto_pay.is_enabled, auto_pay.threshold_cents, auto_pay.amount_cents, auto_pay.attempts_a_day)
+       is distinct from (excluded.is_enabled, excluded.threshold_cents, excluded.amount_cents, excluded.attempts_a_day)
      returning ${COLUMNS}`,
     [organizationId, agreed.isEnabled, agreed.thresholdCents, agreed.amountCents, agreed.attemptsADay, keepsFailures],
   )
-  return fromRow(rows[0])
+  // Terms that are there already are not written again.
+  return rows[0] === undefined ? selectAgreement(tx, organizationId) : fromRow(rows[0])
 }
 
 /** Forgets failures, and switches on what they switched off. Null: the organization never agreed to anything. */

@@ -1,6 +1,6 @@
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
-import { type Clock, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
+import { type Clock, MINUTE_MS, secondsUntil } from '../../lib/time.ts'
 import { countSend, isPendingFull, readSends } from './store.ts'
 
 /** Bounds on the sends that an organization asks for, and pays nothing for. */
@@ -61,6 +61,6 @@ function tooManySends({ testsPerMinute }: SendLimits, nthLastMs: number, nowMs: 
     'rate_limited',
     `Your organization asked for ${testsPerMinute} webhook tests and redeliveries within a minute, which is the most. ` +
       'Wait for the seconds in Retry-After.',
-    { retryAfterSeconds: Math.max(1, Math.ceil((nthLastMs + MINUTE_MS - nowMs) / SECOND_MS)) },
+    { retryAfterSeconds: secondsUntil(nthLastMs + MINUTE_MS, nowMs) },
   )
 }

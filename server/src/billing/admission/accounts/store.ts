@@ -75,7 +75,7 @@ export async function selectFigures(
 
 /**
  * Sets the spending limit. Null of `daily` leaves it, 0 clears it; null of `enforcement` leaves it; the hours are set
- * only where `setsHours`. Returns the limit as it was and as it is; null when there is no account.
+ * only where `setsHours`. Returns the limit as it was and as it is; null when there is no account. Values that are there already write nothing.
  */
 export async function updateLimit(
   db: Queryable,
@@ -99,15 +99,21 @@ export async function updateLimit(
     `with old as materialized (
        select organization_id, monthly_limit_microcents, daily_limit_microcents, enforcement, auto_terminate_hours
        from accounts where organization_id = $1::uuid for no key update
+     ), wanted as (
+       select organization_id, $2::bigint as monthly, nullif(coalesce($3::bigint, daily_limit_microcents), 0) as daily,
+         coalesce($4::text, enforcement) as enforcement,
+         case when $5::boolean then $6::integer else auto_terminate_hours end as hours
+       from old
+     ), changed as (
+       update accounts a set monthly_limit_microcents = w.monthly, daily_limit_microcents = w.daily,
+         enforcement = w.enforcement, auto_terminate_hours = w.hours
+       from wanted w where a.organization_id = w.organization_id
+         and (a.monthly_limit_microcents, a.daily_limit_microcents, a.enforcement, a.auto_terminate_hours)
+           is distinct from (w.monthly, w.daily, w.enforcement, w.hours)
      )
-     update accounts a set monthly_limit_microcents = $2::bigint,
-       daily_limit_microcents = nullif(coalesce($3::bigint, a.daily_limit_microcents), 0),
-       enforcement = coalesce($4::text, a.enforcement),
-       auto_terminate_hours = case when $5::boolean then $6::integer else a.auto_terminate_hours end
-     from old where a.organization_id = old.organization_id
-     returning a.monthly_limit_microcents as monthly, a.daily_limit_microcents as daily, a.enforcement,
-       a.auto_terminate_hours as hours, old.monthly_limit_microcents as was_monthly,
-       old.daily_limit_microcents as was_daily, old.enforcement as was_enforcement, old.auto_terminate_hours as was_hours`,
+     select w.monthly, w.daily, w.enforcement, w.hours, old.monthly_limit_microcents as was_monthly,
+       old.daily_limit_microcents as was_daily, old.enforcement as was_enforcement, old.auto_terminate_hours as was_hours
+     from wanted w join old using (organization_id)`,
     [organizationId, change.monthly, change.daily, change.enforcement, change.setsHours, change.hours],
   )
   const [row] = rows

@@ -99,7 +99,8 @@ export async function updateAutoPay(
 ): Promise<void> {
   await tx.query(
     `update accounts set auto_pay_threshold_microcents = $2::bigint, auto_pay_due_at = $3::timestamptz
-     where organization_id = $1::uuid`,
+     where organization_id = $1::uuid
+       and (auto_pay_threshold_microcents, auto_pay_due_at) is distinct from ($2::bigint, $3::timestamptz)`,
     [organizationId, thresholdMicrocents, dueAtMs === null ? null : toTimestamp(dueAtMs)],
   )
 }
