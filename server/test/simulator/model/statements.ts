@@ -111,7 +111,7 @@ const STATEMENTS: readonly Statement[] = [
       }),
   },
   {
-    words: 'update accounts a set monthly_limit_microcents = $2',
+    words: 'update accounts a set monthly_limit_microcents = w.monthly',
     locks: (p) => [account(p.text(1))],
     run(view, books, p) {
       const before = view.get(books.accounts, p.text(1))
