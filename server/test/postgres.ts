@@ -61,7 +61,7 @@ export async function freshDatabase(): Promise<FreshDatabase> {
   const own = given === undefined || given === '' ? await startTestPostgres() : null
   const server = own?.url ?? given ?? ''
   const name = `test_${randomBytes(8).toString('hex')}`
-  await withServer(server, async (admin) => {
+  await withClient(server, async (admin) => {
     await makeTemplate(admin, server)
     await admin.query(`create database ${name} template ${TEMPLATE} strategy file_copy`)
   })
@@ -72,7 +72,7 @@ export async function freshDatabase(): Promise<FreshDatabase> {
     url,
     async drop() {
       await database.close()
-      await withServer(server, (admin) => admin.query(`drop database if exists ${name} with (force)`))
+      await withClient(server, (admin) => admin.query(`drop database if exists ${name} with (force)`))
       await own?.stop()
     },
   }
@@ -88,19 +88,20 @@ async function makeTemplate(admin: Database, server: string): Promise<void> {
     const draft = `${TEMPLATE}_draft`
     await admin.query(`drop database if exists ${draft} with (force)`)
     await admin.query(`create database ${draft}`)
-    await withDatabase(databaseUrl(server, draft), (database) => migrate(database, MIGRATIONS_FOLDER, systemClock))
+    await withClient(databaseUrl(server, draft), (database) => migrate(database, MIGRATIONS_FOLDER, systemClock))
     await admin.query(`alter database ${draft} rename to ${TEMPLATE}`)
   } finally {
     await admin.query('select pg_advisory_unlock($1::int8)', [TEMPLATE_LOCK])
   }
 }
 
-function withServer<T>(server: string, work: (admin: Database) => Promise<T>): Promise<T> {
-  return withDatabase(server, work)
+/** Calls `work` with one connection to the database at `url`, and closes it. */
+export function withClient<T>(url: string, work: (database: Database) => Promise<T>): Promise<T> {
+  return closingAfter(openClient(url, { maxConnections: 1, clock: systemClock }), work)
 }
 
-async function withDatabase<T>(url: string, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = openClient(url, { maxConnections: 1, clock: systemClock })
+/** Calls `work` with `database`, and closes it, whatever becomes of the work. */
+export async function closingAfter<T>(database: Database, work: (database: Database) => Promise<T>): Promise<T> {
   try {
     return await work(database)
   } finally {

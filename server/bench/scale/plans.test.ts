@@ -5,10 +5,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/infra/clock.ts'
-import { openClient } from '../../src/infra/postgres/client.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/infra/postgres/embedded.ts'
 import { migrate } from '../../src/infra/postgres/migrate.ts'
-import { MIGRATIONS_FOLDER } from '../../test/postgres.ts'
+import { MIGRATIONS_FOLDER, withClient } from '../../test/postgres.ts'
 import { prepareExplaining, readExplained, startExplaining } from './explained.ts'
 import { fillBooks } from './fill.ts'
 import { workForADay } from './gatewayWork.ts'
@@ -49,15 +48,6 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 }, LIMIT_MS)
 
-async function withClient<T>(url: string, work: (database: ReturnType<typeof openClient>) => Promise<T>): Promise<T> {
-  const database = openClient(url, { maxConnections: 1, clock: systemClock })
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
-}
-
 /** Enough for any page of a list, and far fewer than there are organizations. */
 const READ_MOST = 30
 
@@ -75,18 +65,18 @@ const READ_MORE: readonly (readonly [fragment: string, why: string])[] = [
 
 test('a day of a gateway has statements of every room, and the harness sees what they read', () => {
   expect(reads.length).toBeGreaterThan(110)
-  const planted = reads.find(({ text }) => text === PLANTED.trim())
+  const planted = reads.find(({ text }) => text === PLANTED)
   expect(planted).toMatchObject({ times: 1, read: SIZE.organizations, returned: 1, scanned: ['organizations'] })
 })
 
 test('no table is read from end to end but one of an hour', () => {
-  const scanned = reads.filter(({ text }) => text !== PLANTED.trim()).flatMap((each) => each.scanned)
+  const scanned = reads.filter(({ text }) => text !== PLANTED).flatMap((each) => each.scanned)
   // One row for each organization whose admins changed something in the last hour, removed once an hour.
   expect(new Set(scanned)).toEqual(new Set(['audit_budgets']))
 })
 
 test('no statement reads many rows but those that verify, close or fold', () => {
-  const many = reads.filter(({ text, read }) => read > READ_MOST && text !== PLANTED.trim())
+  const many = reads.filter(({ text, read }) => read > READ_MOST && text !== PLANTED)
   const unexplained = many.filter(({ text }) => !READ_MORE.some(([fragment]) => text.includes(fragment)))
   expect(unexplained.map(({ text, read, returned }) => `${read} rows for ${returned}: ${text}`)).toEqual([])
 })

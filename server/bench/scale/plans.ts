@@ -1,8 +1,6 @@
 /** The rows that statements read: of the large database beside the small one. */
 
-import { systemClock } from '../../src/infra/clock.ts'
-import { openClient } from '../../src/infra/postgres/client.ts'
-import type { Database } from '../../src/infra/postgres/database.ts'
+import { withClient } from '../../test/postgres.ts'
 import { type Explained, readExplained, startExplaining, stopExplaining } from './explained.ts'
 import { workForADay } from './gatewayWork.ts'
 import type { Scale } from './scale.ts'
@@ -52,19 +50,10 @@ async function readsOf(side: Side): Promise<StatementReads[]> {
   const explained = await side.asSuperuser(async (superuser) => {
     await startExplaining(superuser, { seqScans: true })
     const before = (await readExplained(superuser)).length
-    await withDatabase(side, (database) => workForADay(side.databaseUrl, database, Date.now()))
+    await withClient(side.databaseUrl, (database) => workForADay(side.databaseUrl, database, Date.now()))
     await stopExplaining(superuser)
     return (await readExplained(superuser)).slice(before)
   })
   await side.start()
   return readsByText(explained)
-}
-
-async function withDatabase<T>(side: Side, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = openClient(side.databaseUrl, { maxConnections: 1, clock: systemClock, applicationName: 'bench' })
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
 }

@@ -8,7 +8,7 @@ import type { Database } from '../../src/infra/postgres/database.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/infra/postgres/embedded.ts'
 import { migrate } from '../../src/infra/postgres/migrate.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
-import { MIGRATIONS_FOLDER } from '../../test/postgres.ts'
+import { closingAfter, MIGRATIONS_FOLDER, withClient } from '../../test/postgres.ts'
 import { startServer, type TestServer } from '../../test/server.ts'
 import { processTree } from '../processes.ts'
 import type { Session } from '../session.ts'
@@ -130,17 +130,9 @@ export class Side {
   }
 
   /** The same as the superuser, for checkpoints and statistics. */
-  async asSuperuser<T>(work: (database: Database) => Promise<T>): Promise<T> {
-    const database = openClient(this.postgres.superuserUrl, {
-      maxConnections: 1,
-      clock: systemClock,
-      statementTimeoutMs: FILL_STATEMENT_MS,
-    })
-    try {
-      return await work(database)
-    } finally {
-      await database.close()
-    }
+  asSuperuser<T>(work: (database: Database) => Promise<T>): Promise<T> {
+    const options = { maxConnections: 1, clock: systemClock, statementTimeoutMs: FILL_STATEMENT_MS }
+    return closingAfter(openClient(this.postgres.superuserUrl, options), work)
   }
 
   /** Ends the gateways and the database. */
@@ -175,12 +167,12 @@ export async function openSide(session: Session, name: string, size: BooksSize, 
   await mkdir(folder, { recursive: true })
   const options = { dataDir: join(folder, 'database'), clock: systemClock, log: (text: string) => console.error(text) }
   const first = await startEmbedded(options)
-  const superuser = openClient(first.superuserUrl, { maxConnections: 1, clock: systemClock })
-  await superuser.query(`alter system set max_connections = ${CONNECTIONS}`)
-  await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
-  await superuser.query('create extension pg_stat_statements')
-  await prepareExplaining(superuser)
-  await superuser.close()
+  await withClient(first.superuserUrl, async (superuser) => {
+    await superuser.query(`alter system set max_connections = ${CONNECTIONS}`)
+    await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
+    await superuser.query('create extension pg_stat_statements')
+    await prepareExplaining(superuser)
+  })
   await first.stop()
   const side = new Side(name, size, await startEmbedded(options), folder, mockPort)
   session.processes.afterwards(() => side.close())

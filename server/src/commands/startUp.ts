@@ -108,8 +108,8 @@ async function warnOfPower(opened: OpenedDatabase, isRootNeeded: boolean, log: L
   }
 }
 
-function warnOfRedis({ redisUrl, environment }: Config, log: Log): void {
-  if (redisUrl === null || !sendsPasswordInClear(redisUrl, environment())) return
+function warnOfRedis({ redisUrl }: Config, log: Log): void {
+  if (redisUrl === null || !sendsPasswordInClear(redisUrl)) return
   const advice = 'use rediss://, unless nobody can listen on the network in between'
   log.warn({}, `REDIS_URL sends its password to another host without encryption: ${advice}`)
 }

@@ -84,7 +84,7 @@ export function readDatabaseUrl(environment: Environment, reject: Reject): Secre
   const isKnown = modes.length === 1 && SSL_MODES.some((mode) => mode === modes[0])
   if (modes.length > 0 && !isKnown)
     reject(`DATABASE_URL: sslmode must be given once, as one of ${SSL_MODES.join(', ')}`)
-  if (modes.length === 0 && !urls.every((url) => isOnThisMachine(url, environment)))
+  if (modes.length === 0 && !urls.every((url) => isDatabaseHere(url, environment)))
     reject(`DATABASE_URL: ${SSL_MODE_MISSING}`)
   return new Secret(text)
 }
@@ -103,16 +103,19 @@ const SSL_MODE_MISSING =
   'or sslmode=disable, if nobody can listen on the network in between'
 
 /** Returns whether the way to the database stays within this machine: a loopback address, or the folder of a socket. */
-function isOnThisMachine(url: URL, environment: Environment): boolean {
+function isDatabaseHere(url: URL, environment: Environment): boolean {
   const hosts = [...url.searchParams.getAll('host'), ...url.searchParams.getAll('hostaddr')]
   const named = hosts.length > 0 ? hosts : [url.hostname || environment['PGHOST'] || 'localhost']
   return named.every((host) => {
     const name = decodeURIComponentOrSame(host)
-      .replace(/^\[(.*)\]$/, '$1')
-      .toLowerCase()
-    if (name === 'localhost' || name === '::1' || name.startsWith('/')) return true
-    return isIP(name) === 4 && name.startsWith('127.')
+    return name.startsWith('/') || isLoopback(name)
   })
+}
+
+/** Returns whether the host of an address is this machine. */
+function isLoopback(host: string): boolean {
+  const name = host.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+  return name === 'localhost' || name === '::1' || (isIP(name) === 4 && name.startsWith('127.'))
 }
 
 /** The host of a socket's folder is written `%2Ftmp`. */
@@ -146,9 +149,9 @@ export function readRedisUrl(environment: Environment, reject: Reject): Secret |
 }
 
 /** Returns whether a password goes to Redis on another machine without TLS, so that whoever listens in between has it. */
-export function sendsPasswordInClear(redisUrl: Secret, environment: Environment): boolean {
+export function sendsPasswordInClear(redisUrl: Secret): boolean {
   const url = new URL(redisUrl.reveal())
-  return url.protocol === 'redis:' && url.password !== '' && !isOnThisMachine(url, environment)
+  return url.protocol === 'redis:' && url.password !== '' && !isLoopback(url.hostname)
 }
 
 /** Networks that webhooks may reach, separated by commas; null where none are set. */

@@ -31,6 +31,30 @@ export interface ShortTurns {
   take(): Promise<void>
 }
 
+export function createShortTurns(timers: Pick<Timers, 'monotonicMs'>): ShortTurns {
+  const waiting: (() => void)[] = []
+  let isRunning = false
+  const run = async () => {
+    const startedMs = timers.monotonicMs()
+    do {
+      waiting.shift()?.()
+      // The item that was woken works now, up to where it waits for something.
+      await Promise.resolve()
+    } while (waiting.length > 0 && timers.monotonicMs() - startedMs < TURN_MOST_MS)
+    isRunning = waiting.length > 0
+    if (isRunning) setImmediate(run)
+  }
+  return {
+    take: () =>
+      new Promise((resolve) => {
+        waiting.push(resolve)
+        if (isRunning) return
+        isRunning = true
+        setImmediate(run)
+      }),
+  }
+}
+
 /** Bounds how much work begins in one turn of the event loop, where each work is short and none waits as a rule. */
 export interface BoundedTurns {
   /** Returns null where the work may begin at once; else resolves, first come first, in the turn in which it may. */
@@ -56,29 +80,5 @@ export function createBoundedTurns(most: number): BoundedTurns {
       begun += 1
       return null
     },
-  }
-}
-
-export function createShortTurns(timers: Pick<Timers, 'monotonicMs'>): ShortTurns {
-  const waiting: (() => void)[] = []
-  let isRunning = false
-  const run = async () => {
-    const startedMs = timers.monotonicMs()
-    do {
-      waiting.shift()?.()
-      // The item that was woken works now, up to where it waits for something.
-      await Promise.resolve()
-    } while (waiting.length > 0 && timers.monotonicMs() - startedMs < TURN_MOST_MS)
-    isRunning = waiting.length > 0
-    if (isRunning) setImmediate(run)
-  }
-  return {
-    take: () =>
-      new Promise((resolve) => {
-        waiting.push(resolve)
-        if (isRunning) return
-        isRunning = true
-        setImmediate(run)
-      }),
   }
 }

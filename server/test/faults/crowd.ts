@@ -1,6 +1,7 @@
 /** Many other organizations that have just called when a gateway dies: it holds a share of each one's money then. */
 
 import type { Database } from '../../src/infra/postgres/database.ts'
+import { mapAtMost } from '../../src/lib/mapAtMost.ts'
 import { makeCustomer, type TestKey } from '../customer.ts'
 import { makeCall } from './caller.ts'
 import { FIRST_NUMBER } from './countingProvider.ts'
@@ -19,6 +20,8 @@ export interface Crowd {
 
 /** The calls of one organization so far. */
 interface Member extends TestKey {
+  /** Of its calls, which are all alike. */
+  readonly number: number
   whole: number
   /** Neither answered whole nor refused: they may be charged. */
   unknown: number
@@ -26,26 +29,19 @@ interface Member extends TestKey {
 
 /** Makes so many organizations, each with $25. */
 export async function makeCrowd(database: Database, size: number): Promise<Crowd> {
-  const members: Member[] = []
-  await forEachOf(size, async () => {
-    members.push({ ...(await makeCustomer(database)), whole: 0, unknown: 0 })
+  const numbers = Array.from({ length: size }, (_, index) => CROWD_NUMBER + index)
+  const members = await mapAtMost(numbers, AT_ONCE, async (number): Promise<Member> => {
+    return { ...(await makeCustomer(database)), number, whole: 0, unknown: 0 }
   })
   return {
-    callAll: (url) =>
-      forEachOf(size, async (index) => {
-        const member = members[index]
-        if (member === undefined) return
-        const call = {
-          number: CROWD_NUMBER + index,
-          model: 'answers',
-          stream: false,
-          tokens: 1,
-          hangsUpAfter: null,
-        } as const
+    async callAll(url) {
+      await mapAtMost(members, AT_ONCE, async (member) => {
+        const call = { number: member.number, model: 'answers', stream: false, tokens: 1, hangsUpAfter: null } as const
         const { whole, code } = await makeCall(url, member.key, call)
         if (whole) member.whole += 1
         else if (code === null) member.unknown += 1
-      }),
+      })
+    },
     async audit(database) {
       const rows = await database.query<{ id: string; charges: bigint }>(
         'select organization_id as id, count(*) as charges from charges group by 1',
@@ -58,16 +54,4 @@ export async function makeCrowd(database: Database, size: number): Promise<Crowd
       })
     },
   }
-}
-
-/** Calls `work` with each number below `count`, so many at once. */
-async function forEachOf(count: number, work: (index: number) => Promise<void>): Promise<void> {
-  let next = 0
-  const line = async () => {
-    while (next < count) {
-      next += 1
-      await work(next - 1)
-    }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, line))
 }

@@ -6,6 +6,7 @@ import type { Database } from '../../src/infra/postgres/database.ts'
 import { MICROCENTS_PER_CENT } from '../../src/lib/money.ts'
 import { makeCustomer } from '../customer.ts'
 import { killPostgres, openDirectory, readPostmaster } from '../dataDirectory.ts'
+import { closingAfter } from '../postgres.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { audit } from './audit.ts'
 import { abandonCall, makeCall, type Received } from './caller.ts'
@@ -177,16 +178,8 @@ async function startUnder(nth: number, dataDir: string, settings: string, dead: 
   return dead
 }
 
-async function withDirectory<T>(
-  dataDir: string,
-  work: (database: Awaited<ReturnType<typeof openDirectory>>) => Promise<T>,
-): Promise<T> {
-  const database = await openDirectory(dataDir)
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
+async function withDirectory<T>(dataDir: string, work: (database: Database) => Promise<T>): Promise<T> {
+  return closingAfter(await openDirectory(dataDir), work)
 }
 
 /** Makes the plan's calls and brings on its fault. Resolves when the gateway has ended and every client knows. */

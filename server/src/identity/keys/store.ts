@@ -3,38 +3,20 @@ import { arrayLiteral, type Queryable, type Transaction } from '../../infra/post
 import { NEW_ACCOUNT_DAYS } from '../../lib/newAccount.ts'
 import { toTimestamp } from '../../lib/time.ts'
 import type { ApiKey, HeldKey, KeyOwnerFilter, KeyToAuthenticate, ListedKey, LockedKey } from './key.ts'
+import {
+  type ApiKeyRow,
+  CURRENT_KEY_COLUMNS,
+  KEY_COLUMNS,
+  keyFromRow,
+  LISTED_KEY_COLUMNS,
+  type ListedKeyRow,
+  listedKeyFromRow,
+} from './row.ts'
 
 /** Every statement on `api_keys` and `key_uses`. Hashes go in and out as 64 hex digits. */
 
 /** The channel on which each creation and revocation of a key is told; the payload is the key's hash in hex. */
 export const KEYS_CHANNEL = 'tollgate_keys'
-
-interface ApiKeyRow {
-  readonly id: string
-  readonly organization_id: string
-  readonly member_id: string | null
-  readonly name: string | null
-  readonly scopes: string
-  readonly admin: boolean
-  readonly created_at: Date
-  readonly expires_at: Date | null
-  readonly revoked_at: Date | null
-}
-
-const COLUMNS = 'id, organization_id, member_id, name, scopes, admin, created_at, expires_at, revoked_at'
-
-/** The same of `api_keys k`. A member's key has an admin's rights only while the member has them. */
-const CURRENT_COLUMNS = `id, organization_id, member_id, name, scopes, created_at, expires_at, revoked_at,
-  admin and (member_id is null or exists (
-    select 1 from members m where m.id = k.member_id and m.removed_at is null and m.role in ('owner', 'admin')
-  )) as admin`
-
-/** The same, with the last use. */
-const LISTED_COLUMNS = `${CURRENT_COLUMNS}, (select used_at from key_uses u where u.key_id = k.id) as used_at`
-
-interface ListedKeyRow extends ApiKeyRow {
-  readonly used_at: Date | null
-}
 
 /** The keys with these hashes, whatever their state, by hash. */
 export async function findKeysByHash(
@@ -43,14 +25,14 @@ export async function findKeysByHash(
 ): Promise<Map<string, KeyToAuthenticate>> {
   // The same rule as `accounts.new_until`, so that the spending cap and the rate limit agree on who is new.
   const rows = await database.query<ApiKeyRow & { hash: string; new_until: Date | null }>(
-    `select ${CURRENT_COLUMNS}, encode(hash, 'hex') as hash, (
+    `select ${CURRENT_KEY_COLUMNS}, encode(hash, 'hex') as hash, (
        select o.created_at + interval '${NEW_ACCOUNT_DAYS} days' from organizations o
        where o.id = k.organization_id and o.standing = 'new' and o.first_paid_at is null
      ) as new_until
      from api_keys k where hash = any ($1::text::bytea[])`,
     [arrayLiteral(keyHashes.map((keyHash) => `\\x${keyHash}`))],
   )
-  return new Map(rows.map((row) => [row.hash, { ...fromRow(row), newUntilMs: row.new_until?.getTime() ?? null }]))
+  return new Map(rows.map((row) => [row.hash, { ...keyFromRow(row), newUntilMs: row.new_until?.getTime() ?? null }]))
 }
 
 /** Inserts a new key; false where the organization is deleted, or there is none. It is not deleted until the key is there. */
@@ -96,12 +78,12 @@ export async function announceKeysOf(tx: Transaction, organizationId: string): P
 export async function revokeKeyById(database: Queryable, id: string, atMs: number): Promise<ApiKey | undefined> {
   const rows = await database.query<ApiKeyRow>(
     `with revoked as (
-       update api_keys set revoked_at = coalesce(revoked_at, $2) where id = $1 returning ${COLUMNS}, hash
+       update api_keys set revoked_at = coalesce(revoked_at, $2) where id = $1 returning ${KEY_COLUMNS}, hash
      )
-     select ${COLUMNS}, pg_notify($3, encode(hash, 'hex'))::text as told from revoked`,
+     select ${KEY_COLUMNS}, pg_notify($3, encode(hash, 'hex'))::text as told from revoked`,
     [id, new Date(atMs), KEYS_CHANNEL],
   )
-  return rows[0] && fromRow(rows[0])
+  return rows[0] && keyFromRow(rows[0])
 }
 
 /** Revokes the keys of a member that are not, and tells every process, when and only if the transaction commits. */
@@ -169,7 +151,7 @@ export async function selectHeldKey(database: Queryable, id: string): Promise<He
       person_role: Role | null
     }
   >(
-    `with held as (select ${CURRENT_COLUMNS} from api_keys k where id = $1)
+    `with held as (select ${CURRENT_KEY_COLUMNS} from api_keys k where id = $1)
      select held.*, o.name as organization_name, u.name as person_name, u.email as person_email, m.role as person_role
      from held join organizations o on o.id = held.organization_id and o.deleted_at is null
      left join members m on m.id = held.member_id and m.removed_at is null left join users u on u.id = m.user_id`,
@@ -179,7 +161,7 @@ export async function selectHeldKey(database: Queryable, id: string): Promise<He
   if (row === undefined) return undefined
   const { organization_name: organizationName, person_name: name, person_email: email, person_role: role } = row
   const person = name === null || email === null || role === null ? null : { name, email, role }
-  return { ...fromRow(row), organizationName, person }
+  return { ...keyFromRow(row), organizationName, person }
 }
 
 /** Keeps the member whose key it is from being changed or removed, until the transaction ends. */
@@ -206,10 +188,10 @@ export async function selectKeyEnds(
 /** The keys of one organization, oldest first. */
 export async function selectKeys(database: Queryable, organizationId: string): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
-    `select ${LISTED_COLUMNS} from api_keys k where organization_id = $1 order by created_at, id`,
+    `select ${LISTED_KEY_COLUMNS} from api_keys k where organization_id = $1 order by created_at, id`,
     [organizationId],
   )
-  return rows.map(listedFromRow)
+  return rows.map(listedKeyFromRow)
 }
 
 /**
@@ -232,12 +214,12 @@ export async function selectKeyPage(
   atMost: number,
 ): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
-    `select ${LISTED_COLUMNS} from api_keys k where ${organizationId === null ? '$1::uuid is null' : 'organization_id = $1'}
+    `select ${LISTED_KEY_COLUMNS} from api_keys k where ${organizationId === null ? '$1::uuid is null' : 'organization_id = $1'}
        and ($2::uuid is null or member_id = $2::uuid) and ($3::uuid is null or id < $3::uuid)
      order by id desc limit $4::integer`,
     [organizationId, memberId, beforeId, atMost],
   )
-  return rows.map(listedFromRow)
+  return rows.map(listedKeyFromRow)
 }
 
 /** Returns at most `atMost` keys of all memberships of a person, ended ones too, in the order of their ids, after `afterId`. */
@@ -248,11 +230,11 @@ export async function selectKeysOfPerson(
   atMost: number,
 ): Promise<ListedKey[]> {
   const rows = await database.query<ListedKeyRow>(
-    `select ${LISTED_COLUMNS} from api_keys k where member_id in (select id from members where user_id = $1)
+    `select ${LISTED_KEY_COLUMNS} from api_keys k where member_id in (select id from members where user_id = $1)
        and ($2::uuid is null or id > $2::uuid) order by id limit $3::integer`,
     [userId, afterId, atMost],
   )
-  return rows.map(listedFromRow)
+  return rows.map(listedKeyFromRow)
 }
 
 /** Takes the names from the keys of all memberships of a person. */
@@ -271,13 +253,13 @@ export async function lockKey(
   id: string,
 ): Promise<LockedKey | undefined> {
   const rows = await tx.query<ApiKeyRow & { own_expires_at: Date | null }>(
-    `select ${CURRENT_COLUMNS},
+    `select ${CURRENT_KEY_COLUMNS},
        case when rotated_at is null then expires_at else expires_at_before_rotation end as own_expires_at
      from api_keys k where id = $3 and organization_id = $1
        and ($2::uuid is null or member_id = $2::uuid) for update of k`,
     [organizationId, memberId, id],
   )
-  return rows[0] && { ...fromRow(rows[0]), ownExpiresAtMs: rows[0].own_expires_at?.getTime() ?? null }
+  return rows[0] && { ...keyFromRow(rows[0]), ownExpiresAtMs: rows[0].own_expires_at?.getTime() ?? null }
 }
 
 /**
@@ -290,7 +272,9 @@ export async function updateKey(tx: Transaction, id: string, name: string | null
        update api_keys set name = $2, expires_at = coalesce($3::timestamptz, expires_at),
          rotated_at = case when $3::timestamptz is null then rotated_at end,
          expires_at_before_rotation = case when $3::timestamptz is null then expires_at_before_rotation end
-       where id = $1 and (name is distinct from $2 or $3::timestamptz is not null and (rotated_at is not null or expires_at is distinct from $3::timestamptz)) returning hash
+       where id = $1 and (name is distinct from $2
+         or $3::timestamptz is not null and (rotated_at is not null or expires_at is distinct from $3::timestamptz))
+       returning hash
      )
      select pg_notify($4, encode(hash, 'hex'))::text as told from changed`,
     [id, name, expiresAtMs === null ? null : new Date(expiresAtMs), KEYS_CHANNEL],
@@ -329,24 +313,6 @@ export async function upsertUses(database: Queryable, uses: readonly (readonly [
        where u.used_at <= excluded.used_at - interval '1 minute'`,
     [arrayLiteral(uses.map(([keyId]) => keyId)), arrayLiteral(uses.map(([, atMs]) => toTimestamp(atMs)))],
   )
-}
-
-function listedFromRow(row: ListedKeyRow): ListedKey {
-  return { ...fromRow(row), lastUsedAtMs: row.used_at?.getTime() ?? null }
-}
-
-function fromRow(row: ApiKeyRow): ApiKey {
-  return {
-    id: row.id,
-    organizationId: row.organization_id,
-    memberId: row.member_id,
-    name: row.name,
-    scopes: row.scopes,
-    admin: row.admin,
-    createdAtMs: row.created_at.getTime(),
-    expiresAtMs: row.expires_at?.getTime() ?? null,
-    revokedAtMs: row.revoked_at?.getTime() ?? null,
-  }
 }
 
 function bytesOf(keyHash: string): Uint8Array {
