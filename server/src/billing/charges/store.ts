@@ -1,6 +1,6 @@
 /** Every query on charges and rollups. Grants: `billing/admission/renewal/store.ts`. */
 
-import { arrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
+import { arrayLiteral, plainArrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import { toHex } from '../../lib/ids.ts'
 import { DAY_MS, toTimestamp, utcDay } from '../../lib/time.ts'
 import type { Books } from './books.ts'
@@ -25,21 +25,23 @@ export async function insertCharges(
   const distinct = distinctOf(charges, servedModels)
   const column = (pick: (charge: Charge) => string | number | bigint | boolean | null): string =>
     arrayLiteral(charges.map(pick))
+  const plain = (pick: (charge: Charge) => string | number | bigint | boolean): string =>
+    plainArrayLiteral(charges.map(pick))
   const parameters = [
-    column((c) => toTimestamp(c.admittedAtMs)),
-    column((c) => c.chargeId),
-    column((c) => c.organizationId),
-    column((c) => c.keyId),
-    arrayLiteral(servedModels),
-    column((c) => c.usage.promptTokens),
-    column((c) => c.usage.cachedPromptTokens),
-    column((c) => c.usage.completionTokens),
-    column((c) => c.estimated),
-    column((c) => c.costMicrocents),
-    column((c) => c.outcome),
+    plain((c) => toTimestamp(c.admittedAtMs)),
+    plain((c) => c.chargeId),
+    plain((c) => c.organizationId),
+    plain((c) => c.keyId),
+    plainArrayLiteral(servedModels),
+    plain((c) => c.usage.promptTokens),
+    plain((c) => c.usage.cachedPromptTokens),
+    plain((c) => c.usage.completionTokens),
+    plain((c) => c.estimated),
+    plain((c) => c.costMicrocents),
+    plain((c) => c.outcome),
     toTimestamp(postedAtMs),
     slot,
-    arrayLiteral(distinct.numbers),
+    plainArrayLiteral(distinct.numbers),
     arrayLiteral(distinct.charges.map(({ model }) => model)),
     arrayLiteral(distinct.charges.map(({ tier }) => tier)),
   ]

@@ -23,27 +23,38 @@ const KEYS_OF_ORGANIZATION = 10
 
 /** The places of this process. */
 export function createOpenRequests(limit: number): { take(owner: PlaceOwner): LeavePlace | Refusal } {
-  const byKey = new Map<string, number>()
-  const byOrganization = new Map<string, number>()
+  const byKey = new Map<string, Count>()
+  const byOrganization = new Map<string, Count>()
   return {
     take({ id, organizationId }) {
-      if ((byKey.get(id) ?? 0) >= limit) return noPlace(limit)
-      const ofOrganization = limit * KEYS_OF_ORGANIZATION
-      if ((byOrganization.get(organizationId) ?? 0) >= ofOrganization) return noPlaceOfOrganization(ofOrganization)
-      add(byKey, id, 1)
-      add(byOrganization, organizationId, 1)
+      const ofKey = byKey.get(id) ?? { open: 0 }
+      if (ofKey.open >= limit) return noPlace(limit)
+      const most = limit * KEYS_OF_ORGANIZATION
+      const ofOrganization = byOrganization.get(organizationId) ?? { open: 0 }
+      if (ofOrganization.open >= most) return noPlaceOfOrganization(most)
+      add(byKey, id, ofKey)
+      add(byOrganization, organizationId, ofOrganization)
       return () => {
-        add(byKey, id, -1)
-        add(byOrganization, organizationId, -1)
+        remove(byKey, id, ofKey)
+        remove(byOrganization, organizationId, ofOrganization)
       }
     },
   }
 }
 
-function add(counts: Map<string, number>, id: string, more: 1 | -1): void {
-  const count = (counts.get(id) ?? 0) + more
-  if (count === 0) counts.delete(id)
-  else counts.set(id, count)
+/** Stands in its map while any request is open, and is counted in place: a map is looked up once a request. */
+interface Count {
+  open: number
+}
+
+function add(counts: Map<string, Count>, id: string, count: Count): void {
+  if (count.open === 0) counts.set(id, count)
+  count.open += 1
+}
+
+function remove(counts: Map<string, Count>, id: string, count: Count): void {
+  count.open -= 1
+  if (count.open === 0) counts.delete(id)
 }
 
 /** The refusal of a key that has `limit` requests open. */

@@ -234,6 +234,16 @@ describe('read', () => {
     expect(readText(`${OK}Content-Length: 2\r\n\r\nok${OK}`)).toMatchObject({ isWhole: true, hasMore: true })
   })
 
+  test('a head that came before as it was, and one of its length by itself', () => {
+    const [first, other] = ['1', '2'].map((id) => `${OK}X-Id: ${id}\r\nContent-Length: ${id}\r\n\r\nok`)
+    for (const text of [first, first, other, first]) {
+      const id = text === other ? '2' : '1'
+      const expected = { status: 200, headers: { 'x-id': id, 'content-length': id }, body: 'ok'.slice(0, Number(id)) }
+      expect(readText(text ?? '')).toMatchObject(expected)
+    }
+    expect(() => readText(first?.replace('X-Id', 'X-I\0') ?? '')).toThrow(MalformedResponse)
+  })
+
   test('both framings by their chunks, on a connection that then ends', () => {
     const text = `${OK}Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`
     expect(readText(text)).toMatchObject({ body: 'ok', isWhole: true, keepsAlive: false })

@@ -108,18 +108,12 @@ export class ResponseReader {
     }
     this.headBytes += end
     if (this.headBytes > MAX_HEAD_BYTES) throw new MalformedResponse('its heads are endless')
-    const text = bytes.toString('latin1', 0, end)
-    if (UNSAFE_IN_HEAD.test(text)) throw new MalformedResponse('a header')
-    const [statusLine = '', ...lines] = text.split('\r\n')
-    const match = STATUS_LINE.exec(statusLine)
-    if (match === null) throw new MalformedResponse('its status line')
-    const status = Number(match[2])
-    if (status === 101) throw new MalformedResponse('it changes the protocol')
-    if (status >= 200) this.begin(status, match[1] === '1', headersOf(lines))
+    const fields = remembered(bytes.toString('latin1', 0, end))
+    if (fields.status >= 200) this.begin(fields)
     return end + HEAD_END.length
   }
 
-  private begin(status: number, isCurrent: boolean, headers: ReadonlyMap<string, string>): void {
+  private begin({ status, isCurrent, headers }: HeadFields): void {
     const coding = headers.get('transfer-encoding')
     const length = lengthOf(headers.get('content-length'))
     if (coding !== undefined && coding.toLowerCase() !== 'chunked') throw new MalformedResponse('its transfer encoding')
@@ -230,6 +224,42 @@ function hexDigit(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30
   const lower = code | 0x20
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
+}
+
+/** The text of a head, taken apart. */
+interface HeadFields {
+  readonly status: number
+  /** It is of HTTP/1.1, and not of 1.0. */
+  readonly isCurrent: boolean
+  readonly headers: ReadonlyMap<string, string>
+}
+
+/**
+ * The last head of each length, modulo their number. A server writes the same one with each answer, but for the second of its date; one
+ * that gives each answer an id of its own costs no more for it.
+ */
+const LAST_HEADS: { readonly text: string; readonly fields: HeadFields }[] = []
+const LAST_HEADS_MOST = 64
+/** A longer one is no server's usual. */
+const REMEMBERED_MOST_CHARACTERS = 1 << 10
+
+function remembered(text: string): HeadFields {
+  const place = text.length % LAST_HEADS_MOST
+  const last = LAST_HEADS[place]
+  if (last?.text === text) return last.fields
+  const fields = fieldsOf(text)
+  if (text.length <= REMEMBERED_MOST_CHARACTERS) LAST_HEADS[place] = { text, fields }
+  return fields
+}
+
+function fieldsOf(text: string): HeadFields {
+  if (UNSAFE_IN_HEAD.test(text)) throw new MalformedResponse('a header')
+  const [statusLine = '', ...lines] = text.split('\r\n')
+  const match = STATUS_LINE.exec(statusLine)
+  if (match === null) throw new MalformedResponse('its status line')
+  const status = Number(match[2])
+  if (status === 101) throw new MalformedResponse('it changes the protocol')
+  return { status, isCurrent: match[1] === '1', headers: headersOf(lines) }
 }
 
 function headersOf(lines: readonly string[]): ReadonlyMap<string, string> {

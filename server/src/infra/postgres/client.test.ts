@@ -6,7 +6,7 @@ import { startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
 import { systemClock } from '../clock.ts'
 import { toAddress } from './address.ts'
 import { openClient } from './client.ts'
-import { arrayLiteral } from './database.ts'
+import { arrayLiteral, plainArrayLiteral } from './database.ts'
 import { faultOf, isConnectionFailure, sqlStateOf } from './faults.ts'
 import { openPgPool } from './pgPool.ts'
 import { faultOfState } from './sqlStates.ts'
@@ -57,6 +57,24 @@ test('lists keep quotes, backslashes, braces, commas, empty text and null', asyn
     [arrayLiteral(list)],
   )
   expect(rows.map((row) => row.item)).toEqual(list)
+})
+
+test('lists without quotes keep uuids, numbers, instants and words', async () => {
+  const lists = {
+    uuid: ['01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-00000000000a'],
+    numeric: ['-1', '0.5', String(2n ** 62n)],
+    timestamptz: ['2026-11-29T17:49:37.123Z'],
+    boolean: [true, false],
+    text: ['completed', 'cut'],
+    integer: [],
+  }
+  for (const [type, list] of Object.entries(lists)) {
+    const [row] = await fresh.database.query<{ same: boolean }>(
+      `select $1::text::${type}[] = $2::text::${type}[] as same`,
+      [plainArrayLiteral(list), arrayLiteral(list)],
+    )
+    expect(row?.same, type).toBe(true)
+  }
 })
 
 test('one text is prepared once on a connection, whatever the JavaScript types of its values', async () => {

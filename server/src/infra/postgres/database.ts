@@ -48,6 +48,14 @@ export function arrayLiteral(values: readonly (string | number | bigint | boolea
   return `${text}}`
 }
 
+/**
+ * The same, of values that stand without quotes: uuids, numbers, instants, and words of ours that are not `null`. Unlike
+ * {@link arrayLiteral} it looks at none of them.
+ */
+export function plainArrayLiteral(values: readonly (string | number | bigint | boolean)[]): string {
+  return `{${values.join(',')}}`
+}
+
 function escaped(value: string): string {
   // Nearly nothing needs it, and looking is cheaper than replacing.
   if (!value.includes('"') && !value.includes('\\')) return value

@@ -53,10 +53,11 @@ export function chatHeaders(own: Readonly<Record<string, string>>): Readonly<Rec
 
 /** Sends a chat call; resolves when its answer has begun, as `Provider.chat` does. */
 export async function postChat(http: Http, clock: Clock, post: ChatPost, wire: ChatWire): Promise<ChatAnswer> {
-  const { url, ...request } = post
+  const { url, headers, body, signal, connectMs, onWritten } = post
+  const request = { headers, body, signal, connectMs, onWritten, maxBytes: MAX_ANSWER_BYTES, mayRepeat: true }
   let answer: HttpAnswer
   try {
-    answer = await http.post(url, { ...request, maxBytes: MAX_ANSWER_BYTES, mayRepeat: true })
+    answer = await http.post(url, request)
   } catch (error) {
     throw error instanceof HttpFailure ? failureOfConnection(error) : error
   }
