@@ -61,9 +61,16 @@ export const imageCommand: CliCommand = {
     if (!IDEMPOTENCY_KEY.test(key)) throw new UsageMistake('--idempotency-key: must be 1 to 255 characters, no spaces')
     if (output === undefined && !args.json) throw new UsageMistake('--output: name the file to save the image to')
     const files = output === undefined ? [] : filesOf(output, count ?? 1)
-    if (output !== undefined) await checkPlace(system, files, bytesOf(args.text('size')))
+    const size = args.text('size')
+    if (output !== undefined) await checkPlace(system, files, bytesOf(size))
     const again = commandAgain(args, key)
-    const { body, headers } = await makeImages(args, system, key, again)
+    const wanted = {
+      model: args.required('model'),
+      prompt: args.argument,
+      ...(count !== undefined && { n: count }),
+      ...(size !== undefined && { size }),
+    }
+    const { body, headers } = await makeImages(args, system, wanted, key, again)
     const answer = body as ImagesAnswer
     const cost = costUsd(headers)
     const kept = `the answer is kept for 24 hours: ${again} gets it without a new charge`
@@ -79,20 +86,20 @@ export const imageCommand: CliCommand = {
 }
 
 /** Asks for the images. Where no answer comes, the failure has the command `again`, which gets them if they were made. */
-async function makeImages(args: CommandLine, system: System, key: string, again: string): Promise<ApiAnswer> {
+async function makeImages(
+  args: CommandLine,
+  system: System,
+  wanted: object,
+  key: string,
+  again: string,
+): Promise<ApiAnswer> {
   const leaving = new AbortController()
   const forget = system.onInterrupt(() => leaving.abort())
   const advice = `if the images were made, they are kept for 24 hours, and ${again} gets them without a new charge`
-  const [count, size] = [wholeNumberOf(args, 'n', IMAGES_MAX), args.text('size')]
   const call = {
     method: 'POST',
     path: '/v1/images/generations',
-    body: {
-      model: args.required('model'),
-      prompt: args.argument,
-      ...(count !== undefined && { n: count }),
-      ...(size !== undefined && { size }),
-    },
+    body: wanted,
     headers: { 'Idempotency-Key': key },
     deadlineMs: PAID_DEADLINE_MS,
   } as const

@@ -1,6 +1,6 @@
 /** The HTTP servers over `Bun.serve`. Handlers stay web-standard: Request in, Response out. */
 
-import { type BoundedTurns, createBoundedTurns } from './turns.ts'
+import { createBoundedTurns } from './turns.ts'
 
 /** The connection of a request. */
 export interface Peer {
@@ -54,15 +54,15 @@ export function listen(options: ListenOptions): HttpServer {
     development: false,
     // With `development: false` Bun shares ports by default: a second server on a taken port would get half its calls.
     reusePort: options.isShared ?? false,
-    fetch: (request, self) =>
-      inTurn(turns, request, () =>
-        options.handle(request, {
-          get address() {
-            return self.requestIP(request)?.address ?? ''
-          },
-          setIdleTimeout: (seconds) => self.timeout(request, seconds),
-        }),
-      ),
+    fetch(request, self) {
+      const turn = turns.take()
+      if (turn === null) return options.handle(request, new RequestPeer(self, request))
+      return turn.then(() => {
+        // Its client has gone while it waited: it is not begun.
+        if (request.signal.aborted) return new Response(null, { status: GONE_STATUS })
+        return options.handle(request, new RequestPeer(self, request))
+      })
+    },
     error: options.onError,
   })
   return {
@@ -73,9 +73,21 @@ export function listen(options: ListenOptions): HttpServer {
   }
 }
 
-/** Handles a request in the turn in which it may begin. One that had to wait is not begun when its client has gone meanwhile. */
-function inTurn(turns: BoundedTurns, request: Request, handle: () => Response | Promise<Response>) {
-  const turn = turns.take()
-  if (turn === null) return handle()
-  return turn.then(() => (request.signal.aborted ? new Response(null, { status: GONE_STATUS }) : handle()))
+/** A class, since each request has one: what every one of them makes anew is looked at whenever garbage is collected. */
+class RequestPeer implements Peer {
+  private readonly server: Bun.Server<undefined>
+  private readonly request: Request
+
+  constructor(server: Bun.Server<undefined>, request: Request) {
+    this.server = server
+    this.request = request
+  }
+
+  get address(): string {
+    return this.server.requestIP(this.request)?.address ?? ''
+  }
+
+  setIdleTimeout(seconds: number): void {
+    this.server.timeout(this.request, seconds)
+  }
 }

@@ -161,7 +161,11 @@ class Reservation implements BodyReservation {
   arrive(onEnded: (why: Refusal) => void): () => void {
     this.onEnded = onEnded
     this.memory.arriving.add(this)
-    return () => void this.memory.arriving.delete(this)
+    return () => {
+      this.memory.arriving.delete(this)
+      // The bytes of the body go with it: the request may be a stream of an hour.
+      this.onEnded = null
+    }
   }
 
   /** Ends a body that arrives. */

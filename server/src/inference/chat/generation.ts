@@ -5,6 +5,7 @@ import type { CallOutcome } from '../../billing/charges/charge.ts'
 import type { TokenRate } from '../../catalog/price.ts'
 import type { Arriving } from '../../lib/arriving.ts'
 import type { CallSignal } from '../../lib/callSignal.ts'
+import { GrowingText } from '../../lib/growingText.ts'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
 import {
   type ChatAnswer,
@@ -50,8 +51,8 @@ export class Generation implements HoldOwner, Arriving<string> {
   private readonly events: ChatEvents
   private readonly budget: Budget
   private readonly signal: CallSignal
-  private textPieces: string[] = []
-  private reasoningPieces: string[] = []
+  private readonly shownText = new GrowingText()
+  private readonly reasoningText = new GrowingText()
   private eventsSoFar = 0
   private bytesSoFar = 0
   private unitsSoFar = 0
@@ -104,11 +105,11 @@ export class Generation implements HoldOwner, Arriving<string> {
   }
 
   get text(): string {
-    return this.textPieces.join('')
+    return this.shownText.toString()
   }
 
   get reasoning(): string {
-    return this.reasoningPieces.join('')
+    return this.reasoningText.toString()
   }
 
   /** UTF-8 bytes of text and reasoning that have come. */
@@ -118,7 +119,7 @@ export class Generation implements HoldOwner, Arriving<string> {
 
   /** Returns whether the model has produced anything, shown or not. */
   get hasTokens(): boolean {
-    return this.textPieces.length > 0 || this.reasoningPieces.length > 0
+    return !this.shownText.isEmpty || !this.reasoningText.isEmpty
   }
 
   /**
@@ -278,10 +279,10 @@ export class Generation implements HoldOwner, Arriving<string> {
   private keep(event: TextEvent): string {
     this.saidMoreSince = true
     if (event.kind === 'text') {
-      this.textPieces.push(event.text)
+      this.shownText.add(event.text)
       return event.text
     }
-    this.reasoningPieces.push(event.text)
+    this.reasoningText.add(event.text)
     return ''
   }
 

@@ -14,6 +14,7 @@ import { validate } from '../../http/validate.ts'
 import { wholeAnswer } from '../../http/wholeAnswer.ts'
 import { type CallSignal, signalWith } from '../../lib/callSignal.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
+import { GrowingText } from '../../lib/growingText.ts'
 import { ok, refused } from '../../lib/result.ts'
 import type { InferenceCaller } from '../call/caller.ts'
 import { TEXT_PARTS_MOST, withJoinedText, withoutNeutral } from './compat.ts'
@@ -244,7 +245,7 @@ function partWriter(
   callEnd: EarlyEnd,
 ): (part: StreamedPart) => string | Promise<string> {
   const write = chunkWriter(reply, includeUsage)
-  const pieces: string[] = []
+  const kept = new GrowingText()
   let opening = write.first()
 
   /** The key ended the call: what was generated is charged, and the client reads why there is no more. */
@@ -258,7 +259,7 @@ function partWriter(
     const { prepared } = part
     if (callEnd.refusal !== null) return writeKeyEnd(part, callEnd.refusal)
     const end = opening + write.end(part) + costComment(prepared.costMicrocents) + DONE
-    const participants = attempt === null ? undefined : await attempt.keep(keptStream(pieces, end))
+    const participants = attempt === null ? undefined : await attempt.keep(keptStream(`${kept}${end}`))
     const unanswered = await prepared.commit(participants)
     if (unanswered === null) return end
     await attempt?.end()
@@ -272,7 +273,7 @@ function partWriter(
     }
     const piece = opening + write.text(part.text)
     opening = ''
-    if (attempt !== null) pieces.push(piece)
+    if (attempt !== null) kept.add(piece)
     return piece
   }
 }
@@ -283,8 +284,8 @@ function errorToWire(refused: Refusal, costMicrocents: bigint | null): string {
 }
 
 /** Returns a streamed answer as it is given again. */
-function keptStream(pieces: readonly string[], end: string) {
-  const body = new TextEncoder().encode(pieces.join('') + end)
+function keptStream(text: string) {
+  const body = new TextEncoder().encode(text)
   return { status: 200, contentType: STREAM_HEADERS['Content-Type'], operationId: null, body }
 }
 
