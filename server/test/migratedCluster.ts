@@ -1,4 +1,7 @@
-/** A cluster of the embedded PostgreSQL, migrated and stopped, that servers of tests begin with a copy of: `initdb` and migrations take a second. */
+/**
+ * A cluster of the embedded PostgreSQL, migrated and stopped, that servers of tests begin with a copy of: `initdb` and migrations
+ * take a second.
+ */
 
 import { spawnSync } from 'node:child_process'
 import { chmod, mkdir } from 'node:fs/promises'

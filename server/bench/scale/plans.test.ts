@@ -1,4 +1,7 @@
-/** Every statement of a gateway's day, explained on books of many organizations, where a table is read from end to end only when no index serves. */
+/**
+ * Every statement of a gateway's day, explained on books of many organizations, where a table is read from end to end only when no
+ * index serves.
+ */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'

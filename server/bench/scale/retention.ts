@@ -39,7 +39,10 @@ export async function measureRetention({ sides, table }: Scale): Promise<void> {
   })
 }
 
-/** Drops the oldest day that is left, as the background of a gateway does; null: too few are left. Rejects where it waits for a lock for long. */
+/**
+ * Drops the oldest day that is left, as the background of a gateway does; null: too few are left. Rejects where it waits for a lock
+ * for long.
+ */
 export async function dropOneDay(side: Side): Promise<string | null> {
   const keep = (keptDays.get(side) ?? side.size.days) - 1
   if (keep < KEPT_LEAST) return null

@@ -27,7 +27,10 @@ import { createReplayMemory } from './replayMemory.ts'
 /** Memory of all answers over a MiB that are read, worked on or sent at one time, and of replays on their way. */
 const LARGE_ANSWERS_BYTES = 256 << 20
 
-/** One organization leaves the rest of that to others. The largest of embeddings has room while it is worked on, the largest of images while it leaves. */
+/**
+ * One organization leaves the rest of that to others. The largest of embeddings has room while it is worked on, the largest of
+ * images while it leaves.
+ */
 const ORGANIZATION_LARGE_ANSWERS_BYTES = LARGE_ANSWERS_BYTES / 2
 
 /** Calls that wait for some of it at one time; each has its provider's answer begun. */

@@ -1,6 +1,7 @@
 /**
- * Outgoing HTTP, as the rest of the gateway sees it. Every answer is streamed and bounded; nothing is redirected or
- * decompressed, and nothing is sent twice but as {@link HttpRequest.mayRepeat} says. Deadlines beyond the connection's are the caller's: it aborts. `httpClient/client.ts` makes one.
+ * Outgoing HTTP, as the rest of the gateway sees it. Every answer is streamed and bounded; nothing is redirected or decompressed,
+ * and nothing is sent twice but as {@link HttpRequest.mayRepeat} says. Deadlines beyond the connection's are the caller's: it
+ * aborts. `httpClient/client.ts` makes one.
  */
 
 import type { Arriving } from '../lib/arriving.ts'

@@ -1,4 +1,7 @@
-/** Bounds on the bytes that the kernel keeps for a connection: of answers that its client does not read, and of requests that are not read yet. */
+/**
+ * Bounds on the bytes that the kernel keeps for a connection: of answers that its client does not read, and of requests that are
+ * not read yet.
+ */
 
 import { FFIType } from 'bun:ffi'
 import { readdirSync, readlinkSync } from 'node:fs'

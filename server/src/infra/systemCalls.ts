@@ -141,7 +141,10 @@ const SOCKET_RULES: readonly Instruction[] = [
   [RETURN, 0, 0, REFUSE | EPROTONOSUPPORT],
 ]
 
-/** The rules of a call whose arguments are a socket, and the level and the name of an option. Compiled filters share a small memory of the host. */
+/**
+ * The rules of a call whose arguments are a socket, and the level and the name of an option. Compiled filters share a small memory
+ * of the host.
+ */
 const OPTION_RULES: readonly Instruction[] = [
   [LOAD, 0, 0, argumentAt(1)],
   [JUMP_IF_EQUAL, 0, FILTER_OPTIONS.length + 1, SOL_SOCKET],

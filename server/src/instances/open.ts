@@ -13,7 +13,10 @@ import { createInstanceRunner } from './run.ts'
 /** The dependencies that only the port of apps has; null: this process does not open it. */
 export type AppPort = Pick<AccessDependencies, 'host' | 'trustedProxies'>
 
-/** Opens the room of instances, and the port of their apps where they have one. Nothing is worked on before `onOpened`. `noter` writes changes into the audit log. */
+/**
+ * Opens the room of instances, and the port of their apps where they have one. Nothing is worked on before `onOpened`. `noter`
+ * writes changes into the audit log.
+ */
 export async function openInstances(
   dependencies: InstanceDependencies & { readonly noter: Noter; readonly reads: Queryable },
   appPort: AppPort | null,

@@ -33,8 +33,8 @@ function escaped(text: string): string {
 }
 
 /**
- * `formTargets`: origins beside this server's that a form of the page may end at; one that can't be in a header is left out. `script`: the only one that the page runs, without
- * values of anybody in it. `header`: stands above the title.
+ * `formTargets`: origins beside this server's that a form of the page may end at; one that can't be in a header is left out.
+ * `script`: the only one that the page runs, without values of anybody in it. `header`: stands above the title.
  */
 export function htmlPage(
   title: string,

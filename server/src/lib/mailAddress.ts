@@ -8,7 +8,10 @@ const CHARACTERS_MOST = 254
 const ADDRESS =
   /^(?!\.)(?!.*\.\.)[a-z0-9_'+.-]{0,63}[a-z0-9_+-]@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$/
 
-/** Returns a mail address in lower case, without spaces around it; null for a text that is none. Says nothing about whether mail arrives there. */
+/**
+ * Returns a mail address in lower case, without spaces around it; null for a text that is none. Says nothing about whether mail
+ * arrives there.
+ */
 export function readMailAddress(text: string): string | null {
   const address = text.trim()
   // Before the letters are made small: some that are not ASCII become such.

@@ -1,4 +1,7 @@
-/** Changes that have no fields, from the descriptions themselves: a body that is no JSON or has fields is refused (E6, E5), and nothing is done. */
+/**
+ * Changes that have no fields, from the descriptions themselves: a body that is no JSON or has fields is refused (E6, E5), and
+ * nothing is done.
+ */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from '../accountsHouse.ts'

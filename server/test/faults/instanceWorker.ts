@@ -1,8 +1,9 @@
 /**
- * A process that does one thing with instances until it kills itself at a step: `bun instanceWorker.ts URL NOW STEP TASK
- * ORGANIZATION ID KUBECONFIG`. The task is `create`, `work` or `delete`; NOW is the instant, in milliseconds, at which its clock stands. With
- * KUBECONFIG its machines are those of a cluster, and a step may be a request that is answered (`clusterRequest.ts`), and before one (`before POST deployments`) it stops, until somebody has it go on; without,
- * rows.
+ * A process that does one thing with instances until it kills itself at a step:
+ * `bun instanceWorker.ts URL NOW STEP TASK ORGANIZATION ID KUBECONFIG`. The task is `create`, `work` or `delete`; NOW is the
+ * instant, in milliseconds, at which its clock stands. With KUBECONFIG its machines are those of a cluster, and a step may be a
+ * request that is answered (`clusterRequest.ts`), and before one (`before POST deployments`) it stops, until somebody has it go on;
+ * without, rows.
  */
 
 import { systemClock } from '../../src/infra/clock.ts'

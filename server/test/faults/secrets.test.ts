@@ -136,7 +136,10 @@ async function start(dataDir?: string): Promise<TestServer> {
 
 let sent = 0
 
-/** Sends a body as it is, with an Idempotency-Key unless it may hang up, reads the answer as far as it comes, and keeps what is no answer of a model. */
+/**
+ * Sends a body as it is, with an Idempotency-Key unless it may hang up, reads the answer as far as it comes, and keeps what is no
+ * answer of a model.
+ */
 async function send(key: string, body: string | object, path = '/chat/completions', signal?: AbortSignal) {
   try {
     sent += 1

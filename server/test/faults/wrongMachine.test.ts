@@ -1,4 +1,7 @@
-/** A real gateway, with its database, on a machine whose wall clock is set wrong and right again: calls, dates and commands stay as they are (E20). */
+/**
+ * A real gateway, with its database, on a machine whose wall clock is set wrong and right again: calls, dates and commands stay as
+ * they are (E20).
+ */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * `bun server/test/simulator/run.ts --seed N` runs a seed again and prints its trace; `--seeds N --from M` runs many and
- * prints what fails; with `--every K` every K-th seed. With `--until-failure 1` the first failure is the last, with `--postgres 1` the histories run on a
- * throw-away PostgreSQL. At the end stand the largest overspend of all histories and its bound.
+ * `bun server/test/simulator/run.ts --seed N` runs a seed again and prints its trace; `--seeds N --from M` runs many and prints
+ * what fails; with `--every K` every K-th seed. With `--until-failure 1` the first failure is the last, with `--postgres 1` the
+ * histories run on a throw-away PostgreSQL. At the end stand the largest overspend of all histories and its bound.
  */
 
 import { freshDatabase } from '../postgres.ts'

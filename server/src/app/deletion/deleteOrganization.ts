@@ -59,8 +59,8 @@ const OTHER_NAME = refusal(
 
 /**
  * Deletes an organization in one transaction: its keys are revoked in every process, its members removed, its invitations, device
- * logins and webhook endpoints deleted, its videos, instances and jobs ended, auto-pay switched off. Its checkouts and subscriptions are due to be
- * ended at the payment provider, and a job erases what names people. Ledger, charges and payments stay.
+ * logins and webhook endpoints deleted, its videos, instances and jobs ended, auto-pay switched off. Its checkouts and
+ * subscriptions are due to be ended at the payment provider, and a job erases what names people. Ledger, charges and payments stay.
  *
  * Refused: `not_found` where there is none, or it is deleted already; `validation_failed` for another name, where a subscription could not
  * be cancelled, and where an operator would be left without an organization; `insufficient_scope` where the member is no owner now.

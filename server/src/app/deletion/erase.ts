@@ -23,9 +23,9 @@ export interface ErasureDependencies {
 }
 
 /**
- * Erases what a deleted organization has left that names people or is theirs: kept answers, the log of webhooks, names and addresses in
- * the audit log, links of payments, notices, mails, files of videos, names of instances. Ends what was accepted just while it was deleted. Doing it twice
- * does no harm. `goOn` is called before each batch of rows, and throws to break off.
+ * Erases what a deleted organization has left that names people or is theirs: kept answers, the log of webhooks, names and
+ * addresses in the audit log, links of payments, notices, mails, files of videos, names of instances. Ends what was accepted just
+ * while it was deleted. Doing it twice does no harm. `goOn` is called before each batch of rows, and throws to break off.
  */
 export async function eraseOrganization(
   dependencies: ErasureDependencies,

@@ -55,7 +55,10 @@ export interface Figures {
   readonly enforcement: Enforcement
 }
 
-/** The amount that the gates leave of an account. A limit that only notifies is no gate. `renewal/store.ts` and, for holds of instances, `holds/store.ts` say the same in SQL. */
+/**
+ * The amount that the gates leave of an account. A limit that only notifies is no gate. `renewal/store.ts` and, for holds of
+ * instances, `holds/store.ts` say the same in SQL.
+ */
 export function headroomOf(figures: Figures): Headroom {
   const { sharesMicrocents: granted, enforcement } = figures
   const stoppable = enforcement === 'stop_running' ? figures.instancesHeldMicrocents : 0n

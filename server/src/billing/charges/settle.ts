@@ -66,9 +66,9 @@ export interface Prepared {
 }
 
 /**
- * Bounds what was delivered, prices it, and extends the hold to the price, waiting 2 s at most for the money. The charge is
- * the smaller of price and hold (C10), which is not shrunk any more. A call that a plan covers costs nothing, and counts on the plan's meter instead.
- * Never rejects, but for a usage that is no usage.
+ * Bounds what was delivered, prices it, and extends the hold to the price, waiting 2 s at most for the money. The charge is the
+ * smaller of price and hold (C10), which is not shrunk any more. A call that a plan covers costs nothing, and counts on the plan's
+ * meter instead. Never rejects, but for a usage that is no usage.
  */
 export function prepare(
   money: AdmissionContext,

@@ -12,7 +12,10 @@ export interface ShownSubscription {
   /** Null: never subscribed. */
   readonly subscription: Subscription | null
   readonly plan: Plan
-  /** Of the meter's time, in the grace of the one that ended. Null where it does not entitle, or its meter could not be read: never that nothing was used. */
+  /**
+   * Of the meter's time, in the grace of the one that ended. Null where it does not entitle, or its meter could not be read: never
+   * that nothing was used.
+   */
   readonly usage: PlanUsage | null
   /** Of the plan. Null where it can't be read: never that it is free. */
   readonly price: PlanPrice | null

@@ -36,7 +36,10 @@ export function allows(scopes: ApiKeyPrincipal['scopes'], permission: Permission
   return granted === 'write' || granted === needed
 }
 
-/** Returns the refusal of a caller who is no admin of the organization; null for an admin. For a part of a request that only an admin may ask for. */
+/**
+ * Returns the refusal of a caller who is no admin of the organization; null for an admin. For a part of a request that only an
+ * admin may ask for.
+ */
 export function refuseNonAdmin(principal: KeyOrSession): Refusal | null {
   if (principal.kind === 'apiKey') return principal.admin ? null : NO_ADMIN_KEY
   return isAbove('admin', principal.role) ? NO_ADMIN : null

@@ -3,8 +3,9 @@ import type { LeavePlace, OpenRequests } from '../limits/openRequests.ts'
 import type { Middleware, PendingRequest } from '../pipeline.ts'
 
 /**
- * Takes a place among the open requests of the caller's key, or of the member of a session, and of their organization, before anything of the body is read: 429
- * `stream_limit_exceeded` where there is none (K4). The pipeline gives it back when the request has ended.
+ * Takes a place among the open requests of the caller's key, or of the member of a session, and of their organization, before
+ * anything of the body is read: 429 `stream_limit_exceeded` where there is none (K4). The pipeline gives it back when the request
+ * has ended.
  */
 export function place(openRequests: OpenRequests): Middleware {
   return (pending) => {

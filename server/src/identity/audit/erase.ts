@@ -40,8 +40,9 @@ const FIELDS_KEPT = [
 ] as const
 
 /**
- * Erases names and addresses in at most `atMost` entries of an organization, the newest before `beforeId`. It stays what happened when,
- * and who did it to what, by ids. Returns the `beforeId` of the next call; null: there are no more. Fails while a person is erased whom one of them names.
+ * Erases names and addresses in at most `atMost` entries of an organization, the newest before `beforeId`. It stays what happened
+ * when, and who did it to what, by ids. Returns the `beforeId` of the next call; null: there are no more. Fails while a person is
+ * erased whom one of them names.
  */
 export function eraseNamesInChanges(
   database: Queryable,

@@ -12,7 +12,10 @@ export function hasUsableKey(database: Queryable, nowMs: number): Promise<boolea
   return selectHasUsableKey(database, nowMs)
 }
 
-/** Lists at most `atMost` keys of an organization, or of all (null), before the id `beforeId`, the newest first, revoked and expired ones too. */
+/**
+ * Lists at most `atMost` keys of an organization, or of all (null), before the id `beforeId`, the newest first, revoked and expired
+ * ones too.
+ */
 export function listKeyPage(
   database: Queryable,
   organizationId: string | null,

@@ -1,8 +1,9 @@
 import { type Clock, SECOND_MS, within } from '../../lib/time.ts'
 
 /**
- * Look-ups of keys that memory does not have, and of cookies that are no session which the process has seen. They wait in a line for each address, go to the database in batches, and take
- * turns by line, so that a line full of unknown keys delays no other line by more than one key a turn (K5).
+ * Look-ups of keys that memory does not have, and of cookies that are no session which the process has seen. They wait in a line
+ * for each address, go to the database in batches, and take turns by line, so that a line full of unknown keys delays no other line
+ * by more than one key a turn (K5).
  */
 
 /** A request is not kept longer than this by a database that doesn't answer. */

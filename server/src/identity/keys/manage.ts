@@ -100,7 +100,10 @@ export function createKeyFor(
   )
 }
 
-/** The same within a transaction of the caller's, who has counted it. Throws {@link Refused} where the rights that the caller has now do not cover it. */
+/**
+ * The same within a transaction of the caller's, who has counted it. Throws {@link Refused} where the rights that the caller has
+ * now do not cover it.
+ */
 export async function createKeyWithin(
   tx: Transaction,
   { clock, random }: Omit<KeyDependencies, 'database'>,

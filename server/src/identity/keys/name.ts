@@ -3,7 +3,10 @@ import { ok, type Result, refused } from '../../lib/result.ts'
 
 const NAME_CHARACTERS_MAX = 100
 
-/** Reads the name of a key: 1 to 100 characters on one line, without spaces around. Names need not differ. Halves of characters can't be kept. */
+/**
+ * Reads the name of a key: 1 to 100 characters on one line, without spaces around. Names need not differ. Halves of characters
+ * can't be kept.
+ */
 export function parseKeyName(text: string): Result<string> {
   const name = text.trim()
   if (name !== '' && [...name].length <= NAME_CHARACTERS_MAX && !/[\p{Cc}\p{Cs}]/u.test(name)) return ok(name)

@@ -16,7 +16,10 @@ interface OrganizationRow {
 
 const COLUMNS = 'id, name, standing, created_at, notify_addresses, deleted_at'
 
-/** Returns false when the name is taken; the unique index decides, not a look beforehand. Organizations that strangers registered may share a name. */
+/**
+ * Returns false when the name is taken; the unique index decides, not a look beforehand. Organizations that strangers registered
+ * may share a name.
+ */
 export async function insertOrganization(
   database: Queryable,
   organization: Organization,

@@ -58,7 +58,10 @@ class Rival {
     this.sinceMs = options.clock.monotonicMs()
   }
 
-  /** Takes up what was seen; returns whether it is silent. @throws SessionOwnershipLost once it is known to live, or was waited for long enough. */
+  /**
+   * Takes up what was seen; returns whether it is silent. @throws SessionOwnershipLost once it is known to live, or was waited for
+   * long enough.
+   */
   judge(seen: LockHolder | null): boolean {
     const { clock, dataDir, log } = this.options
     const nowMs = clock.monotonicMs()

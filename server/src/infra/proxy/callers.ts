@@ -16,7 +16,10 @@ const HEAD_MS = 15 * SECOND_MS
 /** A request of which no byte comes or goes for so long is over. */
 const IDLE_MS = 10 * MINUTE_MS
 
-/** A request of whose body the other server has taken no byte for so long is over: nobody sees whether its caller has left, behind what is not read. */
+/**
+ * A request of whose body the other server has taken no byte for so long is over: nobody sees whether its caller has left, behind
+ * what is not read.
+ */
 const STALLED_MS = MINUTE_MS
 
 /** Names whose connection it is by its address; null: of a proxy, behind which there are many. */

@@ -6,8 +6,9 @@ import { type AutoPay, waitEndMs } from './autoPay.ts'
 import { selectOpenAttempt } from './store.ts'
 
 /**
- * Applies a changed agreement, in the transaction that changes it: writes its threshold to the account and, where the balance is below
- * that, schedules a payment, for now or for when the wait after a decline ends. `change` writes the agreement and returns it; null: there is none. The account is locked first.
+ * Applies a changed agreement, in the transaction that changes it: writes its threshold to the account and, where the balance is
+ * below that, schedules a payment, for now or for when the wait after a decline ends. `change` writes the agreement and returns it;
+ * null: there is none. The account is locked first.
  */
 export async function putInForce(
   tx: Transaction,

@@ -16,10 +16,10 @@ import {
 const CLOSED = 'The organization was deleted.'
 
 /**
- * Closes the ways in which an organization could pay, in the transaction that deletes it: its deposits expire, its checkouts are to be
- * ended at the payment provider, and its subscriptions cancelled there. The sweep of payments does both, and tries again until they are done. Returns how many
- * subscriptions there are. Throws the refusal (`validation_failed`) where one is at another payment provider than that of the settings,
- * `provider`, so that nobody could cancel it; null: the settings have none.
+ * Closes the ways in which an organization could pay, in the transaction that deletes it: its deposits expire, its checkouts are to
+ * be ended at the payment provider, and its subscriptions cancelled there. The sweep of payments does both, and tries again until
+ * they are done. Returns how many subscriptions there are. Throws the refusal (`validation_failed`) where one is at another payment
+ * provider than that of the settings, `provider`, so that nobody could cancel it; null: the settings have none.
  */
 export async function closePayments(
   tx: Transaction,

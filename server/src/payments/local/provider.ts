@@ -41,7 +41,10 @@ const CHECKOUT = 'lcs_'
 const SUBSCRIPTION = 'lsu_'
 const PORTAL = 'lpo_'
 
-/** Returns whether a text is an id as they are made here. Addresses of pages hold others, such as ones with a character that no database takes. */
+/**
+ * Returns whether a text is an id as they are made here. Addresses of pages hold others, such as ones with a character that no
+ * database takes.
+ */
 function isIdOf(prefix: string, text: string): boolean {
   return text.startsWith(prefix) && /^[0-9a-f]{32}$/.test(text.slice(prefix.length))
 }

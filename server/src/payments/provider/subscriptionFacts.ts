@@ -32,8 +32,8 @@ const ENTITLING: ReadonlySet<string> = new Set(['active', 'trialing'])
 export const INCOMPLETE = 'incomplete'
 
 /**
- * Returns the status that a subscription has here (B10): one that was never paid is incomplete, whatever its payment provider calls it. So is one of
- * which no earlier period is known, while its period is not paid.
+ * Returns the status that a subscription has here (B10): one that was never paid is incomplete, whatever its payment provider calls
+ * it. So is one of which no earlier period is known, while its period is not paid.
  */
 export function statusByPayment({ status, unpaid }: SubscriptionFacts, isPeriodKnown: boolean): string {
   const lacksPayment = unpaid === 'all' || (unpaid === 'period' && !isPeriodKnown)

@@ -229,8 +229,8 @@ function planOf(price: string, plans: readonly Plan[]): Plan | undefined {
 }
 
 /**
- * Returns when a subscription is to be retrieved again: soon while its period is being paid, within an hour, just after its period's end, and after that more and more
- * rarely, up to an hour. Null: it has ended.
+ * Returns when a subscription is to be retrieved again: soon while its period is being paid, within an hour, just after its
+ * period's end, and after that more and more rarely, up to an hour. Null: it has ended.
  */
 function nextSubscriptionLookMs(
   { status, periodStartMs, periodEndMs, unpaid }: SubscriptionFacts,

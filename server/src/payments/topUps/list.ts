@@ -26,7 +26,10 @@ export async function findPayment(database: Queryable, organizationId: string, i
   return isUuid(id) ? selectPayment(database, organizationId, id) : null
 }
 
-/** Returns whether the credit of a payment is in the balance of its organization. False where there is none of this id, which may be any text. */
+/**
+ * Returns whether the credit of a payment is in the balance of its organization. False where there is none of this id, which may be
+ * any text.
+ */
 export async function isCredited(database: Queryable, id: string): Promise<boolean> {
   return isUuid(id) && (await selectPayment(database, null, id))?.state === 'paid'
 }

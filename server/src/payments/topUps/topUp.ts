@@ -34,10 +34,10 @@ export interface NewTopUp {
 }
 
 /**
- * Opens a checkout where a person may pay for credit. An older open one of the organization is expired (B9), except that a link which
- * mends auto-pay is expired by another such link alone. Throws `Refused`:
- * `payment-source-unavailable` where the payment provider can't be asked, and nothing can be paid then; `org-frozen` (B11);
- * `rate_limited` after 30 of a caller within an hour, or 60 of all callers of its sort (admins or not); `not_found` for an organization that is deleted.
+ * Opens a checkout where a person may pay for credit. An older open one of the organization is expired (B9), except that a link
+ * which mends auto-pay is expired by another such link alone. Throws `Refused`: `payment-source-unavailable` where the payment
+ * provider can't be asked, and nothing can be paid then; `org-frozen` (B11); `rate_limited` after 30 of a caller within an hour, or
+ * 60 of all callers of its sort (admins or not); `not_found` for an organization that is deleted.
  */
 export async function openTopUp(dependencies: TopUpDependencies, wanted: NewTopUp): Promise<Payment> {
   const { database, clock, random, provider, log } = dependencies

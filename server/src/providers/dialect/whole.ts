@@ -47,7 +47,8 @@ export function wholeHeaders(
 export const UNKNOWN_STATUS = new Set([502, 504, 520, 524])
 
 /**
- * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link ProviderFailure}, or the signal's reason after an abort.
+ * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link
+ * ProviderFailure}, or the signal's reason after an abort.
  */
 export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>[]> {
   const { url, failureOfStatus, isRepeatable, memory, ...request } = post

@@ -89,7 +89,10 @@ export function createDeliveryRecorder({
   }
 }
 
-/** Gives those results that counted. Safe to repeat when the outcome of a commit is unknown: what was settled is not pending any more, what was given back not held. */
+/**
+ * Gives those results that counted. Safe to repeat when the outcome of a commit is unknown: what was settled is not pending any
+ * more, what was given back not held.
+ */
 function writeBatch(
   database: Database,
   batch: readonly DeliveryUpdate[],

@@ -31,7 +31,11 @@ export interface NewEndpoint {
   readonly keep: (endpoint: WebhookEndpoint, secret: Secret) => Promise<readonly Participant[]>
 }
 
-/** Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and any of an organization that is deleted. Throws `Refused` beyond the organization's budget of changes (K7), and where another process has taken the Idempotency-Key over. */
+/**
+ * Makes an endpoint and its secret, which nobody sees again but in the kept answer. Refuses the 51st, the third with one URL, and
+ * any of an organization that is deleted. Throws `Refused` beyond the organization's budget of changes (K7), and where another
+ * process has taken the Idempotency-Key over.
+ */
 export async function createEndpoint(
   { database, clock, random, dataKeys }: CreateDependencies,
   { organizationId, url, eventTypes, attempt, keep }: NewEndpoint,

@@ -53,9 +53,10 @@ export interface DeliveryFilter {
 const ATTEMPTS_SHOWN = 10
 
 /**
- * Deliveries behind a place, newest first, each with its last attempts, without their answers. Never by the index of ages, which holds everybody's:
- * what is not asked for is not in the text, since conditions such as `$2 is null or …` let the database guess badly, and the
- * order begins with the organization, named as a list of one, which is else left out of the order where there is one only.
+ * Deliveries behind a place, newest first, each with its last attempts, without their answers. Never by the index of ages, which
+ * holds everybody's: what is not asked for is not in the text, since conditions such as `$2 is null or …` let the database guess
+ * badly, and the order begins with the organization, named as a list of one, which is else left out of the order where there is one
+ * only.
  */
 export async function listDeliveriesAfter(
   db: Queryable,

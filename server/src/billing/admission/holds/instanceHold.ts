@@ -1,6 +1,6 @@
 /**
- * The hold of an instance, for its next minutes: a row of `holds`, and its amount in two sums of the account. Where reaching a limit stops what runs, it
- * counts against the limit too. Its callers have the account locked.
+ * The hold of an instance, for its next minutes: a row of `holds`, and its amount in two sums of the account. Where reaching a
+ * limit stops what runs, it counts against the limit too. Its callers have the account locked.
  */
 
 import type { Transaction } from '../../../infra/postgres/database.ts'

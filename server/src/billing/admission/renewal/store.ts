@@ -76,9 +76,9 @@ const UNFOLDED = `unfolded as (
   )`
 
 /**
- * The accounts, locked by id, with what is wanted and granted. After UNFOLDED. `is_first` is true where MINE has found no share. It reads nothing but
- * the account's row and what was locked before: when it has had to wait, PostgreSQL looks at that row again, and at nothing else.
- * Figures are made of it afterwards.
+ * The accounts, locked by id, with what is wanted and granted. After UNFOLDED. `is_first` is true where MINE has found no share. It
+ * reads nothing but the account's row and what was locked before: when it has had to wait, PostgreSQL looks at that row again, and
+ * at nothing else. Figures are made of it afterwards.
  */
 const LOCKED = `locked as (
     select a.*, w.admission, w.least, w.extension, w.give_back, coalesce(m.granted, 0) as granted,

@@ -16,7 +16,10 @@ export interface ShownEntry {
 /** An entry's place in the list. */
 export type EntryPlace = Pick<ShownEntry, 'id' | 'postedAtMs'>
 
-/** Returns at most `atMost` entries of an organization, the newest first, from the one after the place `after` on, by the index of its entries. */
+/**
+ * Returns at most `atMost` entries of an organization, the newest first, from the one after the place `after` on, by the index of
+ * its entries.
+ */
 export async function selectEntryPage(
   db: Queryable,
   organizationId: string,

@@ -88,7 +88,10 @@ export function listIdentities(
   return selectIdentities(database, userId, issuers)
 }
 
-/** Lists at most `atMost` identities of a person, in the order of their ids, after `afterId`; those of providers that the settings name no more too. */
+/**
+ * Lists at most `atMost` identities of a person, in the order of their ids, after `afterId`; those of providers that the settings
+ * name no more too.
+ */
 export function listStoredIdentities(
   database: Queryable,
   userId: string,

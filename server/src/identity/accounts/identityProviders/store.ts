@@ -53,7 +53,10 @@ export async function selectIdentities(
   }))
 }
 
-/** Returns at most `atMost` identities of a person, in the order of their ids, after `afterId`; those of providers that the settings name no more too. */
+/**
+ * Returns at most `atMost` identities of a person, in the order of their ids, after `afterId`; those of providers that the settings
+ * name no more too.
+ */
 export async function selectStoredIdentities(
   database: Queryable,
   userId: string,

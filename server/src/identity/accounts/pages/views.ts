@@ -1,4 +1,7 @@
-/** The pages of accounts: plain HTML, without scripts but on the pages of passkeys. Forms are sent to the address of their page unless they say where. */
+/**
+ * The pages of accounts: plain HTML, without scripts but on the pages of passkeys. Forms are sent to the address of their page
+ * unless they say where.
+ */
 
 import { type Html, html, htmlPage } from '../../../lib/html.ts'
 import { MINUTE_MS } from '../../../lib/time.ts'

@@ -1,7 +1,8 @@
 /**
  * The program that keeps one machine: it runs as root, in the machine's namespaces of network and mounts and outside of that of its
- * processes. It hides what the app must not find, refuses system calls to it, starts it, and carries bytes between a socket that only root may reach and
- * the app's port. It ends with the app, and the app with it. Its arguments are the folder of all machines and the name of its own.
+ * processes. It hides what the app must not find, refuses system calls to it, starts it, and carries bytes between a socket that
+ * only root may reach and the app's port. It ends with the app, and the app with it. Its arguments are the folder of all machines
+ * and the name of its own.
  */
 
 import { spawn } from 'node:child_process'
@@ -39,8 +40,8 @@ const TERMINALS_FOLDER = '/dev/pts'
 const TERMINALS = 'newinstance,nosuid,noexec,mode=0620,ptmxmode=0666,max=64'
 
 /**
- * Devices that lead to the hypervisor or show the kernel's log, and that some hosts let everybody open; and the socket of the host's log, where it
- * does not lie in `/run`.
+ * Devices that lead to the hypervisor or show the kernel's log, and that some hosts let everybody open; and the socket of the
+ * host's log, where it does not lie in `/run`.
  */
 const HIDDEN_DEVICES = ['kvm', 'vhost-net', 'vhost-vsock', 'vsock', 'userfaultfd', 'kmsg', 'log'].map(
   (name) => `/dev/${name}`,

@@ -37,8 +37,9 @@ export interface SweepPlan {
 type BalanceReader = Pick<ChainReader, 'balanceOf'>
 
 /**
- * Returns what lies now at each address that tokens have ever come to, as the chain says; places where nothing is left are not among it.
- * `path` and `key_fingerprint` are empty of addresses of the pool. `amount` is empty of tokens that are not taken, and so is `units` where their contract, which may be anybody's, does not tell.
+ * Returns what lies now at each address that tokens have ever come to, as the chain says; places where nothing is left are not
+ * among it. `path` and `key_fingerprint` are empty of addresses of the pool. `amount` is empty of tokens that are not taken, and so
+ * is `units` where their contract, which may be anybody's, does not tell.
  */
 export async function planSweep(
   db: Queryable,

@@ -5,8 +5,8 @@ import { insertWrongTokens } from './store.ts'
 import type { WrongTransfer } from './wrongTransfer.ts'
 
 /**
- * Keeps transfers of wrong tokens for the operator: of a deposit 20 of tokens that are taken, and 20 of others. They are never credit, and have a table of their own, so that
- * none takes the key of a transfer that is.
+ * Keeps transfers of wrong tokens for the operator: of a deposit 20 of tokens that are taken, and 20 of others. They are never
+ * credit, and have a table of their own, so that none takes the key of a transfer that is.
  */
 export async function keepWrongTokens(
   db: Queryable,
