@@ -57,7 +57,7 @@ export function pipelineParts(more: Partial<PipelineDependencies> = {}): Pipelin
     clientAddress: (address) => address,
     bodyLimitBytes: 65_536,
     partsMost: 100,
-    bodyMemory: createBodyMemory(1 << 20),
+    bodyMemory: createBodyMemory(1 << 20, 100),
     bodyDeadlines: createBodyDeadlines(clock, 60_000),
     bodyWork: createBodyWork(SILENCE, clock),
     openCalls: createOpenCalls(),

@@ -26,46 +26,87 @@ export type Pieces = readonly Uint8Array<ArrayBuffer>[]
  */
 export function inSlices(pieces: Pieces, clock: Clock, onEnd: EndAnswer): ReadableStream<Uint8Array> {
   const left = [...pieces]
+  const next = () => {
+    const first = left.shift()
+    if (first === undefined) return null
+    if (first.byteLength > SLICE_BYTES) left.unshift(first.subarray(SLICE_BYTES))
+    return first.subarray(0, SLICE_BYTES)
+  }
+  const cancel = () => {
+    left.length = 0
+  }
+  return atLeastRate({ next, cancel }, clock, onEnd)
+}
+
+/** Bytes that are read as they leave. */
+export interface SliceSource {
+  /** The next bytes; null after the last. */
+  next(): Uint8Array | null | Promise<Uint8Array | null>
+  /** Nothing more is read: its client has left, or stalled, or reading it has failed. */
+  cancel(): void
+}
+
+/** The same of bytes that are not in memory. The time that the source takes to give its next bytes is not its client's. */
+export function atLeastRate(source: SliceSource, clock: Clock, onEnd: EndAnswer): ReadableStream<Uint8Array> {
   let hasEnded = false
   let windowBytes = 0
+  let dueMs = 0
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
   const end: EndAnswer = (client) => {
     if (hasEnded) return
     hasEnded = true
-    left.length = 0
     watchdog.stop()
     onEnd(client)
   }
+  const breakOff: EndAnswer = (client) => {
+    if (!hasEnded) source.cancel()
+    end(client)
+  }
   const watchdog = new Watchdog(clock, () => {
-    end('stalled')
+    breakOff('stalled')
     controller?.error(new Error('the client reads too slowly'))
   })
-  const openWindow = () => {
-    windowBytes = 0
-    watchdog.due(clock.monotonicMs() + MINUTE_MS)
+  const setDue = (atMs: number) => {
+    dueMs = atMs
+    watchdog.due(atMs)
+  }
+  const give = (slice: Uint8Array | null, current: ReadableStreamDefaultController<Uint8Array>) => {
+    if (hasEnded) return
+    if (slice !== null) {
+      windowBytes += slice.byteLength
+      current.enqueue(slice)
+      return
+    }
+    end()
+    current.close()
   }
   return new ReadableStream<Uint8Array>(
     {
       start(started) {
         controller = started
-        openWindow()
+        setDue(clock.monotonicMs() + MINUTE_MS)
       },
-      pull(current) {
+      async pull(current) {
         if (hasEnded) return
         // The slice before this one was taken.
-        if (windowBytes >= LEAST_BYTES_PER_MINUTE) openWindow()
-        const first = left.shift()
-        if (first === undefined) {
-          end()
-          current.close()
-          return
+        if (windowBytes >= LEAST_BYTES_PER_MINUTE) {
+          windowBytes = 0
+          setDue(clock.monotonicMs() + MINUTE_MS)
         }
-        if (first.byteLength > SLICE_BYTES) left.unshift(first.subarray(SLICE_BYTES))
-        const slice = first.subarray(0, SLICE_BYTES)
-        windowBytes += slice.byteLength
-        current.enqueue(slice)
+        const next = source.next()
+        if (!(next instanceof Promise)) return give(next, current)
+        const askedMs = clock.monotonicMs()
+        watchdog.stop()
+        try {
+          const slice = await next
+          if (!hasEnded) setDue(dueMs + clock.monotonicMs() - askedMs)
+          give(slice, current)
+        } catch (error) {
+          breakOff()
+          throw error
+        }
       },
-      cancel: () => end(),
+      cancel: () => breakOff(),
     },
     { highWaterMark: 0 },
   )

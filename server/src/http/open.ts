@@ -24,6 +24,9 @@ import { createOpenCalls } from './openCalls.ts'
 import { createTurns, PIECE_EVERY_MS } from './replay.ts'
 import { createReplayMemory } from './replayMemory.ts'
 
+/** Bodies of one caller that may arrive at once; where a key may have more requests open, as many as those. */
+const ARRIVING_LEAST = 100
+
 /** Memory of all answers over a MiB that are read, worked on or sent at one time, and of replays on their way. */
 const LARGE_ANSWERS_BYTES = 256 << 20
 
@@ -135,7 +138,7 @@ export async function openHttp(options: HttpOptions) {
 /** The reading of request bodies: the memory of all, their deadlines, and the thread for large ones. */
 function openBodies({ clock, log, bounds }: HttpOptions) {
   const bodyWork = createBodyWork(log, clock)
-  const bodyMemory = createBodyMemory(bounds.bodyMemoryBytes)
+  const bodyMemory = createBodyMemory(bounds.bodyMemoryBytes, Math.max(bounds.openRequestsPerKey, ARRIVING_LEAST))
   return {
     parts: { bodyWork, bodyMemory, bodyDeadlines: createBodyDeadlines(clock, bounds.bodyDeadlineMs) },
     metrics: [

@@ -233,25 +233,6 @@ describe('the idle timeout of a connection', () => {
     expect(timeouts).toEqual([0, 10, 0, 10])
   })
 
-  test('is on while a large answer leaves: a client that takes nothing of it is cut off', async () => {
-    timeouts = []
-    let end = () => {}
-    const { ask } = open(
-      ({ holdOpen }) => {
-        end = holdOpen()
-        return new Response('begins')
-      },
-      { isLarge: true },
-    )
-    await ask('/v1/x')
-    expect(timeouts).toEqual([0, 60])
-    end()
-    timeouts = []
-    const stranger = { authenticate: () => refused(refusal('unauthenticated', 'No key.')) }
-    await open(() => new Response('never'), { isLarge: true }, stranger).ask('/v1/x')
-    expect(timeouts).toEqual([])
-  })
-
   test('stays the server’s own for a stranger', async () => {
     timeouts = []
     const stranger = { authenticate: () => refused(refusal('unauthenticated', 'No key.')) }

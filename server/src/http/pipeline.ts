@@ -80,8 +80,6 @@ export interface Requirements {
   readonly ignoresBody?: true
   /** The most bytes of a body, where it is less than the limit of all routes. */
   readonly bodyLimitBytes?: number
-  /** The answer may be a large file, whose client may pause while it takes it. */
-  readonly isLarge?: true
   /** It is charged for at once, and its answers say what they cost: a replay says 0. */
   readonly isPaid?: true
   /** It takes a place of its key or member from before the body is read until its answer has left (K4). */
@@ -244,7 +242,6 @@ export function pipeline(
         if (answer !== null) break
       }
       if (answer === NO_SUCH_PATH) return unknownPathResponse(answer, requestId)
-      if (answer === null && needs.isLarge === true) limitPauses(pending)
       answer ??= await handleAny(pending)
       response = answer instanceof Response ? answer : refusalResponse(answer, envelope, requestId)
     } catch (error) {

@@ -17,7 +17,7 @@ afterAll(() => work.close())
 /** A body of the key, and the memory of all: eight times the limit. */
 function stage() {
   const clock = new TurnedClock()
-  const memory = createBodyMemory(8 * LIMIT_BYTES)
+  const memory = createBodyMemory(8 * LIMIT_BYTES, 1_024)
   const deadlines = createBodyDeadlines(clock, DEADLINE_MS)
   const read = (body: BodyInit, headers: HeadersInit = {}, organization = 'organization') => {
     const reservation = memory.open(organization === 'organization' ? 'key' : `key of ${organization}`, organization)

@@ -101,10 +101,14 @@ function unknownEncoding(encoding: string): Refusal {
   return refusal('invalid_request', `Content-Encoding '${encoding.slice(0, 32)}' is not known; use ${known}, or none.`)
 }
 
-/** Calls `onEnded`, with the reason, when the body's time is over or others need its memory; the result ends that. */
-function watchArrival({ memory, deadlines }: ReadOptions, onEnded: (why: Refusal) => void): () => void {
-  const endDeadline = deadlines.begin(() => onEnded(LATE))
+/**
+ * Calls `onEnded`, with the reason, when the body's time is over or others need its memory; the result ends that. Returns a refusal where
+ * too many bodies arrive already.
+ */
+function watchArrival({ memory, deadlines }: ReadOptions, onEnded: (why: Refusal) => void): Refusal | (() => void) {
   const endArrival = memory.arrive(onEnded)
+  if (typeof endArrival !== 'function') return endArrival
+  const endDeadline = deadlines.begin(() => onEnded(LATE))
   return () => {
     endDeadline()
     endArrival()
@@ -117,6 +121,7 @@ function readSmall(request: Request, announcedBytes: number, options: ReadOption
   if (full !== null) return Promise.resolve(refused(full))
   return new Promise((resolve) => {
     const end = watchArrival(options, (why) => resolve(refused(why)))
+    if (typeof end !== 'function') return resolve(refused(end))
     request.arrayBuffer().then(
       (buffer) => {
         end()
@@ -146,6 +151,10 @@ function readCounted(
       resolve(refused(why))
       stop()
     })
+    if (typeof end !== 'function') {
+      stop()
+      return resolve(refused(end))
+    }
     const collecting = collect(reader, announced, options)
     collecting
       .then(resolve, () => resolve(refused(UNREADABLE)))

@@ -13,11 +13,6 @@ export interface Artifacts {
    * Read it to its end, or cancel it.
    */
   read(name: string, first: number, last: number): Promise<ReadableStream<Uint8Array> | null>
-  /**
-   * The same as a part of a file on this machine, which the HTTP server sends by itself, with its length; a stream has none
-   * on the wire. Absent where the files are elsewhere.
-   */
-  file?(name: string, first: number, last: number): Promise<Blob | null>
   /** Bytes that can still be written. Absent where nobody can say. */
   freeBytes?(): Promise<number>
   /** Does nothing when there is none. */
@@ -49,7 +44,7 @@ export async function readArtifactRange(
   name: string,
   first: number,
   last: number,
-): Promise<Uint8Array | null> {
+): Promise<Uint8Array<ArrayBuffer> | null> {
   const stream = await artifacts.read(name, first, last)
   if (stream === null) return null
   const bytes = new Uint8Array(last - first + 1)

@@ -131,7 +131,7 @@ function routesOfOne({ videos, reads }: VideoRouteDependencies): Route[] {
       path: '/videos/{id}/content',
       access: READ,
       query: ['variant'],
-      isLarge: true,
+      takesPlace: true,
       handle: showContent({ ...videos, find: (...own) => findOwn(reads, ...own) }),
       describe: {
         operationId: 'downloadVideo',

@@ -158,6 +158,21 @@ describe('a body that is still coming', () => {
     await until('request_body_bytes', 0)
   })
 
+  test('of a route without places is one of at most 100 of its key, each of which holds a connection', async () => {
+    const [key, other] = [await port.gateway.customer(), await port.gateway.customer()]
+    const coming = Array.from({ length: 100 }, () => begin(key, announce(20), '{', '/v1/webhook-endpoints'))
+    await until('open_requests', 100)
+    await until('request_body_bytes', 2_000)
+    const refused = await begin(key, announce(20), '{', '/v1/webhook-endpoints').said()
+    expect(refused).toStartWith('HTTP/1.1 429 ')
+    expect(refused).toMatch(/rate_limited.*still arriving|still arriving.*rate_limited/s)
+    expect(refused).toMatch(/connection: close\r\n/i)
+    expect((await port.chat(other, CHAT)).status).toBe(200)
+    for (const { socket } of coming) socket.destroy()
+    await until('open_requests', 0)
+    expect((await port.chat(key, CHAT)).status).toBe(200)
+  })
+
   test('that is gzip takes no more than was sent of it until it is whole', async () => {
     const key = await port.gateway.customer()
     const bytes = gzipSync(Buffer.alloc(MIB - 1, 0x20))

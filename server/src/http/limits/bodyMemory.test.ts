@@ -4,12 +4,13 @@ import { createBodyMemory, LARGE_BODY_BYTES } from './bodyMemory.ts'
 
 const MOST = 64 << 20
 const MIB = 1 << 20
+const ARRIVING_MOST = 3
 type Owner = [key: string, organization: string | null]
 const key = (id: string, organization: string): Owner => [id, organization]
 
 describe('the memory of bodies', () => {
   test('a key has half of it, its organization three quarters, and all keys seven eighths', () => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     const hold = (owner: Owner, bytes: number) => memory.open(...owner).hold(bytes)?.code ?? 'held'
     expect(hold(key('a', 'o'), 32 * MIB)).toBe('held')
     expect(hold(key('a', 'o'), MIB)).toBe('rate_limit_exceeded')
@@ -21,13 +22,13 @@ describe('the memory of bodies', () => {
   })
 
   test.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 1.5])('%p is no number of bytes, and takes nothing', (bytes) => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     expect(() => memory.open(...key('a', 'o')).hold(bytes)).toThrow()
     expect(memory.takenBytes).toBe(0)
   })
 
   test('small bodies find the last eighth when large ones have all that they may have', () => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     memory.open(...key('a', 'o')).hold(32 * MIB)
     memory.open(...key('b', 'p')).hold(24 * MIB)
     const small = (name: number) => memory.open(...key(`${name}`, `${name}`)).hold(LARGE_BODY_BYTES)
@@ -36,7 +37,7 @@ describe('the memory of bodies', () => {
   })
 
   test('a refused body keeps what it has, and fewer bytes are always had', () => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     const body = memory.open(...key('a', 'o'))
     expect(body.hold(30 * MIB)).toBeNull()
     expect(body.hold(33 * MIB)).not.toBeNull()
@@ -51,7 +52,7 @@ describe('the memory of bodies', () => {
   })
 
   test('requests without an organization have an eighth beside it, and take nothing from those that have one', () => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     const hold = (address: string, bytes: number) => memory.open(address, null).hold(bytes)?.code ?? 'held'
     expect(hold('192.0.2.1', 4 * MIB)).toBe('held')
     expect(hold('192.0.2.1', 1)).toBe('rate_limit_exceeded')
@@ -62,13 +63,13 @@ describe('the memory of bodies', () => {
   })
 
   test('bodies that arrive make room for who has less: the oldest of who has most', () => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     const ended: string[] = []
     const arrive = (name: string, organization: string, bytes: number) => {
       const body = memory.open(...key(name, organization))
       const refused = body.hold(bytes)
-      const end = body.arrive((why) => ended.push(`${name}: ${why.code}`))
-      return { refused, end }
+      expect(body.arrive((why) => ended.push(`${name}: ${why.code}`))).toBeFunction()
+      return { refused }
     }
     for (const name of ['a1', 'a2', 'a3']) arrive(name, 'a', 12 * MIB)
     arrive('b', 'b', 20 * MIB)
@@ -80,11 +81,31 @@ describe('the memory of bodies', () => {
     expect([ended.length, memory.takenBytes]).toEqual([1, 54 * MIB])
   })
 
+  test('of a key three arrive at once, of an organization ten times as many; each that has come or is closed makes room', () => {
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
+    const arrive = (name: string, organization: string) => {
+      const body = memory.open(...key(name, organization))
+      return { body, end: body.arrive(() => expect.unreachable()) }
+    }
+    const [first, second] = [arrive('k0', 'o'), arrive('k0', 'o'), arrive('k0', 'o')]
+    expect(arrive('k0', 'o').end).toMatchObject({ code: 'rate_limit_exceeded', retryAfterSeconds: 1 })
+    if (typeof first.end === 'function') first.end()
+    second.body.close()
+    // Again, which gives nothing back.
+    second.body.close()
+    expect([arrive('k0', 'o').end, arrive('k0', 'o').end]).toEqual([expect.any(Function), expect.any(Function)])
+    expect(arrive('k0', 'o').end).toMatchObject({ code: 'rate_limit_exceeded' })
+    for (let count = 3; count < 30; count += 1) expect(arrive(`k${Math.floor(count / 3)}`, 'o').end).toBeFunction()
+    expect(arrive('k10', 'o').end).toMatchObject({ code: 'rate_limit_exceeded' })
+    expect(arrive('k10', 'p').end).toBeFunction()
+  })
+
   test('bodies that have come are ended by nobody', () => {
-    const memory = createBodyMemory(MOST)
+    const memory = createBodyMemory(MOST, ARRIVING_MOST)
     const large = memory.open(...key('a', 'a'))
     large.hold(32 * MIB)
-    large.arrive(() => expect.unreachable())()
+    const end = large.arrive(() => expect.unreachable())
+    if (typeof end === 'function') end()
     memory.open(...key('b', 'b')).hold(24 * MIB)
     expect(memory.open(...key('c', 'c')).hold(MIB)).toMatchObject({ code: 'upstream_unavailable' })
   })
@@ -93,7 +114,7 @@ describe('the memory of bodies', () => {
     const steps = fc.array(fc.tuple(fc.nat(9), fc.nat(12 * MIB), fc.boolean()), { maxLength: 200 })
     fc.assert(
       fc.property(steps, (taken) => {
-        const memory = createBodyMemory(MOST)
+        const memory = createBodyMemory(MOST, ARRIVING_MOST)
         const bodies = Array.from({ length: 10 }, (_, index) => {
           const name = `${index % 4}`
           const open = () => memory.open(...key(name, `${index % 2}`))

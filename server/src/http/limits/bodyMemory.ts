@@ -16,9 +16,9 @@ export interface BodyReservation {
   hold(bytes: number): Refusal | null
   /**
    * Says that the body arrives, until the result is called. Meanwhile others may need its memory: then `onEnded` is called once, with
-   * the refusal for the body, and its memory is given back.
+   * the refusal for the body, and its memory is given back. Returns a refusal where too many of its key or organization arrive already.
    */
-  arrive(onEnded: (why: Refusal) => void): () => void
+  arrive(onEnded: (why: Refusal) => void): Refusal | (() => void)
   /** Gives everything back, and takes nothing more; may be called more than once. */
   close(): void
 }
@@ -33,6 +33,9 @@ export interface BodyMemory {
 const KEY_SHARE = 1 / 2
 const ORGANIZATION_SHARE = 3 / 4
 const LARGE_SHARE = 7 / 8
+
+/** An organization may have so many keys' bodies arriving, however many keys it has. */
+const KEYS_OF_ORGANIZATION = 10
 
 /** Beside the memory, so much is for bodies of requests without an organization: an eighth of it, but room for several callbacks. */
 const NO_ORGANIZATION_SHARE = 1 / 8
@@ -61,10 +64,21 @@ const NEEDED_BY_OTHERS = refusal(
   { retryAfterSeconds: 1 },
 )
 
-/** A memory of so many bytes. One entry for each key, organization and address with a body under way. */
-export function createBodyMemory(bytesMost: number): BodyMemory {
-  const ofOrganizations = new SharedMemory(bytesMost)
-  const ofOthers = new SharedMemory(Math.max(bytesMost * NO_ORGANIZATION_SHARE, NO_ORGANIZATION_BYTES_LEAST))
+const TOO_MANY = refusal(
+  'rate_limit_exceeded',
+  'Too many request bodies of this key, or of its organization, are still arriving. Nothing was done; send them whole, or fewer at a ' +
+    'time, after the seconds in Retry-After.',
+  { retryAfterSeconds: 1 },
+)
+
+/**
+ * A memory of so many bytes, for bodies of which at most `arrivingMost` of a key arrive at once, and ten times as many of an
+ * organization: each holds a connection. One entry for each key, organization and address with a body under way.
+ */
+export function createBodyMemory(bytesMost: number, arrivingMost: number): BodyMemory {
+  const ofOrganizations = new SharedMemory(bytesMost, arrivingMost)
+  const forOthersBytes = Math.max(bytesMost * NO_ORGANIZATION_SHARE, NO_ORGANIZATION_BYTES_LEAST)
+  const ofOthers = new SharedMemory(forOthersBytes, arrivingMost)
   return {
     get takenBytes() {
       return ofOrganizations.takenBytes + ofOthers.takenBytes
@@ -77,13 +91,35 @@ export function createBodyMemory(bytesMost: number): BodyMemory {
 class SharedMemory {
   takenBytes = 0
   /** In the order in which they began to arrive. */
-  readonly arriving = new Set<Reservation>()
+  private readonly arriving = new Set<Reservation>()
   private readonly bytesMost: number
+  private readonly arrivingMost: number
   private readonly keys = new Map<string, number>()
   private readonly owners = new Map<string, number>()
+  private readonly arrivingOfKeys = new Map<string, number>()
+  private readonly arrivingOfOwners = new Map<string, number>()
 
-  constructor(bytesMost: number) {
+  constructor(bytesMost: number, arrivingMost: number) {
     this.bytesMost = bytesMost
+    this.arrivingMost = arrivingMost
+  }
+
+  /** Counts a body as one that arrives; false where there are too many. */
+  begin(body: Reservation): boolean {
+    const { arrivingMost, arrivingOfKeys, arrivingOfOwners } = this
+    if ((arrivingOfKeys.get(body.key) ?? 0) >= arrivingMost) return false
+    if ((arrivingOfOwners.get(body.owner) ?? 0) >= arrivingMost * KEYS_OF_ORGANIZATION) return false
+    this.arriving.add(body)
+    addBytes(arrivingOfKeys, body.key, 1)
+    addBytes(arrivingOfOwners, body.owner, 1)
+    return true
+  }
+
+  /** A body has arrived, or never will. May be called more than once. */
+  end(body: Reservation): void {
+    if (!this.arriving.delete(body)) return
+    addBytes(this.arrivingOfKeys, body.key, -1)
+    addBytes(this.arrivingOfOwners, body.owner, -1)
   }
 
   /** Why `more` bytes can't be had for a body that comes to `bytes` with them; null: they can, perhaps by the end of others' bodies. */
@@ -158,11 +194,11 @@ class Reservation implements BodyReservation {
     return null
   }
 
-  arrive(onEnded: (why: Refusal) => void): () => void {
+  arrive(onEnded: (why: Refusal) => void): Refusal | (() => void) {
+    if (!this.memory.begin(this)) return TOO_MANY
     this.onEnded = onEnded
-    this.memory.arriving.add(this)
     return () => {
-      this.memory.arriving.delete(this)
+      this.memory.end(this)
       // The bytes of the body go with it: the request may be a stream of an hour.
       this.onEnded = null
     }
@@ -177,6 +213,6 @@ class Reservation implements BodyReservation {
   close(): void {
     this.hold(0)
     this.isClosed = true
-    this.memory.arriving.delete(this)
+    this.memory.end(this)
   }
 }

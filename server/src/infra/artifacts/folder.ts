@@ -5,8 +5,8 @@ import type { Clock } from '../../lib/time.ts'
 import { type Artifacts, ArtifactTooLarge, checkArtifactName } from '../artifacts.ts'
 import { absentAs, FILE_MODE, FOLDER_MODE, flushFolder } from '../folder.ts'
 
-/** Bytes that are read ahead of whoever takes them. */
-const PIECE_BYTES = 256 << 10
+/** Bytes that are read ahead of whoever takes them, of which there may be thousands. */
+const PIECE_BYTES = 64 << 10
 /** Of the tag that tells two writers of one name apart. */
 const TAG_BYTES = 8
 /** The ending of a file's name while it is written. */
@@ -40,10 +40,6 @@ export function openFolderArtifacts(path: string, { clock, random }: FolderDepen
     async read(name, first, last) {
       const file = await open(placeOf(name), 'r').catch(absentAs(null))
       return file && streamOf(file, first, last)
-    },
-    async file(name, first, last) {
-      const file = Bun.file(placeOf(name))
-      return (await file.exists()) ? file.slice(first, last + 1) : null
     },
     async freeBytes() {
       // The folder is made when something is first written; its parents are on the same disk, or will be.

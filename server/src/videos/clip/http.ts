@@ -1,6 +1,7 @@
 import { refusalResponse } from '../../http/envelopes.ts'
+import { AT_ONCE_BYTES, atLeastRate } from '../../http/inSlices.ts'
 import type { Answer, Handle, RouteRequest } from '../../http/pipeline.ts'
-import type { Artifacts } from '../../infra/artifacts.ts'
+import { type Artifacts, readArtifactRange } from '../../infra/artifacts.ts'
 import { refusal } from '../../lib/errors.ts'
 import type { Clock } from '../../lib/time.ts'
 import { NO_SUCH_VIDEO, type Video } from '../job/video.ts'
@@ -36,7 +37,7 @@ export function showContent(dependencies: ContentDependencies): Handle {
     if (status !== 'completed' || artifact === null || artifactBytes === null) {
       return refusal('not_found', `There is no file to download: the status of this video is '${status}'.`)
     }
-    return answer(dependencies.artifacts, call, video, { name: artifact, bytes: artifactBytes })
+    return answer(dependencies, call, video, { name: artifact, bytes: artifactBytes })
   }
 }
 
@@ -45,7 +46,12 @@ interface File {
   readonly bytes: number
 }
 
-async function answer(artifacts: Artifacts, call: RouteRequest, video: Video, file: File): Promise<Answer> {
+async function answer(
+  dependencies: ContentDependencies,
+  call: RouteRequest,
+  video: Video,
+  file: File,
+): Promise<Answer> {
   const validators: Validators = {
     etag: `"${file.name.replace(/\.mp4$/, '')}"`,
     lastModified: new Date(video.completedAtMs ?? 0).toUTCString(),
@@ -59,7 +65,7 @@ async function answer(artifacts: Artifacts, call: RouteRequest, video: Video, fi
   }
   if (asked.kind === 'unchanged') return new Response(null, { status: 304, headers })
   if (asked.kind === 'outside') return outside(call, file, headers)
-  return send(artifacts, call, file, asked, headers)
+  return send(dependencies, call, file, asked, headers)
 }
 
 function outside(call: RouteRequest, { bytes }: File, headers: Readonly<Record<string, string>>): Response {
@@ -68,50 +74,38 @@ function outside(call: RouteRequest, { bytes }: File, headers: Readonly<Record<s
 }
 
 async function send(
-  artifacts: Artifacts,
+  { artifacts, clock }: ContentDependencies,
   call: RouteRequest,
   { name, bytes }: File,
   asked: Extract<Asked, { kind: 'whole' | 'part' }>,
   headers: Readonly<Record<string, string>>,
 ): Promise<Response> {
   const { first, last } = asked.kind === 'part' ? asked : { first: 0, last: bytes - 1 }
-  const file =
-    artifacts.file === undefined ? await artifacts.read(name, first, last) : await artifacts.file(name, first, last)
+  const length = last - first + 1
+  const body =
+    length <= AT_ONCE_BYTES
+      ? await readArtifactRange(artifacts, name, first, last)
+      : await artifacts.read(name, first, last)
   // It was there when it was published, and its time is not over.
-  if (file === null) throw new Error(`the file ${name} is not among the artifacts: do all machines share one place?`)
-  return new Response(file instanceof Blob ? file : heldOpen(file, call), {
+  if (body === null) throw new Error(`the file ${name} is not among the artifacts: do all machines share one place?`)
+  return new Response(body instanceof ReadableStream ? heldOpen(body, clock, call) : body, {
     status: asked.kind === 'part' ? 206 : 200,
     headers: {
       ...headers,
       'Content-Type': 'video/mp4',
-      'Content-Length': String(last - first + 1),
+      // The server drops it from the answer to a GET of more, which leaves in chunks, and keeps it in that to a HEAD.
+      'Content-Length': String(length),
       ...(asked.kind === 'part' && { 'Content-Range': `bytes ${first}-${last}/${bytes}` }),
     },
   })
 }
 
-/** Counts the request as open until its last byte has left or its client has; piece by piece, as the client takes them. */
-function heldOpen(file: ReadableStream<Uint8Array>, call: RouteRequest): ReadableStream<Uint8Array> {
-  const close = call.holdOpen()
+/** Keeps the place of the request until its last byte has left or its client has. A client must take it at the least rate (K4). */
+function heldOpen(file: ReadableStream<Uint8Array>, clock: Clock, call: RouteRequest): ReadableStream<Uint8Array> {
   const reader = file.getReader()
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read()
-          if (!done) return controller.enqueue(value)
-          close()
-          controller.close()
-        } catch (error) {
-          close()
-          controller.error(error)
-        }
-      },
-      async cancel(reason) {
-        close()
-        await reader.cancel(reason).catch(() => {})
-      },
-    },
-    { highWaterMark: 0 },
-  )
+  const source = {
+    next: () => reader.read().then(({ done, value }) => (done ? null : value)),
+    cancel: () => void reader.cancel().catch(() => {}),
+  }
+  return atLeastRate(source, clock, call.holdOpen())
 }

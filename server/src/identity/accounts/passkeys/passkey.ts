@@ -1,4 +1,5 @@
 import { refusal } from '../../../lib/errors.ts'
+import { NOT_IN_NAMES } from '../../../lib/nameCharacters.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
 
 /** How many passkeys a person may have. */
@@ -35,8 +36,7 @@ export interface FoundPasskey extends PasskeyCredential {
 /** Reads the name of a passkey: 1 to 60 characters on one line. */
 export function parsePasskeyName(text: string): Result<string> {
   const name = text.trim().normalize('NFC')
-  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && name.isWellFormed() && !/\p{Cc}/u.test(name))
-    return ok(name)
+  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !NOT_IN_NAMES.test(name)) return ok(name)
   const message = `A passkey's name has 1 to ${NAME_CHARACTERS_MOST} characters on one line.`
   return refused(refusal('validation_failed', message, { param: 'name' }))
 }

@@ -1,5 +1,6 @@
 import { refusal } from '../../../lib/errors.ts'
 import { readMailAddress } from '../../../lib/mailAddress.ts'
+import { NOT_IN_NAMES } from '../../../lib/nameCharacters.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
 import { parsePassword } from '../secrets/password.ts'
 
@@ -35,16 +36,14 @@ export function parseEmail(text: string): Result<string> {
   return email === null ? refused(NO_ADDRESS) : ok(email)
 }
 
-/**
- * Controls, of the direction of text too, halves of surrogate pairs, and addresses of pages: a name stands in mails to people who do not
- * know the person.
- */
-const NOT_IN_NAMES = /[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]|:\/\//u
+/** The address of a page: a name stands in mails to people who do not know the person. */
+const OF_PAGE = '://'
 
 /** Reads a person's name: 1 to 100 characters on one line. */
 function parsePersonName(text: string): Result<string> {
   const name = text.trim().normalize('NFC')
-  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !NOT_IN_NAMES.test(name)) return ok(name)
+  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !NOT_IN_NAMES.test(name) && !name.includes(OF_PAGE))
+    return ok(name)
   return refused(
     refusal(
       'validation_failed',
