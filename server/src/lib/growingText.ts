@@ -1,5 +1,5 @@
 /** Pieces that are joined at once: a piece by itself takes some 70 bytes beside its characters, and each collection of garbage looks at it. */
-const JOINED_AT_ONCE = 64
+const JOINED_AT_ONCE = 16
 
 /** A text that comes in many small pieces, such as an answer of a model. Each character is copied twice at most. */
 export class GrowingText {
