@@ -1,4 +1,4 @@
-/** Sends an answer of more than 64 KiB that is in memory, as fast as its client takes it, and no more slowly than the least rate. */
+/** Sends an answer of more than 64 KiB, in memory or read as it leaves, as fast as its client takes it, and at the least rate. */
 
 import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
