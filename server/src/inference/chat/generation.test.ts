@@ -155,20 +155,23 @@ for (const [language, piece, tokensEach] of [
 }
 
 test.each([
-  ['digits', '1234567890'.repeat(10)],
-  ['signs', '{}[]();:,.'.repeat(10)],
-  ['digits, of which a token has at most three,', '1234567890123456'],
-  ['four digits', '2030'],
-])('each of the %s of a piece of many tokens is held for as a token, before it is forwarded', async (_, piece) => {
-  const budget = await stage({ credit: 10_000n, held: BigInt(PROMPT) })
-  const generation = new Generation(scriptedAnswer(Array.from({ length: 10 }, () => text(piece))), budget, live)
-  let forwarded = 0
-  for (let part = await generation.next(); part !== null; part = await generation.next()) {
-    forwarded += part.length
-    expect(Number(budget.hold.microcents) - PROMPT).toBeGreaterThanOrEqual(forwarded)
-  }
-  expect(forwarded).toBe(10 * piece.length)
-})
+  ['digits', '1234567890'.repeat(10), 10],
+  ['signs', '{}[]();:,.'.repeat(10), 10],
+  ['digits, of which a token has at most three,', '1234567890123456', 100],
+  ['four digits', '2030', 200],
+])(
+  'each of the %s of a piece of many tokens is held for as a token, before it is forwarded',
+  async (_, piece, count) => {
+    const budget = await stage({ credit: 10_000n, held: BigInt(PROMPT) })
+    const generation = new Generation(scriptedAnswer(Array.from({ length: count }, () => text(piece))), budget, live)
+    let forwarded = 0
+    for (let part = await generation.next(); part !== null; part = await generation.next()) {
+      forwarded += part.length
+      expect(Number(budget.hold.microcents) - PROMPT).toBeGreaterThanOrEqual(forwarded)
+    }
+    expect(forwarded).toBe(count * piece.length)
+  },
+)
 
 test('a call that may come to what it holds, and not to more, is never cut', async () => {
   const budget = await stage({ credit: 310n, held: 310n, outputTokens: 300, limited: true })
