@@ -1,7 +1,7 @@
 /** The memory of replays on their way. It comes out of that of all large answers; no organization may take much of it. */
 
+import { addAmount } from '../lib/amountsByOwner.ts'
 import type { ByteBudget } from '../lib/byteBudget.ts'
-import { addBytes } from '../lib/ownedBytes.ts'
 
 /** Replays leave at least half of the budget to answers that are being made. */
 const REPLAYS_BYTES = 128 << 20
@@ -21,7 +21,7 @@ export function createReplayMemory(budget: ByteBudget): ReplayMemory {
 
   const add = (organizationId: string, bytes: number) => {
     taken += bytes
-    addBytes(organizations, organizationId, bytes)
+    addAmount(organizations, organizationId, bytes)
   }
   return {
     get takenBytes() {

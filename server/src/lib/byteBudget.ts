@@ -3,7 +3,7 @@
  * owners take turns.
  */
 
-import { addBytes } from './ownedBytes.ts'
+import { addAmount } from './amountsByOwner.ts'
 
 /** Answers of up to so many bytes are not counted: there are no more of them than open requests. */
 export const LARGE_BYTES = 1 << 20
@@ -101,7 +101,7 @@ export class ByteBudget {
 
   private add(owner: string, bytes: number): void {
     this.taken += bytes
-    addBytes(this.owners, owner, bytes)
+    addAmount(this.owners, owner, bytes)
   }
 
   /** Alone, anything fits: what asks for more than there is must not wait for ever. */

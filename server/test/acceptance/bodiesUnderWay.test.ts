@@ -5,23 +5,16 @@ import { connect, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { makeKey, type TestKey } from '../customer.ts'
 import { type OpenPort, openPortWith } from '../faults/openPort.ts'
+import { CHAT, SETTINGS as SANDBOX } from '../faults/sandboxChat.ts'
+import { metric, untilMetric } from '../metricsPage.ts'
 
 const MIB = 1 << 20
-const SETTINGS = `
-body_limit_bytes: ${MIB}
+const SETTINGS = `body_limit_bytes: ${MIB}
 body_memory_bytes: ${8 * MIB}
 open_requests_per_key: 6
 max_messages: 30
 max_parts: 3
-providers:
-  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: 100000 }
-models:
-  - id: svc/demo
-    context_length: 8192
-    pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ provider: sandbox, model: demo }]
-`
-const CHAT = { model: 'svc/demo', messages: [{ role: 'user', content: 'Hello' }] }
+${SANDBOX}`
 
 let port: OpenPort
 /** Its bodies have a second. */
@@ -77,14 +70,7 @@ function begin(
 const WHOLE = /\r\n\r\n.*\}/s
 const announce = (bytes: number) => `Content-Length: ${bytes}`
 
-async function metric(name: string): Promise<number> {
-  const page = await port.gateway.app.handleAdmin(new Request('http://admin.test/metrics'))
-  return Number(new RegExp(`^tollgate_${name} (\\d+)$`, 'm').exec(await page.text())?.[1])
-}
-
-async function until(name: string, value: number): Promise<void> {
-  while ((await metric(name)) !== value) await new Promise((resolve) => setImmediate(resolve))
-}
+const until = (name: string, figure: number) => untilMetric(port.gateway.app, name, figure)
 
 describe('a body that is still coming', () => {
   test('has its place already: the next request of the key is refused before its own body, others are not', async () => {
@@ -133,7 +119,7 @@ describe('a body that is still coming', () => {
     expect(full).toMatch(/upstream_unavailable/)
     // Small bodies have the last eighth for themselves.
     expect((await port.chat(await port.gateway.customer(), CHAT)).status).toBe(200)
-    expect(await metric('request_body_bytes')).toBe(7 * MIB)
+    expect(await metric(port.gateway.app, 'request_body_bytes')).toBe(7 * MIB)
     for (const { socket } of coming) socket.destroy()
     await until('request_body_bytes', 0)
   })

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TestKey } from '../customer.ts'
+import { metric } from '../metricsPage.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 import { directed, film, SETTINGS } from './catalog.ts'
 import { expectRefusal } from './refusals.ts'
@@ -77,10 +78,7 @@ describe('a spending limit that is reached in the middle of an answer', () => {
 })
 
 describe('when the figures of the gates can not be read', () => {
-  const unreadable = async () => {
-    const text = await (await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))).text()
-    return Number(/^tollgate_gates_unreadable_total (\d+)$/m.exec(text)?.[1])
-  }
+  const unreadable = () => metric(gateway.app, 'gates_unreadable_total')
   const short = (stream: boolean) => directed('prompt_tokens=20 tokens=5', { model: 'svc/dear', stream, max_tokens: 5 })
 
   async function withoutAccounts<T>(work: () => Promise<T>): Promise<T> {

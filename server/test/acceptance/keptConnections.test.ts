@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import type { TestKey } from '../customer.ts'
+import { metric } from '../metricsPage.ts'
 import { type RawServer, rawServer } from '../rawServer.ts'
 import { until } from '../until.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
@@ -71,10 +72,8 @@ afterAll(async () => {
 })
 
 async function attempts(outcome: string): Promise<number> {
-  const text = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  const name = `tollgate_provider_attempt_duration_seconds_count{provider="server",outcome="${outcome}"} `
-  const line = text.split('\n').find((each) => each.startsWith(name))
-  return Number(line?.slice(name.length) ?? 0)
+  const name = `provider_attempt_duration_seconds_count{provider="server",outcome="${outcome}"}`
+  return (await metric(gateway.app, name)) || 0
 }
 
 const chat = { model: 'svc/talk', max_tokens: 8, messages: [{ role: 'user', content: 'Hello.' }] }

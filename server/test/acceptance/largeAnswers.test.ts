@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { drawText } from '../../src/providers/sandbox/picture.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
+import { metric } from '../metricsPage.ts'
 
 /** As many as may wait for memory. */
 const WAITING_MOST = 64
@@ -48,23 +49,18 @@ afterAll(async () => {
   provider.close()
 })
 
-async function gauge(name: string): Promise<number> {
-  const page = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  return Number(new RegExp(`^tollgate_${name} (\\d+)$`, 'm').exec(page)?.[1])
-}
-
 test('a large answer is in memory until its client has read it, or has left', async () => {
   const key = await gateway.customer()
   const ask = () => gateway.post(key, '/images/generations', { model: 'svc/i', prompt: 'x', n: 3 })
   const read = await ask()
-  expect(await gauge('large_answer_bytes')).toBeGreaterThan(2 * image.length)
+  expect(await metric(gateway.app, 'large_answer_bytes')).toBeGreaterThan(2 * image.length)
   const answer = JSON.parse(await read.text())
   expect(answer.usage).toEqual({ image_count: 2 })
   expect(answer.data.map((each: { b64_json: string }) => each.b64_json === image)).toEqual([true, true])
-  expect(await gauge('large_answer_bytes')).toBe(0)
+  expect(await metric(gateway.app, 'large_answer_bytes')).toBe(0)
   const left = await ask()
   await left.body?.cancel()
-  expect(await gauge('large_answer_bytes')).toBe(0)
+  expect(await metric(gateway.app, 'large_answer_bytes')).toBe(0)
 })
 
 test('answers that one organization does not read keep no memory from another', async () => {
@@ -72,19 +68,21 @@ test('answers that one organization does not read keep no memory from another', 
   const ask = (key: typeof other) => gateway.post(key, '/images/generations', { model: 'svc/i', prompt: 'x', n: 3 })
   const unread: Response[] = []
   const asked = Array.from({ length: 16 }, async () => unread.push(await ask(filling)))
-  while (unread.length === 0 || (await gauge('waiting_large_answers')) !== asked.length - unread.length) {
+  while (unread.length === 0 || (await metric(gateway.app, 'waiting_large_answers')) !== asked.length - unread.length) {
     await new Promise((resolve) => setImmediate(resolve))
   }
   expect(unread.length).toBeLessThan(asked.length)
   const { usage } = JSON.parse(await (await ask(other)).text())
   expect(usage).toEqual({ image_count: 2 })
-  expect(await gauge('waiting_large_answers')).toBe(asked.length - unread.length)
+  expect(await metric(gateway.app, 'waiting_large_answers')).toBe(asked.length - unread.length)
   for (let index = 0; index < asked.length; index += 1) {
     while (unread.length <= index) await new Promise((resolve) => setImmediate(resolve))
     await unread[index]?.body?.cancel()
   }
   await Promise.all(asked)
-  expect([await gauge('large_answer_bytes'), await gauge('waiting_large_answers')]).toEqual([0, 0])
+  expect([await metric(gateway.app, 'large_answer_bytes'), await metric(gateway.app, 'waiting_large_answers')]).toEqual(
+    [0, 0],
+  )
 })
 
 test('where there is no memory answers wait; where too many wait they are refused, and nothing is charged', async () => {
@@ -100,17 +98,20 @@ test('where there is no memory answers wait; where too many wait they are refuse
     })
   // One has all of the memory.
   const open = Array.from({ length: 1 + WAITING_MOST }, ask)
-  while ((await gauge('waiting_large_answers')) < WAITING_MOST) await new Promise((resolve) => setImmediate(resolve))
+  while ((await metric(gateway.app, 'waiting_large_answers')) < WAITING_MOST)
+    await new Promise((resolve) => setImmediate(resolve))
   const refused = await ask()
   expect([refused.status, refused.headers.get('Retry-After')]).toEqual([503, '5'])
   expect(await refused.json()).toMatchObject({ error: { code: 'upstream_unavailable' } })
   // All of their requests were written: who leaves now changes nothing. The server then breaks off.
   leaving.abort()
   await new Promise((resolve) => setImmediate(resolve))
-  expect(await gauge('waiting_large_answers')).toBe(WAITING_MOST)
+  expect(await metric(gateway.app, 'waiting_large_answers')).toBe(WAITING_MOST)
   provider.closeAllConnections()
   await Promise.all(open)
-  expect([await gauge('large_answer_bytes'), await gauge('waiting_large_answers')]).toEqual([0, 0])
+  expect([await metric(gateway.app, 'large_answer_bytes'), await metric(gateway.app, 'waiting_large_answers')]).toEqual(
+    [0, 0],
+  )
   const charges = await gateway.database.query('select id from charges where organization_id = $1', [
     key.organizationId,
   ])

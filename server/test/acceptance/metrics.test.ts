@@ -2,6 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { TEST_XPUB } from '../deposits/depositHouse.ts'
 import { openGateway } from '../gateway.ts'
+import { metricsPage } from '../metricsPage.ts'
 
 /** The port of nobody: chains whose nodes are away have their metrics all the same. */
 const DEPOSITS = `
@@ -16,7 +17,7 @@ const gateway = await openGateway()
 afterAll(() => gateway.close())
 
 async function readPage({ app } = gateway): Promise<string> {
-  return await (await app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  return await metricsPage(app)
 }
 
 /** The samples of the metrics page, by name and labels. */

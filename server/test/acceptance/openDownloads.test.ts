@@ -1,27 +1,17 @@
 /** K4: a download keeps a place of its key until its last byte has left, or its client has, or takes too little. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdir, open } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
-import { systemRandom } from '../../src/infra/random.ts'
-import { uuidV7 } from '../../src/lib/ids.ts'
 import { MINUTE_MS } from '../../src/lib/time.ts'
 import { TurnedClock } from '../clock.ts'
 import type { TestKey } from '../customer.ts'
 import { type OpenPort, openPortWith } from '../faults/openPort.ts'
+import { CHAT, SETTINGS as SANDBOX } from '../faults/sandboxChat.ts'
+import { makeHollowVideo } from '../hollowVideo.ts'
+import { untilMetric } from '../metricsPage.ts'
 
-const SETTINGS = `
-open_requests_per_key: 2
-providers:
-  sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
-models:
-  - id: svc/demo
-    context_length: 8192
-    pricing: { input_per_1m_tokens_cents: 1, output_per_1m_tokens_cents: 1 }
-    targets: [{ provider: sandbox, model: demo }]
-`
-const CHAT = { model: 'svc/demo', messages: [{ role: 'user', content: 'Hello' }] }
+const SETTINGS = `open_requests_per_key: 2
+${SANDBOX}`
 /** More than the system keeps for a client that does not read. */
 const BYTES = 64 << 20
 
@@ -32,21 +22,7 @@ let path: string
 beforeAll(async () => {
   port = await openPortWith(SETTINGS, clock)
   key = await port.gateway.customer()
-  const id = uuidV7(clock.now(), systemRandom())
-  path = `/v1/videos/${id}/content`
-  const folder = join(port.gateway.dataDirectory, 'artifacts', 'videos')
-  await mkdir(folder, { recursive: true })
-  // Without its bytes on the disk: a hole.
-  const file = await open(join(folder, `video-${id}-1.mp4`), 'w')
-  await file.truncate(BYTES)
-  await file.close()
-  await port.gateway.database.query(
-    `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status,
-       completed_at, expires_at, artifact, artifact_bytes)
-     values ($1::uuid, $2::uuid, $3::uuid, 'epoch', 'svc/film', 'serverless', '', 1, 4, 'completed', $6::timestamptz,
-       $6::timestamptz + interval '1 day', $4, $5::bigint)`,
-    [id, key.organizationId, key.id, `video-${id}-1.mp4`, BYTES, new Date(clock.now())],
-  )
+  path = await makeHollowVideo(port.gateway, key, BYTES, clock.now())
 })
 afterAll(() => port.close())
 
@@ -62,13 +38,7 @@ function ask(): Socket {
   return socket
 }
 
-async function untilOpen(count: number): Promise<void> {
-  for (;;) {
-    const page = await (await port.gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-    if (Number(/^tollgate_open_requests (\d+)$/m.exec(page)?.[1]) === count) return
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-}
+const untilOpen = (count: number) => untilMetric(port.gateway.app, 'open_requests', count)
 
 test('a key has as many downloads and calls open as it may have in all; who leaves gives the place back', async () => {
   const clients = [ask(), ask()]

@@ -10,6 +10,7 @@ import { priceFromJson, rateAt } from '../../src/catalog/price.ts'
 import type { TestKey } from '../customer.ts'
 import { type SteppedProvider, startSteppedProvider } from '../faults/steppedProvider.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
+import { untilMetric } from '../metricsPage.ts'
 import { SetClock } from '../setClock.ts'
 
 interface Rate {
@@ -99,13 +100,7 @@ async function costs({ organizationId }: TestKey): Promise<bigint[]> {
 }
 
 /** Resolves when a call waits for the money that another holds. */
-async function someoneWaits(): Promise<void> {
-  for (;;) {
-    const response = await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))
-    if (/^tollgate_calls_waiting_for_money 1$/m.test(await response.text())) return
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-}
+const someoneWaits = () => untilMetric(gateway.app, 'calls_waiting_for_money', 1)
 
 const EDGES: readonly (readonly [time: string, model: string, rate: Rate])[] = [
   ['00:00:00.000', 'svc/timed:economy', ECONOMY_PEAK],

@@ -7,6 +7,7 @@ import { systemRandom } from '../../src/infra/random.ts'
 import { DAY_MS } from '../../src/lib/time.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
+import { metricsPage } from '../metricsPage.ts'
 import { startRedis } from '../redis.ts'
 import { type AskedGateway, openAskedGateway, type Question } from './ask.ts'
 import { chat, SETTINGS } from './catalog.ts'
@@ -186,7 +187,7 @@ describe('a new organization', () => {
 })
 
 async function metricsOf({ app }: Gateway): Promise<string> {
-  return (await app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  return metricsPage(app)
 }
 
 /**

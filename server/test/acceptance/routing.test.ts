@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { TestKey } from '../gateway.ts'
+import { metric, metricsPage } from '../metricsPage.ts'
 import { type AskedGateway, openAskedGateway } from './ask.ts'
 
 const MODEL = `
@@ -49,14 +50,8 @@ async function targetsCharged({ organizationId }: TestKey): Promise<string[]> {
 }
 
 async function attempts(provider: string, outcome: string): Promise<number> {
-  const text = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  const name = `tollgate_provider_attempt_duration_seconds_count{provider="${provider}",outcome="${outcome}"}`
-  return Number(
-    text
-      .split('\n')
-      .find((line) => line.startsWith(name))
-      ?.split(' ')[1] ?? 0,
-  )
+  const name = `provider_attempt_duration_seconds_count{provider="${provider}",outcome="${outcome}"}`
+  return (await metric(gateway.app, name)) || 0
 }
 
 test.each([[true], [false]])(
@@ -93,7 +88,7 @@ test('economy: waits for a server that is being started, then 503 with the time 
 })
 
 test('metrics show each target: whether it is well, and what it has open', async () => {
-  const text = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  const text = await metricsPage(gateway.app)
   expect(text).toContain('tollgate_target_up{provider="quick",model="quick"} 1')
   expect(text).toContain('tollgate_target_open_calls{provider="never",model="never"} 0')
   expect(text).toMatch(/tollgate_hedged_calls_total\{provider="quick"\} \d/)

@@ -13,6 +13,7 @@ import { drawText } from '../../src/providers/sandbox/picture.ts'
 import type { TestKey } from '../customer.ts'
 import { type SteppedCall, type SteppedProvider, startSteppedProvider } from '../faults/steppedProvider.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
+import { metric } from '../metricsPage.ts'
 
 /** Nothing here waits for a clock; a machine that is busy with other things may still be slow. */
 setDefaultTimeout(60_000)
@@ -173,8 +174,7 @@ async function granted({ organizationId }: TestKey): Promise<bigint> {
 
 /** Returns the money that open calls of a process hold, of all organizations. */
 async function held(at: Gateway): Promise<bigint> {
-  const page = await (await at.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
-  return BigInt(/^tollgate_held_microcents (\d+)$/m.exec(page)?.[1] ?? '-1')
+  return BigInt(await metric(at.app, 'held_microcents'))
 }
 
 async function charged({ organizationId }: TestKey) {

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
+import { metricsPage } from '../metricsPage.ts'
 import { type ScriptedVideos, scriptVideos } from '../scriptedVideos.ts'
 import { until } from '../until.ts'
 import { startReceiver } from '../webhookReceiver.ts'
@@ -33,7 +34,7 @@ beforeAll(async () => {
 afterAll(() => gateway.close())
 
 async function scrape(): Promise<(name: string) => number | undefined> {
-  const page = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  const page = await metricsPage(gateway.app)
   const samples = page.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   const all = new Map(
     samples.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
@@ -148,7 +149,7 @@ test('a request that is sent again with its key is counted as a replay, and its 
 })
 
 test('nothing that a client wrote is on the page', async () => {
-  const page = await (await gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  const page = await metricsPage(gateway.app)
   expect(page).not.toContain('canary')
   expect(page).not.toContain('127.0.0.1')
 })

@@ -6,6 +6,7 @@ import { MINUTE_MS, SECOND_MS, utcDay } from '../../src/lib/time.ts'
 import { type AskedGateway, openAskedGateway } from '../acceptance/ask.ts'
 import { CLOCK_JUMPS_MS, type ClocksApart, openClocksApart } from '../clocksApart.ts'
 import type { TestKey } from '../customer.ts'
+import { metric } from '../metricsPage.ts'
 import { type ScriptedVideos, scriptVideos } from '../scriptedVideos.ts'
 import { until } from '../until.ts'
 import { CHAT } from './sandboxChat.ts'
@@ -119,14 +120,6 @@ async function readiness() {
   return { status: answer.status, reasons: ((await answer.json()) as { reasons: string[] }).reasons }
 }
 
-async function metric(name: string): Promise<string | undefined> {
-  const page = await (await gateway.app.handleAdmin(new Request('http://localhost/metrics'))).text()
-  return page
-    .split('\n')
-    .find((line) => line.startsWith(`${name} `))
-    ?.slice(name.length + 1)
-}
-
 /** Asks after a video until it has come to one of these states; time goes on a little meanwhile. */
 async function statusOnce(id: unknown, isSo: (status: unknown) => boolean): Promise<unknown> {
   let status: unknown
@@ -203,7 +196,7 @@ describe('the database’s clock', () => {
       }
       const { status, reasons } = await readiness()
       expect([status, reasons]).toEqual([503, [expect.stringContaining('what this process counted')]])
-      expect(await metric('tollgate_ready')).toBe('0')
+      expect(await metric(gateway.app, 'ready')).toBe(0)
       const preflight = await ok({ path: '/inference/preflight?model=svc/chat', key: free })
       expect(preflight.json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable' })
       // An answer that was paid for already is still to be had.
@@ -226,7 +219,7 @@ describe('the database’s clock', () => {
       expect(await readiness()).toEqual({ status: 200, reasons: [] })
       expect(clocks.logs.map((line) => line.includes('no call is admitted'))).toEqual([true, false, true, false])
       // These accounts' day had gone ahead, or was ahead of a clock that went back.
-      const mended = Number(await metric('tollgate_account_days_mended_total'))
+      const mended = await metric(gateway.app, 'account_days_mended_total')
       expect(mended > 0).toBe(utcDay(START_MS + jumpMs) !== '2030-01-15')
       const lines = gateway.logs.filter((line) => line.includes('day lay in the future'))
       expect(lines).toHaveLength(mended)

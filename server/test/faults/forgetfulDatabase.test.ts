@@ -5,6 +5,7 @@ import { systemClock } from '../../src/infra/clock.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
+import { metric } from '../metricsPage.ts'
 import { until } from '../until.ts'
 import { CHAT, SETTINGS } from './sandboxChat.ts'
 
@@ -42,10 +43,7 @@ async function ready() {
   return (await answer.json()) as { ready: boolean; warnings: string[] }
 }
 
-async function lostCharges(): Promise<string | undefined> {
-  const page = await (await gateway.app.handleAdmin(new Request('http://localhost/metrics'))).text()
-  return /^tollgate_lost_charges_total (\S+)$/m.exec(page)?.[1]
-}
+const lostCharges = () => metric(gateway.app, 'lost_charges_total')
 
 test('charges that the database forgot are counted and said; accounts are as it has them now, and prices are stored again', async () => {
   const customer = await gateway.customer({ cents: 1_000 })
@@ -58,14 +56,14 @@ test('charges that the database forgot are counted and said; accounts are as it 
   await aside(() => server.query(`create database ${copy} template ${name} strategy file_copy`))
   // A cut alone loses nothing.
   await served(3)
-  expect([await lostCharges(), (await ready()).warnings]).toEqual(['0', []])
+  expect([await lostCharges(), (await ready()).warnings]).toEqual([0, []])
 
   await aside(async () => {
     await server.query(`alter database ${name} rename to ${name}_lost`)
     await server.query(`alter database ${copy} rename to ${name}`)
   })
   // Nobody calls meanwhile: it is seen as soon as the database is reached again.
-  await until(async () => (await lostCharges()) === '3')
+  await until(async () => (await lostCharges()) === 3)
   await until(async () => (await ready()).ready)
   expect((await ready()).warnings).toEqual([expect.stringContaining('has lost 3 charges')])
   expect(gateway.logs.filter((line) => line.includes('the database has lost charges'))).toHaveLength(1)
@@ -80,5 +78,5 @@ test('charges that the database forgot are counted and said; accounts are as it 
   )
   const [cost] = await gateway.database.query<{ cost: bigint }>('select max(cost_microcents) as cost from charges')
   expect(books).toEqual({ charges: 3n, unpriced: 0n, balance: 1_000_000_000n - 3n * (cost?.cost ?? 0n) })
-  expect(await lostCharges()).toBe('3')
+  expect(await lostCharges()).toBe(3)
 }, 60_000)

@@ -5,6 +5,7 @@ import { findImbalances } from '../../src/billing/charges/store.ts'
 import { systemClock } from '../../src/infra/clock.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
 import { makeKey, type TestKey } from '../customer.ts'
+import { untilMetric } from '../metricsPage.ts'
 import { type OpenPort, openPort } from './openPort.ts'
 import { type SteppedProvider, startSteppedProvider, toUsage } from './steppedProvider.ts'
 
@@ -229,13 +230,7 @@ describe('at the edges of a call', () => {
   })
 })
 
-async function untilWaiting(): Promise<void> {
-  for (;;) {
-    const response = await port.gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))
-    if (/^tollgate_calls_waiting_for_money 1$/m.test(await response.text())) return
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-}
+const untilWaiting = () => untilMetric(port.gateway.app, 'calls_waiting_for_money', 1)
 
 /** Takes a table away from everybody. */
 async function lockTable(table: string) {

@@ -10,6 +10,7 @@ import { SECOND_MS } from '../../src/lib/time.ts'
 import { drawText } from '../../src/providers/sandbox/picture.ts'
 import { TurnedClock } from '../clock.ts'
 import { makeKey, type TestKey } from '../customer.ts'
+import { metric } from '../metricsPage.ts'
 import { type RawServer, rawServer } from '../rawServer.ts'
 import { type OpenPort, openPortWith } from './openPort.ts'
 import { type SteppedCall, type SteppedProvider, startSteppedProvider } from './steppedProvider.ts'
@@ -170,11 +171,6 @@ async function someTurns(): Promise<void> {
   for (let turn = 0; turn < 100; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
-async function gauge(name: string): Promise<number> {
-  const response = await port.gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))
-  return Number(new RegExp(`^tollgate_${name} (\\d+)$`, 'm').exec(await response.text())?.[1])
-}
-
 const vectorCharge = { outcome: 'completed', estimated: false, prompt: 3n, cost: 3_000_000n }
 const imagesCharge = { outcome: 'completed', images: 5, cost: 10_000_000n }
 
@@ -186,7 +182,7 @@ describe('after the request was written', () => {
     await hangUp()
     await someTurns()
     expect(asked.socket.destroyed).toBe(false)
-    expect(await gauge('open_requests')).toBe(1)
+    expect(await metric(port.gateway.app, 'open_requests')).toBe(1)
     answer(asked, drawn(5))
     await port.idle()
     expect(await charges(key)).toMatchObject([imagesCharge])
@@ -344,13 +340,15 @@ test('they keep the memory of a large answer, and give it back when it is charge
   asked.socket.write(
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text.slice(0, 9)}`,
   )
-  while ((await gauge('large_answer_bytes')) === 0) await new Promise((resolve) => setImmediate(resolve))
+  while ((await metric(port.gateway.app, 'large_answer_bytes')) === 0)
+    await new Promise((resolve) => setImmediate(resolve))
   await hangUp()
   await someTurns()
-  expect(await gauge('large_answer_bytes')).toBeGreaterThan(text.length)
+  expect(await metric(port.gateway.app, 'large_answer_bytes')).toBeGreaterThan(text.length)
   asked.socket.write(text.slice(9))
   await port.idle()
-  while ((await gauge('large_answer_bytes')) !== 0) await new Promise((resolve) => setImmediate(resolve))
+  while ((await metric(port.gateway.app, 'large_answer_bytes')) !== 0)
+    await new Promise((resolve) => setImmediate(resolve))
   expect(await charges(key)).toMatchObject([{ images: 1, cost: 2_000_000n }])
 })
 
@@ -361,7 +359,8 @@ test('a call that waits for money when its client hangs up is never sent', async
   const count = first.count
   const other = await makeKey(port.gateway.database, rich.organizationId)
   const waiting = draw(other, 'svc/images', 10)
-  while ((await gauge('calls_waiting_for_money')) === 0) await new Promise((resolve) => setImmediate(resolve))
+  while ((await metric(port.gateway.app, 'calls_waiting_for_money')) === 0)
+    await new Promise((resolve) => setImmediate(resolve))
   await waiting.hangUp()
   answer(asked, drawn(1))
   expect((await response).status).toBe(200)

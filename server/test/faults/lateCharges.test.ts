@@ -11,6 +11,7 @@ import type { Answer } from '../acceptance/description.ts'
 import { errorObject, expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { LongClock } from '../longClock.ts'
+import { metric, metricsPage } from '../metricsPage.ts'
 import { type Stall, type StalledDatabase, stallable } from '../stalledDatabase.ts'
 import { until } from '../until.ts'
 
@@ -52,16 +53,13 @@ afterEach(async () => {
   await posted()
   expect(await findImbalances(gateway.database)).toEqual([])
   // No hold is left behind, and no place.
-  expect(await metric('held_microcents')).toBe(0)
-  expect(await metric('open_requests')).toBe(0)
+  expect(await figure('held_microcents')).toBe(0)
+  expect(await figure('open_requests')).toBe(0)
 })
 
-async function metric(name: string): Promise<number> {
-  const page = await (await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))).text()
-  return Number(new RegExp(`^tollgate_${name} (.*)$`, 'm').exec(page)?.[1] ?? 0)
-}
+const figure = (name: string) => metric(gateway.app, name)
 
-const posted = () => until(async () => (await metric('unposted_charges')) === 0)
+const posted = () => until(async () => (await figure('unposted_charges')) === 0)
 
 interface Sent {
   /** Null while it is not answered. */
@@ -73,7 +71,7 @@ interface Sent {
 async function send(path: string, body: object, idempotencyKey?: string): Promise<Sent> {
   const client = new AbortController()
   const sent: Sent = { answer: null, hangUp: () => client.abort() }
-  const held = await metric('held_microcents')
+  const held = await figure('held_microcents')
   const headers = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey }
   const response = gateway.send(path, {
     method: 'POST',
@@ -87,7 +85,7 @@ async function send(path: string, body: object, idempotencyKey?: string): Promis
     },
     () => {},
   )
-  await until(async () => (await metric('held_microcents')) > held)
+  await until(async () => (await figure('held_microcents')) > held)
   return sent
 }
 
@@ -112,9 +110,9 @@ async function sendTwoAndStall(path: string, body: object): Promise<[first: Sent
 
 /** Lets a provider answer; what it made is to be charged. */
 async function finishProvider(afterMs: number): Promise<void> {
-  const before = await metric('unposted_charges')
+  const before = await figure('unposted_charges')
   clock.turn(afterMs)
-  await until(async () => stalled.waiting > 0 && (await metric('unposted_charges')) > before)
+  await until(async () => stalled.waiting > 0 && (await figure('unposted_charges')) > before)
 }
 
 /** Turns the clock past the deadline and returns the answers of these calls. */
@@ -156,7 +154,7 @@ const ENDPOINTS: [name: string, path: string, body: object][] = [
 ]
 
 test('late charges are counted from 0, so that an alarm sees the first one', async () => {
-  const page = await (await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))).text()
+  const page = await metricsPage(gateway.app)
   for (const outcome of ['withdrawn', 'standing'])
     expect(page).toContain(`tollgate_late_charges_total{outcome="${outcome}"} 0`)
 })
@@ -165,12 +163,12 @@ describe.each(ENDPOINTS)('a whole answer: %s', (_name, path, body) => {
   test('of a charge that was sent: 503, and credited when the charge is posted; of one that was not: never charged', async () => {
     const { paidMicrocents } = await books()
     const [first, second] = await sendTwoAndStall(path, body)
-    const withdrawn = await metric('late_charges_total{outcome="withdrawn"}')
+    const withdrawn = await figure('late_charges_total{outcome="withdrawn"}')
     const answers = await passDeadline(first, second)
     expect503(answers[0], CREDITED)
     expect503(answers[1], WITHDRAWN)
-    expect(await metric('late_charges_total{outcome="withdrawn"}')).toBe(withdrawn + 1)
-    expect(await metric('unposted_charges')).toBe(1)
+    expect(await figure('late_charges_total{outcome="withdrawn"}')).toBe(withdrawn + 1)
+    expect(await figure('unposted_charges')).toBe(1)
     stalled.recover('lost')
     await posted()
     expect(await books()).toEqual({ charges: 1, refunds: 1, paidMicrocents })
@@ -254,7 +252,7 @@ describe.each(ENDPOINTS)('a whole answer: %s', (_name, path, body) => {
 test('a client that hangs up pays for what was generated, however late that is charged', async () => {
   for (const each of await sendTwoAndStall(CHAT, chat({}, PACE))) each.hangUp()
   await passDeadline()
-  expect(await metric('unposted_charges')).toBe(2)
+  expect(await figure('unposted_charges')).toBe(2)
   stalled.recover('lost')
   await posted()
   expect(await books()).toMatchObject({ charges: 2, refunds: 0 })

@@ -4,6 +4,8 @@ import { systemClock } from '../../src/infra/clock.ts'
 import { listen } from '../../src/infra/httpServer.ts'
 import type { Clock } from '../../src/lib/time.ts'
 import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
+import { metricsPage } from '../metricsPage.ts'
+import { until } from '../until.ts'
 
 export interface ChargeSeen {
   readonly outcome: string
@@ -73,12 +75,10 @@ export async function openPortWith(settings: string, clock: Clock = systemClock)
       while (hangUps < count) await new Promise<void>((resolve) => waiting.push(resolve))
     },
     async idle() {
-      for (;;) {
-        const response = await gateway.app.handleAdmin(new Request('http://gateway.test/metrics'))
-        const text = await response.text()
-        if (/^tollgate_open_requests 0$/m.test(text) && /^tollgate_unposted_charges 0$/m.test(text)) return
-        await new Promise((resolve) => setImmediate(resolve))
-      }
+      await until(async () => {
+        const page = await metricsPage(gateway.app)
+        return /^tollgate_open_requests 0$/m.test(page) && /^tollgate_unposted_charges 0$/m.test(page)
+      })
     },
     charges: ({ organizationId }) => readCharges(gateway, organizationId),
     async close() {

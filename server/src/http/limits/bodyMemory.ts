@@ -3,8 +3,9 @@
  * organization have a part of their own, so that nobody who has no key stops those who have one.
  */
 
+import { addAmount } from '../../lib/amountsByOwner.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
-import { addBytes } from '../../lib/ownedBytes.ts'
+import { KEYS_OF_ORGANIZATION } from './openRequests.ts'
 
 /** The memory that one body takes: nothing at first. */
 export interface BodyReservation {
@@ -33,9 +34,6 @@ export interface BodyMemory {
 const KEY_SHARE = 1 / 2
 const ORGANIZATION_SHARE = 3 / 4
 const LARGE_SHARE = 7 / 8
-
-/** An organization may have so many keys' bodies arriving, however many keys it has. */
-const KEYS_OF_ORGANIZATION = 10
 
 /** Beside the memory, so much is for bodies of requests without an organization: an eighth of it, but room for several callbacks. */
 const NO_ORGANIZATION_SHARE = 1 / 8
@@ -110,16 +108,16 @@ class SharedMemory {
     if ((arrivingOfKeys.get(body.key) ?? 0) >= arrivingMost) return false
     if ((arrivingOfOwners.get(body.owner) ?? 0) >= arrivingMost * KEYS_OF_ORGANIZATION) return false
     this.arriving.add(body)
-    addBytes(arrivingOfKeys, body.key, 1)
-    addBytes(arrivingOfOwners, body.owner, 1)
+    addAmount(arrivingOfKeys, body.key, 1)
+    addAmount(arrivingOfOwners, body.owner, 1)
     return true
   }
 
   /** A body has arrived, or never will. May be called more than once. */
   end(body: Reservation): void {
     if (!this.arriving.delete(body)) return
-    addBytes(this.arrivingOfKeys, body.key, -1)
-    addBytes(this.arrivingOfOwners, body.owner, -1)
+    addAmount(this.arrivingOfKeys, body.key, -1)
+    addAmount(this.arrivingOfOwners, body.owner, -1)
   }
 
   /** Why `more` bytes can't be had for a body that comes to `bytes` with them; null: they can, perhaps by the end of others' bodies. */
@@ -133,8 +131,8 @@ class SharedMemory {
   /** Takes `more` bytes, or gives them back where they are negative. */
   add({ key, owner }: Reservation, more: number): void {
     this.takenBytes += more
-    addBytes(this.keys, key, more)
-    addBytes(this.owners, owner, more)
+    addAmount(this.keys, key, more)
+    addAmount(this.owners, owner, more)
   }
 
   /**

@@ -17,9 +17,9 @@ export interface OpenRequests {
 
 /**
  * An organization has the places of so many keys in each process, however many keys it has: a process has descriptors for some 10,000
- * calls.
+ * calls. So many keys' bodies may arrive, too.
  */
-const KEYS_OF_ORGANIZATION = 10
+export const KEYS_OF_ORGANIZATION = 10
 
 /** The places of this process. */
 export function createOpenRequests(limit: number): { take(owner: PlaceOwner): LeavePlace | Refusal } {

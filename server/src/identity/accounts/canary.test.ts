@@ -5,6 +5,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AccountsHouse, openAccountsHouse } from '../../../test/accountsHouse.ts'
+import { metricsPage } from '../../../test/metricsPage.ts'
 
 const PASSWORD = 'canary phrase 5b1f0c'
 const NEXT = 'canary phrase 77ad21'
@@ -85,7 +86,7 @@ test('no refusal has one', () => {
 })
 
 test('no metric has one, or a mail address', async () => {
-  const text = await (await house.gateway.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  const text = await metricsPage(house.gateway.app)
   expect(found(text)).toEqual([])
   expect(text).not.toContain('canary')
 })

@@ -8,7 +8,7 @@ const UNITS_PER_EXTRA_BYTE = 1.5
 
 /** An event of more characters is several tokens, and nobody counts them for us. */
 const CHARACTERS_OF_ONE_TOKEN = 16
-/** So is one of more digits: no tokenizer in use joins four, and several join none. */
+/** So is one of more digits: few tokenizers in use join four, and several join none. */
 const DIGITS_OF_ONE_TOKEN = 3
 /** In such an event a digit or a sign of ASCII may be a token by itself: several tokenizers never join them. */
 const UNITS_PER_DENSE_CHARACTER = UNITS_PER_TOKEN - 1

@@ -3,6 +3,7 @@ import { type AskedGateway, openAskedGateway } from '../../../test/acceptance/as
 import { directed, film, picture, SETTINGS, words } from '../../../test/acceptance/catalog.ts'
 import { expectRefusal } from '../../../test/acceptance/refusals.ts'
 import type { TestKey } from '../../../test/customer.ts'
+import { metricsPage } from '../../../test/metricsPage.ts'
 import { setSubscription } from '../../billing/plans/setSubscription.ts'
 import { systemClock } from '../../infra/clock.ts'
 import { DAY_MS } from '../../lib/time.ts'
@@ -166,7 +167,7 @@ test('facts that can not be read never block', async () => {
   // And the subscription is shown without what is used.
   const shown = (await cut.ask({ path: '/billing/subscription', key: other })).json as Record<string, unknown>
   expect([shown['subscribed'], shown['usage']]).toEqual([true, undefined])
-  const metrics = await (await cut.app.handleAdmin(new Request('http://admin.test/metrics'))).text()
+  const metrics = await metricsPage(cut.app)
   expect(metrics).toMatch(/^tollgate_plan_meters_unreadable_total [1-9]/m)
   await cut.database.query('alter table gone rename to plan_hours')
   await cut.close()

@@ -1,17 +1,13 @@
 /** A gigabyte out of a file to a client that takes its time: the server's memory does not grow with it. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdir, open } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { TestKey } from '../../../test/customer.ts'
 import { type Gateway, openGateway } from '../../../test/gateway.ts'
+import { makeHollowVideo } from '../../../test/hollowVideo.ts'
 import { listen } from '../../infra/httpServer.ts'
-import { uuidV7 } from '../../lib/ids.ts'
 
 const BYTES = 1 << 30
 const GROWTH_MOST_BYTES = 96 << 20
-const ID = uuidV7(Date.now(), (length) => crypto.getRandomValues(new Uint8Array(length)))
-const NAME = `video-${ID}-1.mp4`
 
 /** Takes the answer piece by piece, with a rest now and then. */
 const CLIENT = `
@@ -39,21 +35,8 @@ beforeAll(async () => {
     handle: gateway.app.handle,
     onError: (error) => new Response(String(error), { status: 500 }),
   })
-  url = `http://127.0.0.1:${server.port}/v1/videos/${ID}/content`
+  url = `http://127.0.0.1:${server.port}${await makeHollowVideo(gateway, key, BYTES, Date.now())}`
   stop = () => server.kill()
-  const folder = join(gateway.dataDirectory, 'artifacts', 'videos')
-  await mkdir(folder, { recursive: true })
-  // Without its bytes on the disk: a hole.
-  const file = await open(join(folder, NAME), 'w')
-  await file.truncate(BYTES)
-  await file.close()
-  await gateway.database.query(
-    `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status,
-       completed_at, expires_at, artifact, artifact_bytes)
-     values ($1::uuid, $2::uuid, $3::uuid, 'epoch', 'svc/film', 'serverless', '', 1, 4, 'completed', now(),
-       now() + interval '1 day', $4, $5::bigint)`,
-    [ID, key.organizationId, key.id, NAME, BYTES],
-  )
 })
 afterAll(async () => {
   await stop()
