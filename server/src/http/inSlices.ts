@@ -1,5 +1,6 @@
 /** Sends an answer of more than 64 KiB, in memory or read as it leaves, as fast as its client takes it, and at the least rate. */
 
+import type { CallSignal } from '../lib/callSignal.ts'
 import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
 import type { EndAnswer } from './stalledClient.ts'
@@ -46,68 +47,109 @@ export interface SliceSource {
   cancel(): void
 }
 
-/** The same of bytes that are not in memory. The time that the source takes to give its next bytes is not its client's. */
-export function atLeastRate(source: SliceSource, clock: Clock, onEnd: EndAnswer): ReadableStream<Uint8Array> {
-  let hasEnded = false
-  let windowBytes = 0
-  let dueMs = 0
-  let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  const end: EndAnswer = (client) => {
-    if (hasEnded) return
-    hasEnded = true
-    watchdog.stop()
-    onEnd(client)
-  }
-  const breakOff: EndAnswer = (client) => {
-    if (!hasEnded) source.cancel()
-    end(client)
-  }
-  const watchdog = new Watchdog(clock, () => {
-    breakOff('stalled')
-    controller?.error(new Error('the client reads too slowly'))
-  })
-  const setDue = (atMs: number) => {
-    dueMs = atMs
-    watchdog.due(atMs)
-  }
-  const give = (slice: Uint8Array | null, current: ReadableStreamDefaultController<Uint8Array>) => {
-    if (hasEnded) return
-    if (slice !== null) {
-      windowBytes += slice.byteLength
-      current.enqueue(slice)
-      return
-    }
-    end()
-    current.close()
-  }
+/**
+ * The same of bytes that are not in memory. The time that the source takes to give its next bytes is not its client's. It breaks off when
+ * `cutOff` is aborted, too.
+ */
+export function atLeastRate(
+  source: SliceSource,
+  clock: Clock,
+  onEnd: EndAnswer,
+  cutOff?: CallSignal,
+): ReadableStream<Uint8Array> {
+  const sending = new Sending(source, clock, onEnd)
+  const onCutOff = () => sending.fail(new Error('the answer was cut off'))
   return new ReadableStream<Uint8Array>(
     {
-      start(started) {
-        controller = started
-        setDue(clock.monotonicMs() + MINUTE_MS)
+      start(controller) {
+        sending.start(controller)
+        if (cutOff?.aborted) onCutOff()
+        else cutOff?.addEventListener('abort', onCutOff)
       },
-      async pull(current) {
-        if (hasEnded) return
-        // The slice before this one was taken.
-        if (windowBytes >= LEAST_BYTES_PER_MINUTE) {
-          windowBytes = 0
-          setDue(clock.monotonicMs() + MINUTE_MS)
-        }
-        const next = source.next()
-        if (!(next instanceof Promise)) return give(next, current)
-        const askedMs = clock.monotonicMs()
-        watchdog.stop()
-        try {
-          const slice = await next
-          if (!hasEnded) setDue(dueMs + clock.monotonicMs() - askedMs)
-          give(slice, current)
-        } catch (error) {
-          breakOff()
-          throw error
-        }
-      },
-      cancel: () => breakOff(),
+      pull: () => sending.pull(),
+      cancel: () => sending.breakOff(),
     },
     { highWaterMark: 0 },
   )
+}
+
+/** An answer on its way to its client. */
+class Sending {
+  private readonly source: SliceSource
+  private readonly clock: Clock
+  private readonly onEnd: EndAnswer
+  private readonly watchdog: Watchdog
+  private controller: ReadableStreamDefaultController<Uint8Array> | null = null
+  private hasEnded = false
+  /** Taken since the client's minute began, which ends at `dueMs`. */
+  private windowBytes = 0
+  private dueMs = 0
+
+  constructor(source: SliceSource, clock: Clock, onEnd: EndAnswer) {
+    this.source = source
+    this.clock = clock
+    this.onEnd = onEnd
+    this.watchdog = new Watchdog(clock, () => this.fail(new Error('the client reads too slowly'), 'stalled'))
+  }
+
+  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    this.controller = controller
+    this.setDue(this.clock.monotonicMs() + MINUTE_MS)
+  }
+
+  /** Gives the next slice: the one before was taken. */
+  async pull(): Promise<void> {
+    if (this.hasEnded) return
+    if (this.windowBytes >= LEAST_BYTES_PER_MINUTE) {
+      this.windowBytes = 0
+      this.setDue(this.clock.monotonicMs() + MINUTE_MS)
+    }
+    const next = this.source.next()
+    if (!(next instanceof Promise)) return this.give(next)
+    const askedMs = this.clock.monotonicMs()
+    this.watchdog.stop()
+    try {
+      const slice = await next
+      if (!this.hasEnded) this.setDue(this.dueMs + this.clock.monotonicMs() - askedMs)
+      this.give(slice)
+    } catch (error) {
+      this.breakOff()
+      throw error
+    }
+  }
+
+  /** Breaks off so that the client sees it. */
+  fail(error: Error, client?: 'stalled'): void {
+    if (this.hasEnded) return
+    this.breakOff(client)
+    this.controller?.error(error)
+  }
+
+  breakOff(client?: 'stalled'): void {
+    if (this.hasEnded) return
+    this.source.cancel()
+    this.end(client)
+  }
+
+  private give(slice: Uint8Array | null): void {
+    if (this.hasEnded) return
+    if (slice === null) {
+      this.end()
+      this.controller?.close()
+      return
+    }
+    this.windowBytes += slice.byteLength
+    this.controller?.enqueue(slice)
+  }
+
+  private end(client?: 'stalled'): void {
+    this.hasEnded = true
+    this.watchdog.stop()
+    this.onEnd(client)
+  }
+
+  private setDue(atMs: number): void {
+    this.dueMs = atMs
+    this.watchdog.due(atMs)
+  }
 }

@@ -48,24 +48,29 @@ test('what one item throws ends the work', async () => {
   expect(made).toBe(2)
 })
 
-test('works that begin at once begin in order, and others are served after every 4 ms of them', async () => {
-  const { make, timers } = slowWork()
-  const turns = createShortTurns(timers)
-  const begun: string[] = []
-  const seen: number[] = []
-  const other = () => {
-    seen.push(begun.length)
-    if (begun.length < 10) setImmediate(other)
-  }
-  const works = Array.from({ length: 10 }, async (_, index) => {
-    await turns.take()
-    begun.push(make('x', index))
+test('works that come at once begin in order, a millisecond of them at a time, and rest for 8 ms between', async () => {
+  let nowMs = 0
+  const begun: number[] = []
+  const rests: unknown[] = []
+  const turns = createShortTurns({
+    monotonicMs: () => nowMs,
+    after(delayMs, callback) {
+      rests.push({ delayMs, begun: begun.length })
+      setImmediate(callback)
+      return () => {}
+    },
   })
-  setImmediate(other)
+  const works = Array.from({ length: 7 }, async (_, index) => {
+    await turns.take()
+    begun.push(index)
+    nowMs += 0.5
+  })
   await Promise.all(works)
-  expect(begun).toEqual(['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 'x9'])
-  expect(seen).toEqual([4, 8])
+  expect(begun).toEqual([0, 1, 2, 3, 4, 5, 6])
+  expect(rests).toEqual([2, 4, 6].map((count) => ({ delayMs: 8, begun: count })))
+  // Nobody waits any more: the next one begins without a rest.
   await turns.take()
+  expect(rests).toHaveLength(3)
 })
 
 test('of works that come at once, at most so many begin in a turn, in their order', async () => {

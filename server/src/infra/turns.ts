@@ -25,13 +25,21 @@ export async function mapInTurns<Item, Made>(
   return made
 }
 
+/** The most of a turn of a burst, and the rest between two of them, in milliseconds. Work that has begun goes on meanwhile. */
+const BURST_TURN_MOST_MS = 1
+const BURST_REST_MS = 8
+
 /** Turns for the beginnings of much work at once: of a burst, each item asks for its own. */
 export interface ShortTurns {
-  /** Resolves, first come first, in a turn of the event loop that has begun less than {@link TURN_MOST_MS} of such work. */
+  /**
+   * Resolves, first come first, in a turn of the event loop that has begun less than {@link BURST_TURN_MOST_MS} of such work. Where a
+   * turn leaves some waiting, {@link BURST_REST_MS} pass until the next one: the database and other processes of the machine have to
+   * do with a burst too, and calls come first.
+   */
   take(): Promise<void>
 }
 
-export function createShortTurns(timers: Pick<Timers, 'monotonicMs'>): ShortTurns {
+export function createShortTurns(timers: Timers): ShortTurns {
   const waiting: (() => void)[] = []
   let isRunning = false
   const run = async () => {
@@ -40,9 +48,9 @@ export function createShortTurns(timers: Pick<Timers, 'monotonicMs'>): ShortTurn
       waiting.shift()?.()
       // The item that was woken works now, up to where it waits for something.
       await Promise.resolve()
-    } while (waiting.length > 0 && timers.monotonicMs() - startedMs < TURN_MOST_MS)
+    } while (waiting.length > 0 && timers.monotonicMs() - startedMs < BURST_TURN_MOST_MS)
     isRunning = waiting.length > 0
-    if (isRunning) setImmediate(run)
+    if (isRunning) timers.after(BURST_REST_MS, () => void run())
   }
   return {
     take: () =>

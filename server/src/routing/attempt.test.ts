@@ -74,7 +74,13 @@ test('an answer without end is cut at the whole deadline, also while nobody read
   const { events } = await routed.open(b)
   await routed.clock.turn(60_000)
   expect(b.cancelled()).toBe(true)
-  expect(await events.next().catch((error) => error)).toMatchObject({ kind: 'timeout' })
+  expect(await events.next().catch((error) => error)).toMatchObject({
+    kind: 'timeout',
+    publicMessage: expect.stringContaining('Read it faster'),
+  })
+  // Its own client was behind: no business of the provider's or the operator's.
+  expect(routed.attempts).toEqual(['a timeout 60000', 'b cancelled 60000'])
+  expect(routed.logged).toEqual(['warn a timeout', 'debug b timeout'])
 })
 
 test('the whole deadline bounds all attempts together', async () => {

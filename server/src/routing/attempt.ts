@@ -52,6 +52,8 @@ const BEHIND: Looks = { emptyLooks: 5, wait: (clock) => sleep(clock, 1) }
  */
 const KEEPING_UP: Looks = { emptyLooks: 3, wait: nextTurn }
 
+const NOT_TAKEN = 'The answer was not taken in the time that a call may last. Read it faster, or ask for less.'
+
 const CANCELLED = new DOMException('The answer is not wanted any more.', 'AbortError')
 
 /**
@@ -207,11 +209,22 @@ export class TargetAttempt implements ChatEvents {
     const nowMs = clock.monotonicMs()
     // By the sum that the deadline is: the difference may be less where the sum is met.
     const isEarly = nowMs < this.startedMs + deadlines.firstByteMs
-    if (nowMs >= wholeDueMs) this.expire(`no whole answer within ${deadlines.wholeMs} ms`, false)
+    if (nowMs >= wholeDueMs) this.expireWhole()
     else if (this.phase !== 'answering' && isEarly) this.dueIn(deadlines.firstByteMs, this.startedMs)
     else if (this.phase !== 'answering') this.expire(`no answer began within ${deadlines.firstByteMs} ms`, true)
     else if (this.pending !== null || this.waiting !== null) this.expire(`silent for ${deadlines.silenceMs} ms`, false)
     else this.watchdog.due(wholeDueMs)
+  }
+
+  /** A client that has not taken what came has only itself to blame: nothing is said of the target. */
+  private expireWhole(): void {
+    const { wholeMs } = this.options.deadlines
+    const isBehind = this.phase === 'answering' && this.pending === null && this.waiting === null
+    if (!isBehind) this.expire(`no whole answer within ${wholeMs} ms`, false)
+    else {
+      const detail = `its client was behind after ${wholeMs} ms`
+      this.fail(new ProviderFailure('timeout', detail, { mayFailOver: false, publicMessage: NOT_TAKEN }), 'cancelled')
+    }
   }
 
   private expire(detail: string, mayFailOver: boolean): void {
@@ -249,8 +262,8 @@ export class TargetAttempt implements ChatEvents {
   }
 
   /** Ends the attempt with a failure and returns it; whoever waits is rejected with it. */
-  private fail(failure: ProviderFailure): ProviderFailure {
-    if (!this.over(failure.kind, failure)) return failure
+  private fail(failure: ProviderFailure, outcome: AttemptOutcome = failure.kind): ProviderFailure {
+    if (!this.over(outcome, failure)) return failure
     this.ending.abort(failure)
     this.tell(failure)
     return failure

@@ -2,7 +2,8 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
-import { MINUTE_MS } from '../../src/lib/time.ts'
+import { revokeKey } from '../../src/identity/keys/revoke.ts'
+import { MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { TurnedClock } from '../clock.ts'
 import type { TestKey } from '../customer.ts'
 import { type OpenPort, openPortWith } from '../faults/openPort.ts'
@@ -69,10 +70,24 @@ test('a client that takes less than a MiB in a minute is cut off, and its place 
   client.destroy()
 })
 
-test('HEAD says its length, takes nothing of it, and keeps no place', async () => {
+test('a download ends with its key, although its client takes nothing more', async () => {
+  const other = await port.gateway.customer()
+  const content = await makeHollowVideo(port.gateway, other, BYTES, clock.now())
+  const begun = await fetch(`http://127.0.0.1:${port.port}${content}`, {
+    headers: { Authorization: `Bearer ${other.key}` },
+  })
+  await untilOpen(1)
+  await revokeKey({ database: port.gateway.database, clock }, other.id)
+  const ended = untilOpen(0)
+  await clock.turn(2 * SECOND_MS)
+  await ended
+  expect(begun.bytes()).rejects.toThrow()
+})
+
+test('HEAD says the length of all of it, whatever range is asked for, takes nothing of it, and keeps no place', async () => {
   const head = await fetch(`http://127.0.0.1:${port.port}${path}`, {
     method: 'HEAD',
-    headers: { Authorization: `Bearer ${key.key}` },
+    headers: { Authorization: `Bearer ${key.key}`, Range: 'bytes=0-9' },
   })
   expect([head.status, head.headers.get('Content-Length')]).toEqual([200, `${BYTES}`])
   await untilOpen(0)

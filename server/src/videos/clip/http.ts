@@ -1,7 +1,9 @@
 import { refusalResponse } from '../../http/envelopes.ts'
 import { AT_ONCE_BYTES, atLeastRate } from '../../http/inSlices.ts'
 import type { Answer, Handle, RouteRequest } from '../../http/pipeline.ts'
+import type { EndAnswer } from '../../http/stalledClient.ts'
 import { type Artifacts, readArtifactRange } from '../../infra/artifacts.ts'
+import { OwnSignal } from '../../lib/callSignal.ts'
 import { refusal } from '../../lib/errors.ts'
 import type { Clock } from '../../lib/time.ts'
 import { NO_SUCH_VIDEO, type Video } from '../job/video.ts'
@@ -56,7 +58,8 @@ async function answer(
     etag: `"${file.name.replace(/\.mp4$/, '')}"`,
     lastModified: new Date(video.completedAtMs ?? 0).toUTCString(),
   }
-  const asked = askedFor(call.request.headers, file.bytes, validators)
+  const { method, headers: sent } = call.request
+  const asked = askedFor(method, sent, file.bytes, validators)
   const headers = {
     ETag: validators.etag,
     'Last-Modified': validators.lastModified,
@@ -100,12 +103,22 @@ async function send(
   })
 }
 
-/** Keeps the place of the request until its last byte has left or its client has. A client must take it at the least rate (K4). */
+/**
+ * Keeps the place of the request until its last byte has left or its client has. A client must take it at the least rate (K4), and its key
+ * must not end meanwhile (K6).
+ */
 function heldOpen(file: ReadableStream<Uint8Array>, clock: Clock, call: RouteRequest): ReadableStream<Uint8Array> {
   const reader = file.getReader()
   const source = {
     next: () => reader.read().then(({ done, value }) => (done ? null : value)),
     cancel: () => void reader.cancel().catch(() => {}),
   }
-  return atLeastRate(source, clock, call.holdOpen())
+  const leave = call.holdOpen()
+  const keyEnded = new OwnSignal()
+  const forget = call.openCalls.add(call.principal, () => keyEnded.abort(new Error('the key has ended')))
+  const onEnd: EndAnswer = (client) => {
+    forget()
+    leave(client)
+  }
+  return atLeastRate(source, clock, onEnd, keyEnded)
 }

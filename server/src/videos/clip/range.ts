@@ -17,12 +17,12 @@ export type Asked =
   /** The client has it already. */
   | { readonly kind: 'unchanged' }
 
-/** Reads the conditions and the range of a request for a file of `bytes`, at least 1. */
-export function askedFor(headers: Headers, bytes: number, validators: Validators): Asked {
+/** Reads the conditions and the range of a request for a file of `bytes`, at least 1. Only GET asks for a range. */
+export function askedFor(method: string, headers: Headers, bytes: number, validators: Validators): Asked {
   const known = headers.get('If-None-Match')
   if (known !== null && isNamed(known, validators.etag)) return { kind: 'unchanged' }
   const range = headers.get('Range')
-  if (range === null || !mayBePart(headers.get('If-Range'), validators)) return { kind: 'whole' }
+  if (method !== 'GET' || range === null || !mayBePart(headers.get('If-Range'), validators)) return { kind: 'whole' }
   return parseRange(range, bytes)
 }
 
