@@ -252,7 +252,7 @@ describe('its file', () => {
     const path = `/videos/${job['id']}/content`
     const part = (range: string, method = 'GET') => gateway.ask({ path, key, method, headers: { Range: range } })
     expect((await part('bytes=0-2')).text).toBe('mp4')
-    expect((await part('bytes=0-2', 'HEAD')).status).toBe(206)
+    expect((await part('bytes=0-2', 'HEAD')).status).toBe(200)
     expectRefusal(await part('bytes=999-'), 'B', { status: 416, code: 'range_not_satisfiable' })
     const { headers } = await gateway.ask({ path, key, method: 'HEAD' })
     const known = { 'If-None-Match': headers.get('ETag') ?? '' }
