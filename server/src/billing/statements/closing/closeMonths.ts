@@ -1,6 +1,6 @@
 import type { Database } from '../../../infra/postgres/database.ts'
 import { LOWEST_UUID } from '../../../lib/ids.ts'
-import { insertStatements, lockClosing, noteClosedMonth, readMonthToClose } from './store.ts'
+import { insertStatements, isClosedMonth, lockClosing, noteClosedMonth, readMonthToClose } from './store.ts'
 
 /** Accounts a transaction: each has a row for each day and model of the month, so that it takes some tenths of a second. */
 const STATEMENTS_PAGE = 200
@@ -15,19 +15,32 @@ export async function closeMonths(
   isStopping: () => boolean = () => false,
 ): Promise<readonly string[]> {
   const closed: string[] = []
+  // Which month comes first may take a look at everything that was ever posted: it is looked for once a month, not once a page.
+  for (let month = await readMonthToClose(database); month !== null; month = await readMonthToClose(database)) {
+    if (!(await closeMonth(database, month, nowMs, isStopping))) break
+    closed.push(month)
+  }
+  return closed
+}
+
+/** Closes the first month that is not closed, page by page. Returns whether this process has closed it. */
+async function closeMonth(
+  database: Database,
+  month: string,
+  nowMs: number,
+  isStopping: () => boolean,
+): Promise<boolean> {
   for (let after = LOWEST_UUID; !isStopping(); ) {
-    const month = await readMonthToClose(database)
-    if (month === null) break
     const last = await database.transaction(async (tx) => {
       // Another process may have closed it meanwhile.
-      if (!(await lockClosing(tx)) || (await readMonthToClose(tx)) !== month) return 'busy'
+      if (!(await lockClosing(tx)) || (await isClosedMonth(tx, month))) return 'busy'
       const written = await insertStatements(tx, month, after, STATEMENTS_PAGE, nowMs)
       if (written === null) await noteClosedMonth(tx, month, nowMs)
       return written
     })
-    if (last === 'busy') break
-    if (last === null) closed.push(month)
-    after = last ?? LOWEST_UUID
+    if (last === 'busy') return false
+    if (last === null) return true
+    after = last
   }
-  return closed
+  return false
 }

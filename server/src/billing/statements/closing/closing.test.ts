@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Books, openBooks } from '../../../../test/books.ts'
 import { TurnedClock } from '../../../../test/clock.ts'
 import { SILENCE } from '../../../../test/silence.ts'
+import type { Database } from '../../../infra/postgres/database.ts'
 import { uuidV7 } from '../../../lib/ids.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../lib/time.ts'
 import { readBalance } from '../../admission/balance/balance.ts'
@@ -85,6 +86,36 @@ test('several processes at once close each day and each month once', async () =>
   expect(days.length).toBe(28)
   expect(new Set(days).size).toBe(28)
   expect(closed.flatMap((each) => each.months)).toEqual(['2030-02-01'])
+})
+
+test('the month to close is looked for once a month, however many pages of accounts it has', async () => {
+  const fresh = await openBooks(new TurnedClock(Date.UTC(2030, 0, 30, 12)))
+  try {
+    for (let count = 0; count < 401; count += 1) await fresh.organization(1n)
+    await closeDays(fresh.database, Date.UTC(2030, 1, 2), 100)
+    const asked: string[] = []
+    const seen: Database = {
+      ...fresh.database,
+      query: (sql, values) => {
+        asked.push(sql)
+        return fresh.database.query(sql, values)
+      },
+      transaction: (work) =>
+        fresh.database.transaction((tx) =>
+          work({
+            ...tx,
+            query: (sql, values) => {
+              asked.push(sql)
+              return tx.query(sql, values)
+            },
+          }),
+        ),
+    }
+    expect(await closeMonths(seen, Date.UTC(2030, 1, 2))).toEqual(['2030-01-01'])
+    expect(asked.filter((sql) => sql.includes('min(posted_day)'))).toHaveLength(2)
+  } finally {
+    await fresh.drop()
+  }
 })
 
 test('a charge that is committed into a closed day is found', async () => {

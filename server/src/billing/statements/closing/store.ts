@@ -75,6 +75,10 @@ export async function readMonthToClose(db: Queryable): Promise<string | null> {
   return rows[0]?.month ?? null
 }
 
+export async function isClosedMonth(tx: Transaction, month: string): Promise<boolean> {
+  return (await tx.query('select from closed_months where month = $1::date', [month])).length > 0
+}
+
 /**
  * Writes the statements of a month for a page of the accounts that have none, in the order of their ids. Returns the last of
  * them; null: there are no more.
