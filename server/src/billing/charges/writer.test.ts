@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
 import { seeded } from '../../../test/faults/seeded.ts'
 import { FastClock, type Fault, type House, openHouse, openTill, withFaults } from '../../../test/moneyHouse.ts'
-import { DAY_MS, nextTurn, SECOND_MS } from '../../lib/time.ts'
+import { DAY_MS, SECOND_MS } from '../../lib/time.ts'
 import { readBalance } from '../admission/balance/balance.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
@@ -52,31 +52,6 @@ test('charges that finish together are posted together, more than one batch of t
   expect(statements).toBeLessThanOrEqual(5)
   expect(await readBalance(house.database, organization)).toBe(991_600n)
   expect(await house.imbalances()).toEqual([])
-})
-
-test('after a batch of many, charges of six turns of the event loop are posted together; after one of few, none waits', async () => {
-  const organization = await house.organization(1_000n)
-  let statements = 0
-  const counted = withFaults(house.database, () => {
-    statements += 1
-    return 'none'
-  })
-  const { writer, share } = openTill(counted, 0, clock)
-  const post = () => writer.post(house.charge(organization, 1n), share(organization))
-  await Promise.all(Array.from({ length: 17 }, post))
-  statements = 0
-  const posted = [post()]
-  for (let turns = 0; turns < 5; turns += 1) {
-    await nextTurn()
-    posted.push(post())
-  }
-  await Promise.all(posted)
-  expect(statements).toBe(1)
-  const first = post()
-  await nextTurn()
-  await Promise.all([first, post()])
-  expect(statements).toBe(3)
-  expect(await house.spent(organization)).toEqual({ microcents: 25n, charges: 25 })
 })
 
 test('rollups say what charges say', async () => {

@@ -6,7 +6,7 @@
 
 import { NO_PARTICIPANTS, type Participant } from '../../infra/postgres/database.ts'
 import { doubledMs } from '../../lib/backoff.ts'
-import { nextTurn, SECOND_MS, sleep } from '../../lib/time.ts'
+import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import { type Ask, RenewalQueue } from '../admission/renewalQueue.ts'
 import type { Renewed, Share, Want } from '../admission/share.ts'
@@ -25,13 +25,6 @@ import { insertDeadCharge } from './store.ts'
 
 /** Larger batches gain nothing (measured: 160k charges/s at 500) and lengthen the wait of the first in it. */
 const BATCH_CHARGES = 500
-
-/**
- * After a batch of more than so many charges, the next one gathers for some turns of the event loop: each charge in it takes less of
- * the database (measured with 64 calls at a time: a fifth less). Where calls are few, none waits for another.
- */
-const MANY_CHARGES = 16
-const GATHERING_TURNS = 6
 
 /** Between tries of a batch whose outcome is unknown: short enough that a restarted database is met at once. */
 const RETRY_FIRST_MS = 25
@@ -89,7 +82,6 @@ export class Writer implements ShareRenewer {
   private readonly poster: Poster
   private running: Promise<void> | null = null
   private epoch = 0
-  private lastBatchCharges = 0
 
   constructor(dependencies: WriterDependencies) {
     this.dependencies = dependencies
@@ -182,16 +174,10 @@ export class Writer implements ShareRenewer {
     while (this.queue.waiting > 0 || this.renewals.size > 0 || this.betweenBatches.some(({ size }) => size > 0)) {
       for (const work of this.betweenBatches) if (work.size > 0) await work.run()
       if (this.renewals.size > 0) await this.renewAll()
-      if (this.queue.waiting > 0) await this.gather()
       if (this.queue.waiting > 0) await this.postBatch()
     }
     // In the same step as the last look: what comes a microtask later must find the writer at rest and start it.
     this.running = null
-  }
-
-  private async gather(): Promise<void> {
-    if (this.lastBatchCharges <= MANY_CHARGES) return
-    for (let turns = 0; turns < GATHERING_TURNS && this.queue.waiting < BATCH_CHARGES; turns += 1) await nextTurn()
   }
 
   private async renewAll(): Promise<void> {
@@ -228,7 +214,6 @@ export class Writer implements ShareRenewer {
   private async postBatch(): Promise<void> {
     const startedAt = this.dependencies.clock.monotonicMs()
     const batch = this.queue.next(BATCH_CHARGES)
-    this.lastBatchCharges = batch.length
     await this.postUntilKnown(batch)
     this.dependencies.onPosted?.(batch.length, this.dependencies.clock.monotonicMs() - startedAt)
     this.queue.finish()
