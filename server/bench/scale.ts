@@ -102,6 +102,19 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
     deliveries: atLeastOne('deliveries', text['deliveries']),
     idleSeconds: atLeastOne('idle-seconds', text['idle-seconds']),
   }
+  try {
+    await makeAll(scale)
+    for (const side of sides) await side.stop()
+    for (const side of sides) console.log(await verdictOf(side, 'after everything'))
+  } finally {
+    // A failure after hours does not lose what was measured before it.
+    console.log(`after: ${describeConditions(session.folder)}\n`)
+    console.log(String(table))
+  }
+})
+
+async function makeAll(scale: Scale): Promise<void> {
+  const { table } = scale
   for (const [name, measure] of measures) {
     console.log(`${name}:`)
     await measure(scale)
@@ -111,11 +124,7 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
   for (const name of Object.keys(MEASURES)) {
     if (!measures.some(([made]) => made === name)) table.note(`${name}: not measured in this run`)
   }
-  for (const side of sides) await side.stop()
-  for (const side of sides) console.log(await verdictOf(side, 'after everything'))
-  console.log(`after: ${describeConditions(session.folder)}\n`)
-  console.log(String(table))
-})
+}
 
 async function fill(session: Session, name: string, size: BooksSize, mockPort: number): Promise<Side> {
   const beganAtMs = performance.now()

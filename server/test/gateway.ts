@@ -43,6 +43,8 @@ export interface GatewayOptions {
   readonly dressDatabase?: (database: Database, url: string) => Database | Promise<Database>
   /** Opens the pool of reads, which is closed with the gateway. Left out: reads use the database of everything else. */
   readonly openReads?: (url: string) => Database
+  /** In hexadecimal digits, as TOLLGATE_DATA_KEY; left out: that of the file in the data directory, which is made. */
+  readonly dataKey?: string
   /** Another gateway, on whose database this one works too; close this one first. */
   readonly beside?: { readonly databaseUrl: string; readonly dataDirectory: string }
 }
@@ -83,7 +85,7 @@ export async function openGateway(options: GatewayOptions = {}): Promise<Gateway
       processes: 1,
       member: null,
       databaseUrl: null,
-      dataKey: null,
+      dataKey: options.dataKey === undefined ? null : new Secret(options.dataKey),
       redisUrl: options.redisUrl === undefined ? null : new Secret(options.redisUrl),
       source: null,
       watched: options.watched ?? null,

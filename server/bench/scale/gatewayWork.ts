@@ -35,11 +35,21 @@ const LISTS = [
   '/manage/v1/deliveries',
 ]
 
-/** A gateway in this process on a filled database, from its start over a day to its end. `nowMs` is the end of the books. */
-export async function workForADay(databaseUrl: string, database: Database, nowMs: number): Promise<void> {
+/** A filled database, for a gateway in this process. */
+export interface Books {
+  readonly databaseUrl: string
+  readonly database: Database
+  /** The end of the books. */
+  readonly nowMs: number
+  /** The key that earlier gateways encrypted with, in hexadecimal digits; left out: there was no earlier one. */
+  readonly dataKey?: string
+}
+
+/** A gateway in this process on a filled database, from its start over a day to its end. */
+export async function workForADay({ databaseUrl, database, nowMs, ...given }: Books): Promise<void> {
   const clock = new TurnedClock(nowMs)
   const dataDirectory = await mkdtemp(join(tmpdir(), 'tollgate-plans-'))
-  const gateway = await openGateway({ clock, settings: settings(), beside: { databaseUrl, dataDirectory } })
+  const gateway = await openGateway({ clock, settings: settings(), beside: { databaseUrl, dataDirectory }, ...given })
   /** Lets minutes pass, and waits after each for what the gateway asks meanwhile. */
   const pass = async (totalMs: number, stepMs: number) => {
     for (let passedMs = 0; passedMs < totalMs; passedMs += stepMs) {

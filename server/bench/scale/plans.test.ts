@@ -40,7 +40,7 @@ beforeAll(async () => {
   reads = await withClient(server.superuserUrl, async (superuser) => {
     await startExplaining(superuser, { seqScans: false })
     await withClient(server.url, async (database) => {
-      await workForADay(server.url, database, NOW_MS)
+      await workForADay({ databaseUrl: server.url, database, nowMs: NOW_MS })
       await database.query(PLANTED)
     })
     return readsByText(await readExplained(superuser))

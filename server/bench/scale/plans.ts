@@ -4,7 +4,7 @@ import { withClient } from '../../test/postgres.ts'
 import { type Explained, readExplained, startExplaining, stopExplaining } from './explained.ts'
 import { workForADay } from './gatewayWork.ts'
 import type { Scale } from './scale.ts'
-import type { Side } from './side.ts'
+import { DATA_KEY, type Side } from './side.ts'
 
 /** A statement whose most rows on the large database are beyond twice those on the small one, and so many more, is named. */
 const MORE_ROWS = 100
@@ -47,10 +47,13 @@ export async function measurePlans({ sides, table }: Scale): Promise<void> {
 
 async function readsOf(side: Side): Promise<StatementReads[]> {
   await side.stop()
+  const { databaseUrl } = side
   const explained = await side.asSuperuser(async (superuser) => {
     await startExplaining(superuser, { seqScans: true })
     const before = (await readExplained(superuser)).length
-    await withClient(side.databaseUrl, (database) => workForADay(side.databaseUrl, database, Date.now()))
+    await withClient(databaseUrl, (database) =>
+      workForADay({ databaseUrl, database, nowMs: Date.now(), dataKey: DATA_KEY }),
+    )
     await stopExplaining(superuser)
     return (await readExplained(superuser)).slice(before)
   })

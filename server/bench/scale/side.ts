@@ -22,7 +22,7 @@ import { settingsOf } from './settings.ts'
 /** Statements that fill or vacuum millions of rows. */
 const FILL_STATEMENT_MS = 60 * MINUTE_MS
 /** Gateways of one database encrypt with one key. */
-const DATA_KEY = 'ab'.repeat(32)
+export const DATA_KEY = 'ab'.repeat(32)
 /** 16 gateways take up to 20 each. */
 const CONNECTIONS = 400
 /** Keys that a load of chat is spread over. */

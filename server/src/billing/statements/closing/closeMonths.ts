@@ -15,9 +15,10 @@ export async function closeMonths(
   isStopping: () => boolean = () => false,
 ): Promise<readonly string[]> {
   const closed: string[] = []
-  // Which month comes first may take a look at everything that was ever posted: it is looked for once a month, not once a page.
-  for (let month = await readMonthToClose(database); month !== null; month = await readMonthToClose(database)) {
-    if (!(await closeMonth(database, month, nowMs, isStopping))) break
+  while (!isStopping()) {
+    // Until a first month is closed, this reads everything that was ever posted: so it is asked once a month, not once a page.
+    const month = await readMonthToClose(database)
+    if (month === null || !(await closeMonth(database, month, nowMs, isStopping))) break
     closed.push(month)
   }
   return closed

@@ -75,6 +75,7 @@ export async function readMonthToClose(db: Queryable): Promise<string | null> {
   return rows[0]?.month ?? null
 }
 
+/** Whether all statements of the month, `YYYY-MM-01`, are written. */
 export async function isClosedMonth(tx: Transaction, month: string): Promise<boolean> {
   return (await tx.query('select from closed_months where month = $1::date', [month])).length > 0
 }
