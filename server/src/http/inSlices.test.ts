@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
+import { OwnSignal } from '../lib/callSignal.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { inSlices, LEAST_BYTES_PER_MINUTE } from './inSlices.ts'
 
@@ -14,8 +15,9 @@ function send(mebibytes: number) {
     ends.push(clock.monotonicMs())
     clients.push(client)
   }
-  const stream = inSlices([new Uint8Array(mebibytes << 20)], clock, onEnd)
-  return { clock, ends, clients, reader: stream.getReader() }
+  const cutOff = new OwnSignal()
+  const stream = inSlices([new Uint8Array(mebibytes << 20)], clock, { onEnd, cutOff })
+  return { clock, ends, clients, cutOff, reader: stream.getReader() }
 }
 
 test('a client that keeps the least rate gets all of the answer, however long it takes', async () => {
@@ -60,4 +62,12 @@ test('the end of a client that leaves is told once', async () => {
   await reader.cancel()
   await clock.turn(MINUTE_MS)
   expect([ends, clock.pending]).toEqual([[0], 0])
+})
+
+test('an answer that is cut off ends at once, and its client sees it', async () => {
+  const { ends, clients, cutOff, clock, reader } = send(2)
+  await reader.read()
+  cutOff.abort(new Error('the key has ended'))
+  expect([ends, clients, clock.pending]).toEqual([[0], [undefined], 0])
+  await expect(reader.read()).rejects.toThrow('cut off')
 })

@@ -1,8 +1,8 @@
 /** Sends an answer of more than 64 KiB, in memory or read as it leaves, as fast as its client takes it, and at the least rate. */
 
-import type { CallSignal } from '../lib/callSignal.ts'
 import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import { Watchdog } from '../lib/watchdog.ts'
+import type { Leaving } from './leaving.ts'
 import type { EndAnswer } from './stalledClient.ts'
 
 /** Answers of up to so many bytes leave at once: the kernel takes them whole. */
@@ -22,10 +22,9 @@ export type Pieces = readonly Uint8Array<ArrayBuffer>[]
 
 /**
  * Returns a stream that gives the pieces out as they are read. It breaks off when {@link LEAST_BYTES_PER_MINUTE}, or the rest if that
- * is less, are not taken within a minute. `onEnd` is called once: when all of it has left, its client has, or it breaks off, since the
- * client has `stalled`.
+ * is less, are not taken within a minute, and when it is cut off.
  */
-export function inSlices(pieces: Pieces, clock: Clock, onEnd: EndAnswer): ReadableStream<Uint8Array> {
+export function inSlices(pieces: Pieces, clock: Clock, leaving: Leaving): ReadableStream<Uint8Array> {
   const left = [...pieces]
   const next = () => {
     const first = left.shift()
@@ -36,7 +35,7 @@ export function inSlices(pieces: Pieces, clock: Clock, onEnd: EndAnswer): Readab
   const cancel = () => {
     left.length = 0
   }
-  return atLeastRate({ next, cancel }, clock, onEnd)
+  return atLeastRate({ next, cancel }, clock, leaving)
 }
 
 /** Bytes that are read as they leave. */
@@ -47,24 +46,16 @@ export interface SliceSource {
   cancel(): void
 }
 
-/**
- * The same of bytes that are not in memory. The time that the source takes to give its next bytes is not its client's. It breaks off when
- * `cutOff` is aborted, too.
- */
-export function atLeastRate(
-  source: SliceSource,
-  clock: Clock,
-  onEnd: EndAnswer,
-  cutOff?: CallSignal,
-): ReadableStream<Uint8Array> {
+/** The same of bytes that are not in memory. The time that the source takes to give its next bytes is not its client's. */
+export function atLeastRate(source: SliceSource, clock: Clock, { onEnd, cutOff }: Leaving): ReadableStream<Uint8Array> {
   const sending = new Sending(source, clock, onEnd)
   const onCutOff = () => sending.fail(new Error('the answer was cut off'))
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
         sending.start(controller)
-        if (cutOff?.aborted) onCutOff()
-        else cutOff?.addEventListener('abort', onCutOff)
+        if (cutOff.aborted) onCutOff()
+        else cutOff.addEventListener('abort', onCutOff)
       },
       pull: () => sending.pull(),
       cancel: () => sending.breakOff(),

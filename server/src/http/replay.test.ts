@@ -3,6 +3,7 @@ import { TurnedClock } from '../../test/clock.ts'
 import { TEST_KEY } from '../../test/exchange.ts'
 import { replaysWith } from '../../test/keptAnswers.ts'
 import type { BodyInPieces, ReplayedAnswer } from './idempotency/answer.ts'
+import { createOpenCalls } from './openCalls.ts'
 import { type ReplayDependencies, replay } from './replay.ts'
 
 const MEBIBYTE = 1 << 20
@@ -25,6 +26,7 @@ function largeAnswer(pieces: number) {
 function callOf(organizationId = TEST_KEY.organizationId) {
   const call = {
     principal: { ...TEST_KEY, organizationId },
+    openCalls: createOpenCalls(),
     isOpen: false,
     holdOpen() {
       call.isOpen = true
@@ -72,7 +74,17 @@ test('a client that leaves, and one that takes nothing for 60 s, give memory and
   await clock.turn(1)
   expect([stalled.isOpen, replays.memory.takenBytes, clock.pending]).toEqual([false, 0, 0])
   const reason = await reader?.read().catch((error: unknown) => error)
-  expect(String(reason)).toContain('stopped reading')
+  expect(String(reason)).toContain('reads too slowly')
+})
+
+test('a replay that is still leaving ends with its key', async () => {
+  const replays = replaysWith(new TurnedClock())
+  const call = callOf()
+  const reader = send(replays, largeAnswer(4).answer, call).body?.getReader()
+  await reader?.read()
+  call.openCalls.endKey(TEST_KEY.id)
+  expect([call.isOpen, replays.memory.takenBytes]).toEqual([false, 0])
+  await expect(reader?.read()).rejects.toThrow('cut off')
 })
 
 test('a kept answer that can not be read to its end breaks off', async () => {

@@ -3,15 +3,14 @@
 import { type Refusal, refusal } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import type { Clock } from '../lib/time.ts'
-import { Watchdog } from '../lib/watchdog.ts'
 import { COST_HEADER } from './cost.ts'
 import { STREAM_HEADERS } from './eventStream.ts'
 import { type BodyInPieces, PIECE_BYTES, type ReplayedAnswer } from './idempotency/answer.ts'
-import { AT_ONCE_BYTES } from './inSlices.ts'
+import { AT_ONCE_BYTES, atLeastRate, type SliceSource } from './inSlices.ts'
+import { startLeaving } from './leaving.ts'
 import type { Requirements, RouteRequest } from './pipeline.ts'
 import type { KeyOrSession } from './principal.ts'
 import type { ReplayMemory } from './replayMemory.ts'
-import { type EndAnswer, STALLED_CLIENT_MS } from './stalledClient.ts'
 
 /** A piece is encrypted while it is read, and plain while it leaves. */
 const PIECE_MEMORY_BYTES = 2 * PIECE_BYTES
@@ -53,7 +52,7 @@ export function createTurns(pause: () => Promise<void>): () => Promise<void> {
  */
 export function replay(
   dependencies: ReplayDependencies,
-  call: Pick<RouteRequest<KeyOrSession>, 'principal' | 'holdOpen'>,
+  call: Pick<RouteRequest<KeyOrSession>, 'principal' | 'holdOpen' | 'openCalls'>,
   { status, contentType, operationId, body }: ReplayedAnswer,
   { isPaid }: Pick<Requirements, 'isPaid'>,
 ): Response | Refusal {
@@ -70,11 +69,12 @@ export function replay(
   const giveBack = dependencies.memory.take(call.principal.organizationId, bytes)
   if (giveBack === null) return NO_MEMORY
   const leave = call.holdOpen()
-  const onEnd: EndAnswer = (client) => {
+  const leaving = startLeaving(call, (client) => {
     giveBack()
     leave(client)
-  }
-  return new Response(inPieces(dependencies, isWhole ? cut(body) : body, onEnd), { status, headers })
+  })
+  const pieces = piecesOf(dependencies, isWhole ? cut(body) : body)
+  return new Response(atLeastRate(pieces, dependencies.clock, leaving), { status, headers })
 }
 
 /** A body that is in memory, in pieces that leave one after the other. */
@@ -85,55 +85,23 @@ function cut(body: Uint8Array<ArrayBuffer>): BodyInPieces {
   }
 }
 
-/** Reads each piece when the client has taken the one before. Calls `onEnd` once. */
-function inPieces(
-  { clock, log, turn }: ReplayDependencies,
-  body: BodyInPieces,
-  onEnd: EndAnswer,
-): ReadableStream<Uint8Array> {
+/** Each piece is read when the client has taken the one before. */
+function piecesOf({ log, turn }: ReplayDependencies, body: BodyInPieces): SliceSource {
   let next = 0
-  let hasEnded = false
-  let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  const end: EndAnswer = (client) => {
-    if (hasEnded) return
-    hasEnded = true
-    watchdog.stop()
-    onEnd(client)
-  }
-  const watchdog = new Watchdog(clock, () => {
-    if (hasEnded) return
-    end('stalled')
-    controller?.error(new Error('the client stopped reading'))
-  })
-  const awaitClient = () => watchdog.due(clock.monotonicMs() + STALLED_CLIENT_MS)
-  return new ReadableStream<Uint8Array>(
-    {
-      start(started) {
-        controller = started
-        awaitClient()
-      },
-      async pull(current) {
-        if (hasEnded) return
-        try {
-          await turn()
-          if (hasEnded) return
-          const piece = await body.read(next)
-          if (hasEnded) return
-          next += 1
-          awaitClient()
-          current.enqueue(piece)
-          if (next < body.pieces) return
-          end()
-          current.close()
-        } catch (error) {
-          // The stream breaks off, so that nobody takes it for whole.
-          log.warn({ err: error }, 'a kept answer could not be read to its end')
-          end()
-          current.error(error)
-        }
-      },
-      cancel: () => end(),
+  return {
+    async next() {
+      if (next === body.pieces) return null
+      try {
+        await turn()
+        const piece = await body.read(next)
+        next += 1
+        return piece
+      } catch (error) {
+        // The stream breaks off, so that nobody takes it for whole.
+        log.warn({ err: error }, 'a kept answer could not be read to its end')
+        throw error
+      }
     },
-    { highWaterMark: 0 },
-  )
+    cancel: () => {},
+  }
 }

@@ -137,3 +137,17 @@ test('a call whose key ends is charged, not kept, and answered 401; then its key
   )
   expect(calls.keys()).toEqual([])
 })
+
+test('a large answer that is still leaving ends with its key', async () => {
+  const { steps, prepared, answer, openCalls } = stage()
+  const response = await answer(
+    async () => ok({ prepared }),
+    () => 'x'.repeat((64 << 10) + 1),
+    false,
+  )
+  expect(steps).not.toContain('left')
+  openCalls.endKey('key')
+  expect(steps.at(-1)).toBe('left')
+  await expect(response instanceof Response && response.text()).rejects.toThrow('cut off')
+  expect(openCalls.keys()).toEqual([])
+})

@@ -12,9 +12,9 @@ import type { KeptAnswer } from './idempotency/answer.ts'
 import type { Attempt } from './idempotency/attempts.ts'
 import { AT_ONCE_BYTES, inSlices, type Pieces } from './inSlices.ts'
 import { JSON_TYPE } from './jsonAnswer.ts'
+import { startLeaving } from './leaving.ts'
 import { callerOf } from './onceForKey.ts'
 import type { Answer, RouteRequest } from './pipeline.ts'
-import type { EndAnswer } from './stalledClient.ts'
 
 /** Beside the call itself. */
 interface WholeOptions {
@@ -98,12 +98,12 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     if (bytes <= AT_ONCE_BYTES) return new Response(typeof body === 'string' ? body : joined(body), { headers })
     memory?.set(bytes)
     isLeaving = true
-    const onEnd: EndAnswer = (client) => {
+    const leaving = startLeaving(call, (client) => {
       memory?.close()
       leave(client)
-    }
+    })
     const pieces = typeof body === 'string' ? [new TextEncoder().encode(body)] : body
-    return new Response(inSlices(pieces, clock, onEnd), { headers })
+    return new Response(inSlices(pieces, clock, leaving), { headers })
   } finally {
     end.close()
     if (!isLeaving) {

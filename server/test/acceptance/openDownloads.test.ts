@@ -81,7 +81,7 @@ test('a download ends with its key, although its client takes nothing more', asy
   const ended = untilOpen(0)
   await clock.turn(2 * SECOND_MS)
   await ended
-  expect(begun.bytes()).rejects.toThrow()
+  await expect(begun.bytes()).rejects.toThrow()
 })
 
 test('HEAD says the length of all of it, whatever range is asked for, takes nothing of it, and keeps no place', async () => {

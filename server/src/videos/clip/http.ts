@@ -1,9 +1,8 @@
 import { refusalResponse } from '../../http/envelopes.ts'
 import { AT_ONCE_BYTES, atLeastRate } from '../../http/inSlices.ts'
+import { startLeaving } from '../../http/leaving.ts'
 import type { Answer, Handle, RouteRequest } from '../../http/pipeline.ts'
-import type { EndAnswer } from '../../http/stalledClient.ts'
 import { type Artifacts, readArtifactRange } from '../../infra/artifacts.ts'
-import { OwnSignal } from '../../lib/callSignal.ts'
 import { refusal } from '../../lib/errors.ts'
 import type { Clock } from '../../lib/time.ts'
 import { NO_SUCH_VIDEO, type Video } from '../job/video.ts'
@@ -113,12 +112,5 @@ function heldOpen(file: ReadableStream<Uint8Array>, clock: Clock, call: RouteReq
     next: () => reader.read().then(({ done, value }) => (done ? null : value)),
     cancel: () => void reader.cancel().catch(() => {}),
   }
-  const leave = call.holdOpen()
-  const keyEnded = new OwnSignal()
-  const forget = call.openCalls.add(call.principal, () => keyEnded.abort(new Error('the key has ended')))
-  const onEnd: EndAnswer = (client) => {
-    forget()
-    leave(client)
-  }
-  return atLeastRate(source, clock, onEnd, keyEnded)
+  return atLeastRate(source, clock, startLeaving(call, call.holdOpen()))
 }
