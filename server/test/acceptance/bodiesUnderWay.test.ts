@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { makeKey, type TestKey } from '../customer.ts'
-import { type OpenPort, openPortWith } from '../faults/openPort.ts'
-import { CHAT, SETTINGS as SANDBOX } from '../faults/sandboxChat.ts'
 import { metric, untilMetric } from '../metricsPage.ts'
+import { type OpenPort, openPortWith } from '../openPort.ts'
+import { CHAT, SETTINGS as SANDBOX } from '../sandboxChat.ts'
 
 const MIB = 1 << 20
 const SETTINGS = `body_limit_bytes: ${MIB}

@@ -16,13 +16,9 @@ deposits:
 const gateway = await openGateway()
 afterAll(() => gateway.close())
 
-async function readPage({ app } = gateway): Promise<string> {
-  return await metricsPage(app)
-}
-
 /** The samples of the metrics page, by name and labels. */
 async function scrape(): Promise<Map<string, number>> {
-  const samples = (await readPage()).split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  const samples = (await metricsPage(gateway.app)).split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   return new Map(
     samples.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
@@ -81,7 +77,7 @@ test('the dashboard shows every metric, and none that is not there', async () =>
       .map(([name]) => name),
   )
   const withDeposits = await openGateway({ settings: DEPOSITS })
-  const page = await readPage(withDeposits).finally(() => withDeposits.close())
+  const page = await metricsPage(withDeposits.app).finally(() => withDeposits.close())
   const types = new Map(page.matchAll(/^# TYPE (\w+) (\w+)$/gm).map(([, name = '', type]) => [name, type]))
   expect([...types.keys()]).toContain('tollgate_deposit_node_final_block')
   const isThere = (name: string) =>

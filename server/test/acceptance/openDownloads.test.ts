@@ -6,10 +6,10 @@ import { revokeKey } from '../../src/identity/keys/revoke.ts'
 import { MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { TurnedClock } from '../clock.ts'
 import type { TestKey } from '../customer.ts'
-import { type OpenPort, openPortWith } from '../faults/openPort.ts'
-import { CHAT, SETTINGS as SANDBOX } from '../faults/sandboxChat.ts'
 import { makeHollowVideo } from '../hollowVideo.ts'
 import { untilMetric } from '../metricsPage.ts'
+import { type OpenPort, openPortWith } from '../openPort.ts'
+import { CHAT, SETTINGS as SANDBOX } from '../sandboxChat.ts'
 
 const SETTINGS = `open_requests_per_key: 2
 ${SANDBOX}`

@@ -7,9 +7,9 @@ import { type AskedGateway, openAskedGateway } from '../acceptance/ask.ts'
 import { CLOCK_JUMPS_MS, type ClocksApart, openClocksApart } from '../clocksApart.ts'
 import type { TestKey } from '../customer.ts'
 import { metric } from '../metricsPage.ts'
+import { CHAT } from '../sandboxChat.ts'
 import { type ScriptedVideos, scriptVideos } from '../scriptedVideos.ts'
 import { until } from '../until.ts'
-import { CHAT } from './sandboxChat.ts'
 
 /** Four seconds before the end of the hour in which calls are dear. */
 const START_MS = Date.UTC(2030, 0, 15, 12, 59, 56)

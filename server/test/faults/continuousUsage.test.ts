@@ -1,9 +1,9 @@
 /** A provider that is asked for its usage in every chunk: whoever leaves before the end pays what the model counted (C4). */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { openPortWith } from '../openPort.ts'
 import { head, piece, rawServer } from '../rawServer.ts'
 import { until } from '../until.ts'
-import { openPortWith } from './openPort.ts'
 import { toUsage } from './steppedProvider.ts'
 
 setDefaultTimeout(60_000)

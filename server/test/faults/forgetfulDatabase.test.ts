@@ -6,8 +6,8 @@ import { openClient } from '../../src/infra/postgres/client.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { type Gateway, openGateway } from '../gateway.ts'
 import { metric } from '../metricsPage.ts'
+import { CHAT, SETTINGS } from '../sandboxChat.ts'
 import { until } from '../until.ts'
-import { CHAT, SETTINGS } from './sandboxChat.ts'
 
 let gateway: Gateway
 /** Of the server's first database, which outlives those that are put in each other's place. */

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/infra/clock.ts'
 import { openClient } from '../../src/infra/postgres/client.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { untilMetric } from '../metricsPage.ts'
-import { type OpenPort, openPort } from './openPort.ts'
+import { type OpenPort, openPort } from '../openPort.ts'
 import { type SteppedProvider, startSteppedProvider, toUsage } from './steppedProvider.ts'
 
 /** Nothing here waits for a clock; a machine that is busy with other things may still be slow. */

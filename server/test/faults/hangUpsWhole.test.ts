@@ -11,8 +11,8 @@ import { drawText } from '../../src/providers/sandbox/picture.ts'
 import { TurnedClock } from '../clock.ts'
 import { makeKey, type TestKey } from '../customer.ts'
 import { metric } from '../metricsPage.ts'
+import { type OpenPort, openPortWith } from '../openPort.ts'
 import { type RawServer, rawServer } from '../rawServer.ts'
-import { type OpenPort, openPortWith } from './openPort.ts'
 import { type SteppedCall, type SteppedProvider, startSteppedProvider } from './steppedProvider.ts'
 
 /** Nothing here waits for a clock; a machine that is busy with other things may still be slow. */

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
+import { type OpenPort, openPort } from '../openPort.ts'
 import { END_OF_BODY, head, piece, type RawServer, rawServer } from '../rawServer.ts'
 import { postUnread } from '../unreadRequest.ts'
-import { type OpenPort, openPort } from './openPort.ts'
 
 /** More than kernels take for a client that does not read. */
 const ANSWER_BYTES = 24_000_000

@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import { TurnedClock } from '../clock.ts'
 import { openDirectory } from '../dataDirectory.ts'
+import { openPort } from '../openPort.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { postUnread } from '../unreadRequest.ts'
 import { type EndlessProvider, startEndlessProvider } from './endlessProvider.ts'
-import { openPort } from './openPort.ts'
 
 const STALLED = 12
 const LIMIT_MS = 60_000

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { CLOCK_JUMPS_MS } from '../clocksApart.ts'
 import { preload } from '../preload.ts'
+import { CHAT, SETTINGS } from '../sandboxChat.ts'
 import { startServer, type TestServer } from '../server.ts'
 import { until } from '../until.ts'
-import { CHAT, SETTINGS } from './sandboxChat.ts'
 
 let clockSetter: Awaited<ReturnType<typeof preload>>
 const wrongDate = (jumpsMs: readonly number[]) => ({

@@ -1,11 +1,11 @@
 /** A whole gateway in this process behind a real port, so that clients can hang up and stop reading. */
 
-import { systemClock } from '../../src/infra/clock.ts'
-import { listen } from '../../src/infra/httpServer.ts'
-import type { Clock } from '../../src/lib/time.ts'
-import { type Gateway, openGateway, type TestKey } from '../gateway.ts'
-import { metricsPage } from '../metricsPage.ts'
-import { until } from '../until.ts'
+import { systemClock } from '../src/infra/clock.ts'
+import { listen } from '../src/infra/httpServer.ts'
+import type { Clock } from '../src/lib/time.ts'
+import { type Gateway, openGateway, type TestKey } from './gateway.ts'
+import { metric } from './metricsPage.ts'
+import { until } from './until.ts'
 
 export interface ChargeSeen {
   readonly outcome: string
@@ -76,8 +76,8 @@ export async function openPortWith(settings: string, clock: Clock = systemClock)
     },
     async idle() {
       await until(async () => {
-        const page = await metricsPage(gateway.app)
-        return /^tollgate_open_requests 0$/m.test(page) && /^tollgate_unposted_charges 0$/m.test(page)
+        const { app } = gateway
+        return (await metric(app, 'open_requests')) === 0 && (await metric(app, 'unposted_charges')) === 0
       })
     },
     charges: ({ organizationId }) => readCharges(gateway, organizationId),
