@@ -9,7 +9,7 @@ import { measureDeliveries } from './scale/deliveries.ts'
 import { measureIdle } from './scale/idle.ts'
 import { measureIdleCrowd } from './scale/idleCrowd.ts'
 import { measureLists } from './scale/lists.ts'
-import { measurePlans } from './scale/plans.ts'
+import { measureQueryPlans } from './scale/queryPlans.ts'
 import { measureReload } from './scale/reload.ts'
 import { measureRenewals } from './scale/renewals.ts'
 import { measureRetention } from './scale/retention.ts'
@@ -34,7 +34,7 @@ const MEASURES: Readonly<Record<string, (scale: Scale) => Promise<void>>> = {
   renewals: measureRenewals,
   idle: measureIdle,
   crowd: measureIdleCrowd,
-  plans: measurePlans,
+  'query-plans': measureQueryPlans,
 }
 
 const USAGE = `usage: bun server/bench/scale.ts [--organizations 10000] [--charges 200000] [--days 60] [--crowd 2000]

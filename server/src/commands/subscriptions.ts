@@ -1,4 +1,4 @@
-import { entitledPlan } from '../billing/plans/gate.ts'
+import { entitledPlan } from '../billing/plans/cover.ts'
 import { readPlanState } from '../billing/plans/readPlan.ts'
 import { setSubscription } from '../billing/plans/setSubscription.ts'
 import {

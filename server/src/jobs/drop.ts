@@ -15,7 +15,7 @@ export function dropJobs<Payload>(
   return deleteJobsWith(tx, { kind, field, values })
 }
 
-/** Drops all jobs that take the turn of a person, those that are done too. */
+/** Deletes all jobs that are queued under the turn of a person, also those that are done. */
 export function dropJobsOf(tx: Transaction, turn: string): Promise<void> {
   return deleteJobsOfTurn(tx, turn)
 }

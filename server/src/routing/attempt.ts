@@ -37,20 +37,20 @@ const END: Next = { done: true, value: undefined }
 const LEFT_MOST_EVENTS = 100_000
 const LEFT_MOST_MS = SECOND_MS
 
-/** How what is unread is looked for: it is all when `emptyLooks` in a row find nothing. */
-interface Looks {
-  readonly emptyLooks: number
+/** How what is unread is looked for: it is all when `emptyPolls` in a row find nothing. */
+interface Polls {
+  readonly emptyPolls: number
   wait(clock: Clock): Promise<void>
 }
 
 /** A client that is behind leaves answers unread in the buffers of this machine and the provider's, up to some megabytes. */
-const BEHIND: Looks = { emptyLooks: 5, wait: (clock) => sleep(clock, 1) }
+const BEHIND: Polls = { emptyPolls: 5, wait: (clock) => sleep(clock, 1) }
 
 /**
  * A client that keeps up leaves what came to the socket since it was last read. A provider that is read on while it generates would
  * be paid for what it says meanwhile.
  */
-const KEEPING_UP: Looks = { emptyLooks: 3, wait: nextTurn }
+const KEEPING_UP: Polls = { emptyPolls: 3, wait: nextTurn }
 
 const NOT_TAKEN = 'The answer was not taken in the time that a call may last. Read it faster, or ask for less.'
 
@@ -243,20 +243,20 @@ export class TargetAttempt implements ChatEvents {
   }
 
   /** Reads what the provider has sent already, before its work is stopped. */
-  private async readLeft(inner: ChatEvents, looks: Looks): Promise<readonly ChatEvent[]> {
+  private async readLeft(inner: ChatEvents, polls: Polls): Promise<readonly ChatEvent[]> {
     const { clock } = this.options
     const { unread } = this
     if (this.first?.done === false) unread.push(this.first.value)
     const endsAtMs = clock.monotonicMs() + LEFT_MOST_MS
     let seen = 0
-    for (let empty = 0; empty < looks.emptyLooks && clock.monotonicMs() < endsAtMs; ) {
+    for (let empty = 0; empty < polls.emptyPolls && clock.monotonicMs() < endsAtMs; ) {
       for (let event = inner.ready?.(); event !== undefined; event = inner.ready?.()) {
         unread.push(event)
         if (unread.length >= LEFT_MOST_EVENTS) return unread
       }
       empty = unread.length > seen ? 0 : empty + 1
       seen = unread.length
-      await looks.wait(clock)
+      await polls.wait(clock)
     }
     return unread
   }

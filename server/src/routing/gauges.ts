@@ -4,7 +4,7 @@ import type { Gauge } from '../lib/gauge.ts'
 import type { Provider } from '../providers/dialect/spec.ts'
 import type { Health, TargetHealth } from './health.ts'
 
-/** A target that is offered, by the name of its provider, and what this process knows of it. */
+/** One target of the catalog, with its health as this process sees it. */
 export interface LookedAtTarget {
   readonly provider: string
   readonly model: string

@@ -1,5 +1,5 @@
 import type { TierName } from '../../catalog/model.ts'
-import type { Cover } from '../plans/gate.ts'
+import type { Cover } from '../plans/cover.ts'
 
 /** The facts that are fixed when a call is admitted. Price, windows, partition and usage bucket follow from them. */
 export interface Admission {

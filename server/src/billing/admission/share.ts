@@ -56,7 +56,7 @@ export class Share {
   hasAsked = false
   /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
   private asks = 0
-  /** It had nothing when all were asked to give something back, and the account was being asked: what comes may be the answer to it. */
+  /** All were asked to give money back while a renewal was under way and nothing was here: it is answered when the renewal is back. */
   private hasToAnswer = false
   /** True when the account's last answer has come, and it was asked for nothing since: nothing of it was lost on the way. */
   isCertain = false

@@ -1,7 +1,7 @@
 import { type Plan, type PlanPrice, type PlanQuota, planOnOffer } from '../../catalog/plan.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import type { Clock } from '../../lib/time.ts'
-import { entitledPlan, type PlanUsage } from './gate.ts'
+import { entitledPlan, type PlanUsage } from './cover.ts'
 import { readPlanState, readSubscription } from './readPlan.ts'
 import { keyOfUnknownPrice, planOfSubscription, type Subscription } from './subscription.ts'
 

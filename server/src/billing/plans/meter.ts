@@ -1,4 +1,4 @@
-import { type Cover, type CoveredCalls, NOTHING_USED, type PlanState, type PlanUsage, sumOfUsage } from './gate.ts'
+import { type Cover, type CoveredCalls, NOTHING_USED, type PlanState, type PlanUsage, sumOfUsage } from './cover.ts'
 import { meterOf } from './subscription.ts'
 
 /** The amounts that one covered charge adds to the plan's meter. Tokens are weighted. */

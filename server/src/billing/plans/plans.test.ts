@@ -15,7 +15,7 @@ import { settleCall } from '../../../test/settleCall.ts'
 import type { Plan } from '../../catalog/plan.ts'
 import { type Clock, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, toTimestamp } from '../../lib/time.ts'
 import type { Admitted } from '../admission/admit.ts'
-import type { PlanUsage } from './gate.ts'
+import type { PlanUsage } from './cover.ts'
 import { readPlanState } from './readPlan.ts'
 import { setSubscription } from './setSubscription.ts'
 

@@ -1,7 +1,7 @@
 import type { Plan } from '../../catalog/plan.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'
 import { type Clock, MINUTE_MS, SECOND_MS, within } from '../../lib/time.ts'
-import { askPlan, type Cover, type Coverable, NO_PLAN, type PlanAnswer, type PlanState } from './gate.ts'
+import { askPlan, type Cover, type Coverable, NO_PLAN, type PlanAnswer, type PlanState } from './cover.ts'
 import { type Metered, PlanMeter, type PlanMetering } from './meter.ts'
 import { PlanReads } from './reads.ts'
 import { weightedTokens } from './weigh.ts'

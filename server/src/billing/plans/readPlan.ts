@@ -1,5 +1,5 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
-import { NOTHING_USED, type PlanState } from './gate.ts'
+import { NOTHING_USED, type PlanState } from './cover.ts'
 import { readPlanStates, selectSubscription } from './store.ts'
 import type { Subscription } from './subscription.ts'
 

@@ -3,7 +3,7 @@
 import { arrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import type { MeteredSums } from '../../lib/disagreement.ts'
 import { HOUR_MS, toTimestamp, WEEK_MS } from '../../lib/time.ts'
-import type { PlanState } from './gate.ts'
+import type { PlanState } from './cover.ts'
 import type { Subscription } from './subscription.ts'
 
 interface SubscriptionRow {

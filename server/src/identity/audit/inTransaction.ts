@@ -6,7 +6,7 @@ import { ok, type Result, refused } from '../../lib/result.ts'
 
 /** By its foreign key to the person a row was refused: the person was erased after the request was let in. */
 const OF_PERSON = /_user_id_fkey$/
-const ERASED = refusal('not_found', 'This account was erased at this moment. Nothing was changed.')
+const ERASED = refusal('not_found', 'This account has just been erased, so nothing was changed.')
 
 /** Work that joins a change, such as keeping its answer. It is called once the change is known. */
 export type Keep<T> = (changed: T) => Promise<readonly Participant[]>

@@ -18,8 +18,8 @@ export function listNotifying(
 }
 
 /**
- * Locks the organizations of which a person is a member, and those that tell one of these addresses of their limits: all that the
- * person's end changes, always in one order.
+ * Locks every organization that the erasing of a person changes, always in the same order: those of which the person is a member, and
+ * those that send notices of their limits to one of these addresses.
  */
 export function lockOrganizationsOf(tx: Transaction, userId: string, addresses: readonly string[]): Promise<void> {
   return lockOrganizationsAround(tx, userId, addresses)

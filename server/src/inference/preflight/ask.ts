@@ -1,7 +1,7 @@
 import { readFigures } from '../../billing/admission/accounts/figures.ts'
 import type { AdmissionContext } from '../../billing/admission/admit.ts'
 import { priceTokens } from '../../billing/charges/pricing.ts'
-import { isWithin } from '../../billing/plans/gate.ts'
+import { isWithin } from '../../billing/plans/cover.ts'
 import { type Catalog, lookUp, lookUpForCall, type Model, type ResolvedModel } from '../../catalog/model.ts'
 import { type PriceTable, rateAt } from '../../catalog/price.ts'
 import type { Queryable } from '../../infra/postgres/database.ts'

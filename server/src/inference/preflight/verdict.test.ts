@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Figures } from '../../billing/admission/gates.ts'
-import type { PlanAnswer } from '../../billing/plans/gate.ts'
+import type { PlanAnswer } from '../../billing/plans/cover.ts'
 import { MODALITIES } from '../../catalog/model.ts'
 import { judge, type Known, sentenceOf, type Verdict } from './verdict.ts'
 

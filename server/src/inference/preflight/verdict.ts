@@ -2,7 +2,7 @@
 
 import { GATE_WORDS } from '../../billing/admission/gateRefusals.ts'
 import { type Figures, FUNDING_GATES, type FundingGate, insufficientFunds } from '../../billing/admission/gates.ts'
-import type { PlanAnswer } from '../../billing/plans/gate.ts'
+import type { PlanAnswer } from '../../billing/plans/cover.ts'
 import type { Modality } from '../../catalog/model.ts'
 
 export const REASONS = [

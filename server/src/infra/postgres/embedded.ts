@@ -183,7 +183,7 @@ async function stop(cluster: Cluster, clock: Timers): Promise<void> {
   while ((await findPostmaster(cluster.folder))?.pid === found.pid) {
     if (clock.monotonicMs() > giveUpAtMs) {
       throw new Error(
-        `PostgreSQL (process ${found.pid}) is still stopping after ${STOP_TIMEOUT_MS / SECOND_MS} s and was left to it.`,
+        `PostgreSQL (process ${found.pid}) has not stopped within ${STOP_TIMEOUT_MS / SECOND_MS} s. It goes on stopping; it was not killed.`,
       )
     }
     await sleep(clock, POLL_MS)

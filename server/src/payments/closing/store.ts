@@ -68,7 +68,7 @@ export async function selectLiveSubscriptions(
   )
 }
 
-/** Makes subscriptions that may not have ended due now. */
+/** Makes an organization's subscriptions that may still be running due now. */
 export async function hastenSubscriptions(tx: Transaction, organizationId: string, nowMs: number): Promise<void> {
   await tx.query(
     'update payment_subscriptions set due_at = $2::timestamptz where organization_id = $1::uuid and due_at is not null',

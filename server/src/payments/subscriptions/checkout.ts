@@ -1,4 +1,4 @@
-import { entitledPlan } from '../../billing/plans/gate.ts'
+import { entitledPlan } from '../../billing/plans/cover.ts'
 import { readSubscription } from '../../billing/plans/readPlan.ts'
 import { type Plan, type PlanPrice, planOnOffer } from '../../catalog/plan.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'

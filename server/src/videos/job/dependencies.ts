@@ -73,7 +73,7 @@ export interface VideoDependencies {
   readonly cancellationsPerHour: number
   /** Jobs of an organization that may wait for their turn at once, over all models. */
   readonly queuedMost: number
-  /** Below this balance an organization is told so; 0: nobody is. */
+  /** An organization is notified when its balance falls below this, in micro-cents; 0: none is. */
   readonly lowBalanceMicrocents: bigint
   /** A charge has brought about something that somebody must be told. */
   readonly onNoticed: () => void

@@ -1,7 +1,7 @@
 import type { Queryable } from '../../../infra/postgres/database.ts'
 import type { Refusal } from '../../../lib/errors.ts'
 import type { Clock } from '../../../lib/time.ts'
-import type { Coverable } from '../../plans/gate.ts'
+import type { Coverable } from '../../plans/cover.ts'
 import type { Plans } from '../../plans/plans.ts'
 import { insufficientFor } from '../gateRefusals.ts'
 import { insufficientFunds } from '../gates.ts'

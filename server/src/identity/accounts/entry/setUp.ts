@@ -68,7 +68,7 @@ export async function setUpFirstPerson(
   const person = { ...checked.value, id: uuidV7(nowMs, random), isOperator: true }
   const memberId = uuidV7(nowMs, random)
   return inTransaction(database, async (tx) => {
-    // Of two people with the link one uses it up.
+    // If two people open the link, only the first of them can use it.
     if ((await takeLink(tx, clock, secret, 'set_up')) === null) throw new Refused(NO_LINK)
     if (await isAnybodyThere(tx)) throw new Refused(NO_LINK)
     const organizationId = await firstOrganization(tx, { clock, randomBytes: random, openAccount })

@@ -6,7 +6,7 @@ import type { NodeAnswer } from '../chains/answer.ts'
 import type { ReadLarge } from '../chains/rpc.ts'
 import type { AskedEvents, EvmLog, EvmReceipt } from './shapes.ts'
 
-/** The work of the thread: an answer, and the events that were asked for, or null where it was a receipt. */
+/** The work of the thread: an answer to parse. `events`: the events that were asked for; null: the answer is a receipt. */
 export interface LargeAnswerTask {
   readonly bytes: Uint8Array<ArrayBuffer>
   readonly events: AskedEvents | null

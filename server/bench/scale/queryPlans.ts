@@ -28,7 +28,7 @@ export function readsByText(explained: readonly Explained[]): StatementReads[] {
   })
 }
 
-export async function measurePlans({ sides, table }: Scale): Promise<void> {
+export async function measureQueryPlans({ sides, table }: Scale): Promise<void> {
   const [small, large] = [await readsOf(sides[0]), await readsOf(sides[1])]
   const smallByText = new Map(small.map((each) => [each.text, each]))
   console.log('  statement | times | rows read, small | returned | rows read, large | returned')
@@ -41,7 +41,7 @@ export async function measurePlans({ sides, table }: Scale): Promise<void> {
     console.log(`  ${cells.join(' | ')}${isGrown ? ' | grown' : ''}`)
   }
   table.note(
-    `plans: ${large.length} different statements of a day, of which ${grown} read more rows on the large database`,
+    `query plans: ${large.length} different statements of a day, of which ${grown} read more rows on the large database`,
   )
 }
 

@@ -1,6 +1,6 @@
 /**
- * The gate that is asked before those on money (E1, P2, P4): whether a plan covers a call. Pure: the same functions answer
- * real calls and preflight.
+ * Whether a plan covers a call, which is looked at before the gates on money (E1, P2, P4). Pure: the same functions answer real calls
+ * and preflight.
  */
 
 import type { Modality } from '../../catalog/model.ts'

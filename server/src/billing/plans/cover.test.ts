@@ -3,7 +3,7 @@ import { fc } from '../../../test/properties.ts'
 import { MODALITIES } from '../../catalog/model.ts'
 import type { Plan } from '../../catalog/plan.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS } from '../../lib/time.ts'
-import { askPlan, type Coverable, isWithin, type PlanState } from './gate.ts'
+import { askPlan, type Coverable, isWithin, type PlanState } from './cover.ts'
 import { isEntitled } from './subscription.ts'
 
 const NOW_MS = Date.UTC(2031, 4, 17, 13, 30)

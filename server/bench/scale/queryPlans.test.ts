@@ -14,7 +14,7 @@ import { MIGRATIONS_FOLDER, withClient } from '../../test/postgres.ts'
 import { prepareExplaining, readExplained, startExplaining } from './explained.ts'
 import { fillBooks } from './fill.ts'
 import { workForADay } from './gatewayWork.ts'
-import { readsByText, type StatementReads } from './plans.ts'
+import { readsByText, type StatementReads } from './queryPlans.ts'
 
 const SIZE = { organizations: 300, charges: 3_000, days: 20 }
 const NOW_MS = Date.UTC(2030, 1, 10, 23, 50)
