@@ -102,28 +102,34 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
     deliveries: atLeastOne('deliveries', text['deliveries']),
     idleSeconds: atLeastOne('idle-seconds', text['idle-seconds']),
   }
-  try {
-    await makeAll(scale)
-    for (const side of sides) await side.stop()
-    for (const side of sides) console.log(await verdictOf(side, 'after everything'))
-  } finally {
-    // A failure after hours does not lose what was measured before it.
-    console.log(`after: ${describeConditions(session.folder)}\n`)
-    console.log(String(table))
-  }
+  const failed = await makeAll(scale)
+  for (const side of sides) await side.stop()
+  for (const side of sides) console.log(await verdictOf(side, 'after everything'))
+  console.log(`after: ${describeConditions(session.folder)}\n`)
+  console.log(String(table))
+  if (failed.length > 0) throw new Error(`these measures failed: ${failed.join(', ')}`)
 })
 
-async function makeAll(scale: Scale): Promise<void> {
-  const { table } = scale
+/** Makes the measures, and returns the names of those that failed: they lose nothing that others have found in hours. */
+async function makeAll(scale: Scale): Promise<string[]> {
+  const { table, sides } = scale
+  const failed: string[] = []
   for (const [name, measure] of measures) {
     console.log(`${name}:`)
-    await measure(scale)
+    try {
+      await measure(scale)
+    } catch (error) {
+      failed.push(name)
+      table.note(`${name}: failed: ${error instanceof Error ? error.message : String(error)}`)
+      for (const side of sides) await side.startAfresh()
+    }
   }
   if (flags['twice'] === true) await measureTwiceTheDays(scale)
   else table.note('verification of twice as many days: not measured; --twice fills a third database for it')
   for (const name of Object.keys(MEASURES)) {
     if (!measures.some(([made]) => made === name)) table.note(`${name}: not measured in this run`)
   }
+  return failed
 }
 
 async function fill(session: Session, name: string, size: BooksSize, mockPort: number): Promise<Side> {

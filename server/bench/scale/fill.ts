@@ -38,10 +38,17 @@ export async function fillBooks(database: Database, size: BooksSize, nowMs: numb
   const firstMs = days[0]?.startMs ?? nowMs
   await insertOrganizations(database, size.organizations, firstMs - HOUR_MS)
   const models = await insertPrices(database, firstMs)
-  for (const day of days) {
-    await insertDay(database, day, size.organizations, models)
-    if (day.startMs + DAY_MS + POSTED_GRACE_MS <= nowMs) await closeDay(database, day.startMs, nowMs)
+  const sumUp = async ({ startMs }: FilledDay) => {
+    await insertUsage(database, startMs)
+    if (startMs + DAY_MS + POSTED_GRACE_MS <= nowMs) await closeDay(database, startMs, nowMs)
   }
+  // A day is summed up while the charges of the next one are inserted: so PostgreSQL has work for two processors.
+  for (const [index, day] of days.entries()) {
+    const before = days[index - 1]
+    await Promise.all([insertCharges(database, day, size.organizations, models), before && sumUp(before)])
+  }
+  const last = days.at(-1)
+  if (last !== undefined) await sumUp(last)
   for (let ahead = 1; ahead <= 2; ahead += 1) await ensureChargePartition(database, nowMs + ahead * DAY_MS)
   await insertAccounts(database, nowMs)
   await database.query(
@@ -97,15 +104,14 @@ async function insertPrices(database: Database, atMs: number): Promise<number[]>
   return ids
 }
 
-/** The charges of a day, in the order of time, and their sums. */
-async function insertDay(
+/** The charges of a day, in the order of time. */
+async function insertCharges(
   database: Database,
   { startMs, from, to, spanMs }: FilledDay,
   organizations: number,
   models: readonly number[],
 ): Promise<void> {
   await ensureChargePartition(database, startMs)
-  const window = [toTimestamp(startMs), toTimestamp(startMs + DAY_MS)]
   await database.query(
     `insert into charges (admitted_at, id, organization_id, key_id, served_model, prompt_tokens, cached_prompt_tokens,
        completion_tokens, estimated, cost_microcents, outcome, posted_at)
@@ -120,6 +126,11 @@ async function insertDay(
      ) as made order by i`,
     [toTimestamp(startMs), `{${models.join(',')}}`, from, to, organizations, spanMs],
   )
+}
+
+/** The hours and days that a day's charges add up to. */
+async function insertUsage(database: Database, startMs: number): Promise<void> {
+  const window = [toTimestamp(startMs), toTimestamp(startMs + DAY_MS)]
   // In the order of time, as processes write them: the index by hour is of blocks of the table.
   await database.query(
     `insert into usage_hours (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens, cached_prompt_tokens,

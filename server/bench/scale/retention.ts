@@ -46,7 +46,9 @@ export async function measureRetention({ sides, table }: Scale): Promise<void> {
 export async function dropOneDay(side: Side): Promise<string | null> {
   const keep = (keptDays.get(side) ?? side.size.days) - 1
   if (keep < KEPT_LEAST) return null
-  const dropped = await dropOldDays({ database: side.database, log: SILENCE }, keep - 1, Date.now())
+  const { database, filledAtMs } = side
+  // By the end of the books: a midnight since then would let a second day be dropped.
+  const dropped = await dropOldDays({ database, log: SILENCE }, keep - 1, filledAtMs)
   if (dropped.length !== 1)
     throw new Error(`retention dropped ${dropped.length} days of the ${side.name} books, not one`)
   keptDays.set(side, keep)

@@ -25,6 +25,8 @@ const FILL_STATEMENT_MS = 60 * MINUTE_MS
 export const DATA_KEY = 'ab'.repeat(32)
 /** 16 gateways take up to 20 each. */
 const CONNECTIONS = 400
+/** Of PostgreSQL until the database is filled. Indexes in no order of time fit into memory, and are written to disk once. */
+const WHILE_FILLING = { shared_buffers: '4GB', max_wal_size: '32GB', checkpoint_timeout: '1h', autovacuum: 'off' }
 /** Keys that a load of chat is spread over. */
 const CHAT_KEYS = 20
 
@@ -34,9 +36,14 @@ export interface Started {
   readonly readyMs: number
 }
 
+/** The books of a side. */
+type FilledBooks = Pick<Side, 'name' | 'size' | 'filledAtMs'>
+
 export class Side {
   readonly name: string
   readonly size: BooksSize
+  /** When its books end, in milliseconds since the epoch. */
+  readonly filledAtMs: number
   /** As the gateways' role; statements may take minutes. */
   readonly database: Database
   private readonly postgres: EmbeddedServer
@@ -46,18 +53,14 @@ export class Side {
   private main: TestServer | null = null
   private startedCount = 0
 
-  constructor(name: string, size: BooksSize, postgres: EmbeddedServer, folder: string, mockPort: number) {
-    this.name = name
-    this.size = size
+  constructor(books: FilledBooks, postgres: EmbeddedServer, folder: string, mockPort: number) {
+    this.name = books.name
+    this.size = books.size
+    this.filledAtMs = books.filledAtMs
     this.postgres = postgres
     this.folder = folder
     this.mockPort = mockPort
-    this.database = openClient(postgres.url, {
-      maxConnections: 3,
-      clock: systemClock,
-      applicationName: 'bench',
-      statementTimeoutMs: FILL_STATEMENT_MS,
-    })
+    this.database = openPatiently(postgres.url)
   }
 
   /** The gateway that is asked when nothing else is said. */
@@ -131,8 +134,13 @@ export class Side {
 
   /** The same as the superuser, for checkpoints and statistics. */
   asSuperuser<T>(work: (database: Database) => Promise<T>): Promise<T> {
-    const options = { maxConnections: 1, clock: systemClock, statementTimeoutMs: FILL_STATEMENT_MS }
-    return closingAfter(openClient(this.postgres.superuserUrl, options), work)
+    return closingAfter(openPatiently(this.postgres.superuserUrl), work)
+  }
+
+  /** Stops what a measure that failed has left, and starts the main gateway for the next one. */
+  async startAfresh(): Promise<void> {
+    for (const gateway of this.gateways) await this.stop(gateway)
+    await this.start()
   }
 
   /** Ends the gateways and the database. */
@@ -167,17 +175,47 @@ export async function openSide(session: Session, name: string, size: BooksSize, 
   await mkdir(folder, { recursive: true })
   const options = { dataDir: join(folder, 'database'), clock: systemClock, log: (text: string) => console.error(text) }
   const first = await startEmbedded(options)
+  // This one stops whatever server works in the folder.
+  let close = () => first.stop()
+  session.processes.afterwards(() => close())
   await withClient(first.superuserUrl, async (superuser) => {
     await superuser.query(`alter system set max_connections = ${CONNECTIONS}`)
+    for (const [setting, value] of Object.entries(WHILE_FILLING))
+      await superuser.query(`alter system set ${setting} = '${value}'`)
     await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
     await superuser.query('create extension pg_stat_statements')
     await prepareExplaining(superuser)
   })
   await first.stop()
-  const side = new Side(name, size, await startEmbedded(options), folder, mockPort)
-  session.processes.afterwards(() => side.close())
-  await migrate(side.database, MIGRATIONS_FOLDER, systemClock)
-  await fillBooks(side.database, size, systemClock.now())
-  await side.asSuperuser((database) => database.query('checkpoint'))
+  const filledAtMs = systemClock.now()
+  await fill(await startEmbedded(options), size, filledAtMs)
+  const side = new Side({ name, size, filledAtMs }, await startEmbedded(options), folder, mockPort)
+  close = () => side.close()
   return side
+}
+
+/** Migrates and fills the database of a server, and stops the server: with its next start it has its usual settings again. */
+async function fill(server: EmbeddedServer, size: BooksSize, filledAtMs: number): Promise<void> {
+  try {
+    await closingAfter(openPatiently(server.url), async (database) => {
+      await migrate(database, MIGRATIONS_FOLDER, systemClock)
+      await fillBooks(database, size, filledAtMs)
+    })
+    await closingAfter(openPatiently(server.superuserUrl), async (superuser) => {
+      for (const setting of Object.keys(WHILE_FILLING)) await superuser.query(`alter system reset ${setting}`)
+      await superuser.query('checkpoint')
+    })
+  } finally {
+    await server.stop()
+  }
+}
+
+/** Opens a database for statements that take minutes. */
+function openPatiently(url: string): Database {
+  return openClient(url, {
+    maxConnections: 3,
+    clock: systemClock,
+    applicationName: 'bench',
+    statementTimeoutMs: FILL_STATEMENT_MS,
+  })
 }

@@ -57,7 +57,7 @@ async function lookByTurns(sides: readonly [Side, Side]): Promise<[number, numbe
 }
 
 /** The day before yesterday: every database has it whole, and has closed it. Where there is one day only, that. */
-export function dayOf({ size }: Side): string {
-  const days = filledDays(size, Date.now())
-  return utcDay((days.at(-3) ?? days[0])?.startMs ?? Date.now() - 2 * DAY_MS)
+export function dayOf({ size, filledAtMs }: Side): string {
+  const days = filledDays(size, filledAtMs)
+  return utcDay((days.at(-3) ?? days[0])?.startMs ?? filledAtMs - 2 * DAY_MS)
 }
