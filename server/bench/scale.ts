@@ -49,7 +49,7 @@ const USAGE = `usage: bun server/bench/scale.ts [--organizations 10000] [--charg
   --idle          measures 1, 4 and 16 processes without calls too
   --skip-idle     does not wait until a crowd has been idle for a minute`
 
-/** By hand, a database of 20 million charges takes most of an hour to fill and verify. */
+/** By hand, a database of 20 million charges takes half an hour to fill, and as long to measure and verify. */
 const LIMIT_SECONDS = 6 * 3_600
 
 const SMALL = { organizations: 100, charges: 2_000 }
