@@ -87,8 +87,8 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
   const [mock] = await session.startTargets([], [], 0)
   if (mock === undefined) throw new Error('the mock provider was not started')
   const sides = [
-    await fill(session, 'small', small, mock.port),
-    await fill(session, 'large', large, mock.port),
+    await openTimed(session, 'small', small, mock.port),
+    await openTimed(session, 'large', large, mock.port),
   ] as const
   for (const side of sides) await side.start()
   const table = new Table()
@@ -102,18 +102,21 @@ await runCommand(LIMIT_SECONDS, flags['keep'] === true, async (session) => {
     deliveries: atLeastOne('deliveries', text['deliveries']),
     idleSeconds: atLeastOne('idle-seconds', text['idle-seconds']),
   }
-  const failed = await makeAll(scale)
-  for (const side of sides) await side.stop()
-  for (const side of sides) console.log(await verdictOf(side, 'after everything'))
-  console.log(`after: ${describeConditions(session.folder)}\n`)
-  console.log(String(table))
+  const failed: string[] = []
+  try {
+    await makeAll(scale, failed)
+    for (const side of sides) await side.stop()
+    for (const side of sides) console.log(await verdictOf(side, 'after everything'))
+    console.log(`after: ${describeConditions(session.folder)}`)
+  } finally {
+    console.log(`\n${table}`)
+  }
   if (failed.length > 0) throw new Error(`these measures failed: ${failed.join(', ')}`)
 })
 
-/** Makes the measures, and returns the names of those that failed: they lose nothing that others have found in hours. */
-async function makeAll(scale: Scale): Promise<string[]> {
+/** Makes the measures, and adds the names of those that failed: they lose nothing that others have found in hours. */
+async function makeAll(scale: Scale, failed: string[]): Promise<void> {
   const { table, sides } = scale
-  const failed: string[] = []
   for (const [name, measure] of measures) {
     console.log(`${name}:`)
     try {
@@ -129,10 +132,10 @@ async function makeAll(scale: Scale): Promise<string[]> {
   for (const name of Object.keys(MEASURES)) {
     if (!measures.some(([made]) => made === name)) table.note(`${name}: not measured in this run`)
   }
-  return failed
 }
 
-async function fill(session: Session, name: string, size: BooksSize, mockPort: number): Promise<Side> {
+/** Opens a side, and says how long filling it took. */
+async function openTimed(session: Session, name: string, size: BooksSize, mockPort: number): Promise<Side> {
   const beganAtMs = performance.now()
   const side = await openSide(session, name, size, mockPort)
   const seconds = ((performance.now() - beganAtMs) / 1_000).toFixed(1)

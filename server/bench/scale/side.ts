@@ -25,9 +25,11 @@ const FILL_STATEMENT_MS = 60 * MINUTE_MS
 export const DATA_KEY = 'ab'.repeat(32)
 /** 16 gateways take up to 20 each. */
 const CONNECTIONS = 400
+/** From so many charges on, a database does not fit into the usual memory of PostgreSQL while it is filled. */
+const MANY_CHARGES = 1_000_000
 /**
- * Of PostgreSQL until the database is filled. Indexes in no order of time fit into memory, and are written to disk once. Autovacuum stays
- * on: without its statistics each page of the statements of a month would read all those before it.
+ * Of PostgreSQL until a large database is filled. Indexes in no order of time fit into memory, and are written to disk once. Autovacuum
+ * stays on: without its statistics each page of the statements of a month would read all those before it.
  */
 const WHILE_FILLING = { shared_buffers: '4GB', max_wal_size: '32GB', checkpoint_timeout: '1h' }
 /** Keys that a load of chat is spread over. */
@@ -183,7 +185,7 @@ export async function openSide(session: Session, name: string, size: BooksSize, 
   session.processes.afterwards(() => close())
   await withClient(first.superuserUrl, async (superuser) => {
     await superuser.query(`alter system set max_connections = ${CONNECTIONS}`)
-    for (const [setting, value] of Object.entries(WHILE_FILLING))
+    for (const [setting, value] of size.charges < MANY_CHARGES ? [] : Object.entries(WHILE_FILLING))
       await superuser.query(`alter system set ${setting} = '${value}'`)
     await superuser.query("alter system set shared_preload_libraries = 'pg_stat_statements'")
     await superuser.query('create extension pg_stat_statements')
@@ -191,14 +193,14 @@ export async function openSide(session: Session, name: string, size: BooksSize, 
   })
   await first.stop()
   const filledAtMs = systemClock.now()
-  await fill(await startEmbedded(options), size, filledAtMs)
+  await fillAndStop(await startEmbedded(options), size, filledAtMs)
   const side = new Side({ name, size, filledAtMs }, await startEmbedded(options), folder, mockPort)
   close = () => side.close()
   return side
 }
 
 /** Migrates and fills the database of a server, and stops the server: with its next start it has its usual settings again. */
-async function fill(server: EmbeddedServer, size: BooksSize, filledAtMs: number): Promise<void> {
+async function fillAndStop(server: EmbeddedServer, size: BooksSize, filledAtMs: number): Promise<void> {
   try {
     await closingAfter(openPatiently(server.url), async (database) => {
       await migrate(database, MIGRATIONS_FOLDER, systemClock)

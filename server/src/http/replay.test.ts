@@ -87,6 +87,21 @@ test('a replay that is still leaving ends with its key', async () => {
   await expect(reader?.read()).rejects.toThrow('cut off')
 })
 
+test('a client that leaves while its replay waits for its turn has no piece read', async () => {
+  let begin = () => {}
+  const turn = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  const { answer, read } = largeAnswer(2)
+  const reader = send({ ...replaysWith(new TurnedClock()), turn: () => turn }, answer).body?.getReader()
+  const waiting = reader?.read()
+  await reader?.cancel()
+  begin()
+  expect((await waiting)?.done).toBe(true)
+  await turn
+  expect(read).toEqual([])
+})
+
 test('a kept answer that can not be read to its end breaks off', async () => {
   const replays = replaysWith(new TurnedClock())
   const { answer } = largeAnswer(2)

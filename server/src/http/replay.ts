@@ -88,11 +88,13 @@ function cut(body: Uint8Array<ArrayBuffer>): BodyInPieces {
 /** Each piece is read when the client has taken the one before. */
 function piecesOf({ log, turn }: ReplayDependencies, body: BodyInPieces): SliceSource {
   let next = 0
+  let isCancelled = false
   return {
     async next() {
       if (next === body.pieces) return null
       try {
         await turn()
+        if (isCancelled) return null
         const piece = await body.read(next)
         next += 1
         return piece
@@ -102,6 +104,8 @@ function piecesOf({ log, turn }: ReplayDependencies, body: BodyInPieces): SliceS
         throw error
       }
     },
-    cancel: () => {},
+    cancel() {
+      isCancelled = true
+    },
   }
 }
