@@ -11,7 +11,7 @@ import { type Clock, MINUTE_MS } from '../lib/time.ts'
 import type { Slot } from '../processes/slot.ts'
 import { readFigures } from './admission/accounts/figures.ts'
 import { createLimitNoter } from './admission/accounts/noteLimit.ts'
-import { RECLAIM_CHANNEL } from './admission/accounts/reclaim.ts'
+import { CHANGE_CHANNEL, RECLAIM_CHANNEL } from './admission/accounts/reclaim.ts'
 import { refuseUnfunded } from './admission/accounts/refuseUnfunded.ts'
 import { STALLED_MS } from './admission/admit.ts'
 import { type OpenMoney, openMoney } from './admission/openMoney.ts'
@@ -107,9 +107,13 @@ export async function openBilling(options: BillingOptions) {
       booksTask(options),
     ],
     metrics: moneyGauges(money),
-    channels: { [RECLAIM_CHANNEL]: money.hearReclaim, [SUBSCRIPTION_CHANNEL]: plans.hear },
+    channels: {
+      [RECLAIM_CHANNEL]: money.hearReclaim,
+      [CHANGE_CHANNEL]: money.hearChange,
+      [SUBSCRIPTION_CHANNEL]: plans.hear,
+    },
     onConfirmed: (confirmed: boolean) => {
-      if (confirmed) money.reclaimAll()
+      if (confirmed) money.comeIntoLineWithAll()
     },
     warnings: lost.warnings,
     readiness: () => (writer.oldestAgeMs > STALLED_MS ? ['charges are not being committed'] : []),

@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { reclaimShares } from '../../src/billing/admission/accounts/reclaim.ts'
+import { tellChange } from '../../src/billing/admission/accounts/reclaim.ts'
 import { findImbalances } from '../../src/billing/charges/store.ts'
 import { adjustBalance } from '../../src/billing/ledger/adjust.ts'
 import { systemRandom } from '../../src/infra/random.ts'
@@ -162,7 +162,7 @@ async function heard(at: Gateway): Promise<void> {
   call.asked.ends({ prompt: 1, completion: 10 })
   await call.rest()
   expect(await granted(key)).toBeGreaterThan(0n)
-  await reclaimShares(at.database, key.organizationId)
+  await tellChange(at.database, key.organizationId)
   while ((await granted(key)) > 0n);
 }
 

@@ -14,8 +14,8 @@ import {
   shrinkInstanceHold,
 } from '../../src/billing/admission/holds/instanceHold.ts'
 import { renewShares } from '../../src/billing/admission/renewal/renew.ts'
-import type { Want } from '../../src/billing/admission/share.ts'
 import { foldSlot } from '../../src/billing/admission/slots/foldSlot.ts'
+import type { Want } from '../../src/billing/admission/wants.ts'
 import type { Charge } from '../../src/billing/charges/charge.ts'
 import { postCharges } from '../../src/billing/charges/post.ts'
 import { refundCharge } from '../../src/billing/charges/refund.ts'

@@ -1,6 +1,7 @@
 /** One gateway process, put together as `billing/open.ts` does it, with the machine and the database of the simulator. */
 
 import { readFigures } from '../../src/billing/admission/accounts/figures.ts'
+import { CHANGE_CHANNEL, RECLAIM_CHANNEL } from '../../src/billing/admission/accounts/reclaim.ts'
 import { type OpenMoney, openMoney } from '../../src/billing/admission/openMoney.ts'
 import { foldSlot } from '../../src/billing/admission/slots/foldSlot.ts'
 import { createReclaimer } from '../../src/billing/admission/slots/reclaimer.ts'
@@ -112,7 +113,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     money.forgetShares()
     options.onRegained()
   }
-  outage.listeners.set(machine, { hear: money.hearReclaim, missed: money.reclaimAll })
+  outage.listeners.set(machine, {
+    hear: { [RECLAIM_CHANNEL]: money.hearReclaim, [CHANGE_CHANNEL]: money.hearChange },
+    missed: money.comeIntoLineWithAll,
+  })
   keepHouse(machine, [() => slot.foldAbandoned(), () => money.dropIdle()])
   return { machine, clock, trouble, firstAheadMs, database, slot, money, writer }
 }

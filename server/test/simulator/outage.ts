@@ -1,4 +1,3 @@
-import { RECLAIM_CHANNEL } from '../../src/billing/admission/accounts/reclaim.ts'
 import type { SqlParameter } from '../../src/infra/postgres/database.ts'
 import type { Machine } from './machine.ts'
 import { StatementError } from './model/errors.ts'
@@ -19,8 +18,11 @@ export class Outage {
   /** By the world's clock, milliseconds since the epoch. */
   startedAtMs: number
   private readonly world: World
-  /** The machines that listen for reclaims, and their callbacks. */
-  readonly listeners = new Map<Machine, { hear(organizationId: string): void; missed(): void }>()
+  /** The machines that listen for reclaims and for changes of accounts, and their callbacks by channel. */
+  readonly listeners = new Map<
+    Machine,
+    { hear: Readonly<Record<string, (organizationId: string) => void>>; missed(): void }
+  >()
 
   constructor(world: World) {
     this.world = world
@@ -37,10 +39,11 @@ export class Outage {
     if (START.test(text)) return [{ since: new Date(this.startedAtMs) }]
     if (CLOCK.test(text)) return [{ now: new Date(this.world.databaseMs) }]
     if (!NOTIFY.test(text)) return null
-    const [channel, organizationId] = parameters.map(String)
-    if (channel !== RECLAIM_CHANNEL) throw new Error(`nobody in the simulator listens on ${channel}`)
+    const [channel = '', organizationId = ''] = parameters.map(String)
     for (const [machine, { hear }] of this.listeners) {
-      machine.deliver('a reclaim', () => hear(organizationId ?? ''))
+      const listener = hear[channel]
+      if (listener === undefined) throw new Error(`nobody in the simulator listens on ${channel}`)
+      machine.deliver(channel, () => listener(organizationId))
     }
     return []
   }

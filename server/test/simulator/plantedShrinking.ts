@@ -48,7 +48,7 @@ export const SHRINKING_BUGS: readonly PlantedBug[] = [
   {
     name: 'processes are not told of a lowered limit',
     file: 'billing/admission/accounts/limit.ts',
-    search: '  if (done) await reclaimShares(database, organizationId)\n',
+    search: '  if (done) await tellChange(database, organizationId)\n',
     replace: '',
     shownBy: 'model',
   },

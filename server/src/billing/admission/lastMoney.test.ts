@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { admitCall } from '../../../test/admitCall.ts'
 import { seeded } from '../../../test/faults/seeded.ts'
 import { IdleClock } from '../../../test/idleClock.ts'
-import { callOnce, openTills } from '../../../test/moneyGates.ts'
-import { countRenewals, FastClock, type House, openHouse } from '../../../test/moneyHouse.ts'
+import { CALL, callOnce, openTills } from '../../../test/moneyGates.ts'
+import { countRenewals, FastClock, type House, openHouse, openTill, withFaults } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
@@ -53,4 +54,31 @@ test('16 processes spend the last of an account to the last call, and renew thei
   expect(Math.max(...renewals)).toBeLessThanOrEqual(150)
   expect(renewals.reduce((sum, each) => sum + each, 0)).toBeLessThanOrEqual(100 * SEEDS.length)
   await checkBooks(house.database)
+})
+
+test('a process whose calls hold all of its share answers no reclaim, but every change', async () => {
+  const organization = await house.organization(1_000n)
+  let questions = 0
+  const asked = withFaults(house.database, () => {
+    questions += 1
+    return 'none'
+  })
+  const till = openTill(asked, 0, new FastClock(NOON_MS))
+  const answers = async (hear: 'hearReclaim' | 'hearChange') => {
+    const before = questions
+    till[hear](organization)
+    while (till.share(organization).openAsks > 0) await new Promise((resolve) => setImmediate(resolve))
+    return questions - before
+  }
+  const taken = await admitCall(
+    till,
+    { organizationId: organization, ...CALL },
+    { wholeMicrocents: 10n, firstStepMicrocents: 10n },
+  )
+  if (!taken.ok) throw new Error('refused')
+  // More was granted than the call holds; the rest goes back.
+  expect(await answers('hearReclaim')).toBe(1)
+  expect([await answers('hearReclaim'), await answers('hearChange')]).toEqual([0, 1])
+  taken.value.hold.release()
+  expect([await answers('hearReclaim'), await answers('hearReclaim')]).toEqual([1, 0])
 })

@@ -13,7 +13,7 @@ const RECLAIM_INTERVAL_MS = 100
 /** A share that nobody has used for this long gives back what it was granted. */
 const IDLE_MS = MINUTE_MS
 
-/** Until a reclaim is tried again that the database or the slot did not let happen: several times within 2 s (P5). */
+/** Until a change is followed again that the database or the slot did not let happen: several times within 2 s (P5). */
 const OBEY_AGAIN_MS = 500
 
 /** The longest that the answer to a change of limits waits for this process. */
@@ -39,18 +39,17 @@ export interface MoneyOptions {
 /** The money of one process, with the events that change it. */
 export interface OpenMoney extends AdmissionContext {
   readonly shares: ReadonlyMap<string, Share>
-  /**
-   * Someone is short of money of this organization, its limits have changed, or it was debited: comes into line with its
-   * account, as soon as the database and the slot let it.
-   */
+  /** Somebody is short of money of this organization: gives back what is idle here, and folds what was spent. */
   hearReclaim(organizationId: string): void
+  /** Its limits have changed, or it was debited: comes into line with its account, as soon as the database and the slot let it. */
+  hearChange(organizationId: string): void
   /**
    * The same, and waits for the account's answer, for half a second at most: new calls are then admitted here by the limits that it has
    * now. Never rejects.
    */
   comeIntoLine(organizationId: string): Promise<void>
-  /** Reclaims may have been missed: comes into line with every account. */
-  reclaimAll(): void
+  /** Changes may have been missed: comes into line with every account. */
+  comeIntoLineWithAll(): void
   /**
    * Gives back what unused shares have and forgets those and unused meters of plans, and folds what others have spent beyond
    * where somebody must be told. Rejects while the database is away; call it again then.
@@ -61,7 +60,7 @@ export interface OpenMoney extends AdmissionContext {
 export function openMoney(options: MoneyOptions): OpenMoney {
   const { clock, random, renewer, ownsSlot, sendReclaim, readFigures, onUnreadable, onLimitReached, plans } = options
   const shares = new Map<string, Share>()
-  const { hearReclaim, comeIntoLine } = reclaimsOf(shares, options)
+  const { hearChange, comeIntoLine } = changesOf(shares, options)
   return {
     ...{ clock, random, renewer, plans, shares },
     ownsSlot,
@@ -73,7 +72,7 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     share(organizationId) {
       let share = shares.get(organizationId)
       if (share === undefined) {
-        share = new Share(organizationId, () => hearReclaim(organizationId))
+        share = new Share(organizationId, () => hearChange(organizationId))
         shares.set(organizationId, share)
       }
       return share
@@ -84,9 +83,15 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       share.reclaimedAtMs = nowMs
       sendReclaim(share.organizationId)
     },
-    ...{ hearReclaim, comeIntoLine },
-    reclaimAll() {
-      for (const organizationId of shares.keys()) hearReclaim(organizationId)
+    hearReclaim(organizationId) {
+      const share = shares.get(organizationId)
+      if (share === undefined || !share.hearReclaim(clock.monotonicMs()) || !ownsSlot()) return
+      // Should that fail, whoever is still short asks again.
+      renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
+    },
+    ...{ hearChange, comeIntoLine },
+    comeIntoLineWithAll() {
+      for (const organizationId of shares.keys()) hearChange(organizationId)
     },
     forgetShares() {
       renewer.forgetRenewals()
@@ -110,11 +115,11 @@ export function openMoney(options: MoneyOptions): OpenMoney {
   }
 }
 
-/** How this process obeys when it is asked to give back what it has of an account. */
-function reclaimsOf(
+/** How this process comes into line with accounts that have changed. */
+function changesOf(
   shares: ReadonlyMap<string, Share>,
   { clock, renewer, ownsSlot }: Pick<MoneyOptions, 'clock' | 'renewer' | 'ownsSlot'>,
-): Pick<OpenMoney, 'hearReclaim' | 'comeIntoLine'> {
+): Pick<OpenMoney, 'hearChange' | 'comeIntoLine'> {
   const unobeyed = new Set<string>()
   const obey = async (share: Share) => {
     // Without its slot it may not write.
@@ -122,7 +127,7 @@ function reclaimsOf(
     await renewer.renew(share, 0n, { kind: 'give_back' }).catch(() => obeyLater(share))
   }
   const obeyLater = ({ openUses, organizationId }: Share) => {
-    // Where no call is under way nothing is shrunk, and what is idle goes back with the next reclaim.
+    // Where no call is under way nothing is shrunk, and what is idle goes back when somebody is short of it.
     if (openUses === 0) return
     if (unobeyed.size === 0) clock.after(OBEY_AGAIN_MS, obeyAgain)
     unobeyed.add(organizationId)
@@ -130,18 +135,18 @@ function reclaimsOf(
   const obeyAgain = () => {
     const again = [...unobeyed]
     unobeyed.clear()
-    again.forEach(hearReclaim)
+    again.forEach(hearChange)
   }
-  const hearReclaim = (organizationId: string) => {
+  const hearChange = (organizationId: string) => {
     const share = shares.get(organizationId)
-    if (share?.hearReclaim(clock.monotonicMs())) void obey(share)
+    if (share?.hearChange(clock.monotonicMs())) void obey(share)
   }
   return {
-    hearReclaim,
+    hearChange,
     async comeIntoLine(organizationId) {
       const share = shares.get(organizationId)
       if (share === undefined) return
-      share.hearReclaim(clock.monotonicMs())
+      share.hearChange(clock.monotonicMs())
       await within(clock, COME_INTO_LINE_MOST_MS, obey(share), undefined)
     },
   }

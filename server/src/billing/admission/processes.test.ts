@@ -222,7 +222,7 @@ test('a limit lowered in mid-load takes back what lies idle: nothing begins any 
   const loads = tills.flatMap((till) => Array.from({ length: 5 }, () => load(till)))
   while (begun < 60) await house.database.query('select 1')
   await limit(organization, 1_000n)
-  for (const till of tills) till.hearReclaim(organization)
+  for (const till of tills) till.hearChange(organization)
   await Promise.all(tills.map((till) => till.writer.renew(till.share(organization), 0n, { kind: 'give_back' })))
   const begunInTime = begun
   for (let wait = 0; wait < 50; wait += 1) await house.database.query('select 1')
@@ -271,7 +271,7 @@ test('a limit that is used up says so to running calls where it stops them', asy
   const share = till.share(organization)
   const running = new Hold(share, 10n)
   await limit(organization, 100n, 'stop_running')
-  till.hearReclaim(organization)
+  till.hearChange(organization)
   await till.writer.drain()
   expect(share.exhaustedLimit).toBe('daily')
   running.release()
@@ -341,33 +341,36 @@ test('a share that nobody uses gives back what it has and is forgotten', async (
   await till.writer.drain()
 })
 
-test('a share whose giving back is under way is not forgotten: where that fails, the next rounds give it back', async () => {
-  const organization = await house.organization(1_000n)
-  let hears: (() => void) | null = null
-  let fails = false
-  const database = withFaults(house.database, () => {
-    const fault = fails ? 'before' : 'none'
-    fails = hears !== null
-    hears?.()
-    hears = null
-    return fault
-  })
-  const [till] = openTills({ ...house, database }, [0], fast)
-  if (!till) throw new Error('no till')
-  expect(await callOnce(till, organization, 10n)).toBe('charged')
-  await till.writer.drain()
-  // It had lost its slot and has it again: the account says that it has the grant, the share does not.
-  till.forgetShares()
-  for (const share of till.shares.values()) share.usedAtMs -= 2 * MINUTE_MS
-  // A reclaim comes while the round asks the account, and its own statement never arrives.
-  hears = () => till.hearReclaim(organization)
-  await till.dropIdle()
-  await till.writer.drain()
-  for (let round = 0; round < 3; round += 1) await till.dropIdle()
-  expect(till.shares.size).toBe(0)
-  const rows = await house.database.query<{ granted: bigint }>(
-    'select shares_microcents as granted from accounts where organization_id = $1::uuid',
-    [organization],
-  )
-  expect(rows).toEqual([{ granted: 0n }])
-})
+test.each(['hearReclaim', 'hearChange'] as const)(
+  'a share whose giving back is under way is not forgotten: where that fails, the next rounds give it back (%s)',
+  async (hear) => {
+    const organization = await house.organization(1_000n)
+    let hears: (() => void) | null = null
+    let fails = false
+    const database = withFaults(house.database, () => {
+      const fault = fails ? 'before' : 'none'
+      fails = hears !== null
+      hears?.()
+      hears = null
+      return fault
+    })
+    const [till] = openTills({ ...house, database }, [0], fast)
+    if (!till) throw new Error('no till')
+    expect(await callOnce(till, organization, 10n)).toBe('charged')
+    await till.writer.drain()
+    // It had lost its slot and has it again: the account says that it has the grant, the share does not.
+    till.forgetShares()
+    for (const share of till.shares.values()) share.usedAtMs -= 2 * MINUTE_MS
+    // A reclaim comes while the round asks the account, and its own statement never arrives.
+    hears = () => till[hear](organization)
+    await till.dropIdle()
+    await till.writer.drain()
+    for (let round = 0; round < 3; round += 1) await till.dropIdle()
+    expect(till.shares.size).toBe(0)
+    const rows = await house.database.query<{ granted: bigint }>(
+      'select shares_microcents as granted from accounts where organization_id = $1::uuid',
+      [organization],
+    )
+    expect(rows).toEqual([{ granted: 0n }])
+  },
+)

@@ -17,7 +17,7 @@ function openQueue() {
     for (let each = 0; each < count; each += 1) void ask(`${name} ${each}`, kind, kind === 'admission' ? 5n : 0n)
   }
   const next = () => [...queue.next().keys()]
-  return { queue, ask, crowd, next }
+  return { queue, shares, ask, crowd, next }
 }
 
 test('calls come before what is given back, however long that waits, and what somebody asks for before what is idle', () => {
@@ -73,4 +73,21 @@ test('all that wait are told when nothing can be asked, and can ask again', asyn
   expect(queue.size).toBe(0)
   void ask('two', 'admission', 5n)
   expect(next()).toEqual(['two'])
+})
+
+test('a reclaim is over without a question where nothing is left to give back by its turn; a change is not', async () => {
+  const { shares, ask, next } = openQueue()
+  const reclaims = [
+    ask('reclaim', 'reclaim'),
+    ask('call', 'reclaim'),
+    ask('change', 'reclaim'),
+    ask('spent', 'reclaim'),
+  ]
+  void ask('call', 'admission', 5n)
+  void ask('change', 'give_back')
+  for (const share of shares.values()) share.isCertain = true
+  Object.assign(shares.get('spent') ?? {}, { grantedMicrocents: 5n, postedMicrocents: 5n })
+  expect(next()).toEqual(['call', 'change', 'spent'])
+  await reclaims[0]
+  expect([shares.get('reclaim')?.openAsks, next()]).toEqual([0, []])
 })

@@ -1,5 +1,6 @@
 import { largest, smallest } from '../../lib/money.ts'
-import type { Share, Want } from './share.ts'
+import type { Share } from './share.ts'
+import type { Want } from './wants.ts'
 
 /** Accounts locked by one statement for calls: few enough that others never wait long for theirs. */
 const CALLS_AT_ONCE = 500
@@ -9,10 +10,10 @@ const GIVE_BACKS_AT_ONCE = 100
 /** The purpose of a renewal. */
 export interface Ask {
   /**
-   * For a new call, for a running one, or only to give back what is idle here: since somebody else asks for it, or since nobody here
-   * has used it for long.
+   * For a new call, for a running one, or only to give back what is idle here: since the account has changed, since somebody is short of
+   * it, or since nobody here has used it for long.
    */
-  readonly kind: 'admission' | 'extension' | 'give_back' | 'idle'
+  readonly kind: 'admission' | 'extension' | 'give_back' | 'reclaim' | 'idle'
   /** Runs as soon as the share is up to date. Must not throw. */
   readonly take?: () => void
 }
@@ -37,14 +38,18 @@ class Renewal {
   }
 
   add(microcents: bigint, ask: Ask): Promise<void> {
-    if (ask.kind === 'give_back' || ask.kind === 'idle') this.givesBack = true
-    else if (ask.kind === 'extension') this.extension = (this.extension ?? 0n) + microcents
-    else {
+    if (ask.kind === 'extension') this.extension = (this.extension ?? 0n) + microcents
+    else if (ask.kind === 'admission') {
       this.admission += microcents
       this.least = this.least === null ? microcents : smallest(this.least, microcents)
-    }
+    } else this.givesBack = true
     this.share.beginAsk()
     return new Promise((resolve, reject) => this.asked.push({ ask, resolve, reject }))
+  }
+
+  /** True when nobody would have anything of it: others asked for what has gone meanwhile. */
+  get isPointless(): boolean {
+    return this.share.hasNothingToGive && this.asked.every(({ ask }) => ask.kind === 'reclaim')
   }
 
   /**
@@ -90,6 +95,7 @@ const LINE_OF: Readonly<Record<Ask['kind'], Line>> = {
   admission: 'call',
   extension: 'call',
   give_back: 'give_back',
+  reclaim: 'give_back',
   idle: 'idle',
 }
 
@@ -120,7 +126,7 @@ export class RenewalQueue {
     return renewal.add(microcents, ask)
   }
 
-  /** The next to be asked for, and no longer in the queue: those of calls, and of the others a few. */
+  /** The next to be asked for, and no longer in the queue: those of calls, and of the others a few. Those that are pointless are over. */
   next(): ReadonlyMap<string, Renewal> {
     const next = new Map<string, Renewal>()
     this.move('call', next, CALLS_AT_ONCE)
@@ -142,8 +148,9 @@ export class RenewalQueue {
     const renewals = this.lines[line]
     for (const [organizationId, renewal] of renewals) {
       if (next.size >= most) return
-      next.set(organizationId, renewal)
       renewals.delete(organizationId)
+      if (renewal.isPointless) renewal.finish()
+      else next.set(organizationId, renewal)
     }
   }
 }

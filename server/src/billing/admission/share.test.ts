@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { fc } from '../../../test/properties.ts'
-import { Hold, type Renewed, Share } from './share.ts'
+import { Hold, Share } from './share.ts'
+import type { Renewed } from './wants.ts'
 
 /** The amount that the share must come to, kept apart from it. */
 interface Model {
@@ -267,26 +268,48 @@ test('calls are woken in the order they came, and one that is woken may wait aga
   expect(order).toEqual(['first', 'second', 'first again'])
 })
 
-test('a reclaim is answered while there is something here, or may be by an answer that was lost; not because calls wait', () => {
+test('a reclaim is answered while there is something to give back or to fold, or may be', () => {
   const share = new Share('organization')
   expect(share.hearReclaim(1)).toBe(true)
+  share.take(renewed(100n, false, 0n))
+  const hold = new Hold(share, 60n)
+  expect(share.hearReclaim(2)).toBe(true)
+  const rest = new Hold(share, 40n)
+  expect([share.hearReclaim(3), share.reclaimedAtMs]).toEqual([false, 3])
+  share.beginAsk()
+  expect(share.hearReclaim(4)).toBe(true)
+  share.endAsks(1)
+  hold.spend(60n)
+  expect(share.hearReclaim(5)).toBe(false)
+  share.unpostedMicrocents = 0n
+  share.postedMicrocents = 60n
+  expect(share.hearReclaim(6)).toBe(true)
+  share.take(renewed(40n, false, 0n))
+  expect(share.hearReclaim(7)).toBe(false)
+  rest.release()
+  expect(share.hearReclaim(8)).toBe(true)
+})
+
+test('a change is answered while there is something here, or may be by an answer that was lost; not because calls wait', () => {
+  const share = new Share('organization')
+  expect(share.hearChange(1)).toBe(true)
   share.take(renewed(0n, false, 0n))
   share.openUses = 2
   share.wait(() => {})
-  expect([share.hearReclaim(2), share.reclaimedAtMs]).toEqual([false, 2])
+  expect([share.hearChange(2), share.reclaimedAtMs]).toEqual([false, 2])
   share.take(renewed(100n, false, 0n))
-  expect(share.hearReclaim(3)).toBe(true)
+  expect(share.hearChange(3)).toBe(true)
   share.grantedMicrocents -= 60n
   const hold = new Hold(share, 40n)
-  expect(share.hearReclaim(4)).toBe(true)
+  expect(share.hearChange(4)).toBe(true)
   hold.spend(40n)
-  expect(share.hearReclaim(5)).toBe(true)
+  expect(share.hearChange(5)).toBe(true)
   share.take(renewed(0n, false, 0n))
   share.unpostedMicrocents = 0n
-  expect(share.hearReclaim(6)).toBe(false)
+  expect(share.hearChange(6)).toBe(false)
 })
 
-test('a reclaim that comes while the account is asked is answered when that has brought something, or failed', () => {
+test('a change that comes while the account is asked is answered when that has brought something, or failed', () => {
   const told: string[] = []
   const share = new Share('organization', () => told.push(share.organizationId))
   const ask = (answer: () => void) => {
@@ -294,7 +317,7 @@ test('a reclaim that comes while the account is asked is answered when that has 
     share.beginAsk()
     // As the writer says while the question is under way.
     share.isCertain = false
-    expect(share.hearReclaim(1)).toBe(false)
+    expect(share.hearChange(1)).toBe(false)
     answer()
     share.endAsks(1)
     return told.splice(0).length
@@ -306,7 +329,7 @@ test('a reclaim that comes while the account is asked is answered when that has 
   share.take(renewed(0n, false, 0n))
   share.beginAsk()
   share.beginAsk()
-  share.hearReclaim(2)
+  share.hearChange(2)
   share.take(renewed(100n, false, 0n))
   share.endAsks(1)
   expect(told).toEqual([])

@@ -5,35 +5,7 @@
 
 import { DAY_MS } from '../../lib/time.ts'
 import { type AccountView, exceededBy, GATES, type Gate, NOTHING_LEFT } from './gates.ts'
-
-/** The amounts that a process asks of an account, in micro-cents. */
-export interface Want {
-  /** The need of all new calls together. */
-  readonly admission: bigint
-  /** The need of the smallest of them: less than that is not worth having while others may use it. */
-  readonly least: bigint
-  /** The need of running calls to go on; where the customer's limits do not bind those, it is granted beyond the limits. */
-  readonly extension: bigint
-  /** Given back of what was granted; null: this is no reclaim, and more than what is needed may be granted. */
-  readonly giveBack: bigint | null
-}
-
-/** The result of a renewal for one organization. */
-export interface Renewed extends AccountView {
-  readonly organizationId: string
-  /** The amount that the process may now spend by this share, before its own open holds and unposted charges. */
-  readonly grantedMicrocents: bigint
-  /** The customer's limit that is used up and cuts running calls (P5). */
-  readonly exhaustedLimit: Gate | null
-  /** True when the customer's limits bind running calls too. */
-  readonly stopsRunning: boolean
-  /** The first instant of the UTC day that the account had reached. */
-  readonly dayStartMs: number
-  /** It was granted beyond where somebody must be told: a limit that only notifies, a low balance. */
-  readonly reachesNotice: boolean
-  /** Somebody is to be told something that was seen just now. */
-  readonly noticed: boolean
-}
+import type { Renewed } from './wants.ts'
 
 /** Gates that bind running calls under every enforcement. */
 const RUNNING_GATES: readonly Gate[] = ['balance', 'newAccount']
@@ -56,7 +28,7 @@ export class Share {
   hasAsked = false
   /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
   private asks = 0
-  /** All were asked to give money back while a renewal was under way and nothing was here: it is answered when the renewal is back. */
+  /** The account changed while a renewal was under way and nothing was here: it is answered when the renewal is back. */
   private hasToAnswer = false
   /** True when the account's last answer has come, and it was asked for nothing since: nothing of it was lost on the way. */
   isCertain = false
@@ -82,7 +54,7 @@ export class Share {
   /** Calls that wait for another to give something back, first come first. */
   private readonly waiting: (() => void)[] = []
 
-  /** To be told when what {@link hearReclaim} left to the account's answer is to be answered after all. */
+  /** To be told when what {@link hearChange} left to the account's answer is to be answered after all. */
   private readonly onAnswerDue: () => void
 
   constructor(organizationId: string, onAnswerDue: () => void = () => {}) {
@@ -106,11 +78,25 @@ export class Share {
   }
 
   /**
-   * Notes that all processes were asked to give something back, so that this one need not say so for now. Returns whether it is to
-   * answer: false when it certainly has nothing of the account, and nothing to fold, though calls may wait. While the account is being
-   * asked, whether it has anything is known when that has answered: `onAnswerDue` is called then if it has.
+   * Notes that all processes were asked to give something back, so that this one need not say so for now. Returns whether it is to ask its
+   * account: while that is being asked, whether there is {@link hasNothingToGive} is known when it has answered.
    */
   hearReclaim(nowMs: number): boolean {
+    this.reclaimedAtMs = nowMs
+    return this.asks > 0 || !this.hasNothingToGive
+  }
+
+  /** True when others would have nothing of a renewal: nothing is to be folded, and all of the share is held by calls here. */
+  get hasNothingToGive(): boolean {
+    return this.isCertain && this.postedMicrocents === 0n && this.spendableMicrocents <= 0n
+  }
+
+  /**
+   * The same where the account has changed: running calls may have to do with less. Returns false when it certainly has nothing of the
+   * account, and nothing to fold, though calls may wait. While the account is being asked, whether it has anything is known when that has
+   * answered: `onAnswerDue` is called then if it has.
+   */
+  hearChange(nowMs: number): boolean {
     this.reclaimedAtMs = nowMs
     if (!this.hasNothing) return true
     this.hasToAnswer = this.asks > 0

@@ -62,7 +62,7 @@ describe('a running call that holds its worst case, 900 of 1000', () => {
       const { organization, clock, state, till, hold } = await house1000()
       await limit(organization, 500n, 'stop_running')
       state.fault = fault
-      for (let heard = 0; heard < 3; heard += 1) till.hearReclaim(organization)
+      for (let heard = 0; heard < 3; heard += 1) till.hearChange(organization)
       await till.writer.drain()
       expect(hold.microcents).toBe(900n)
       state.fault = 'none'
@@ -83,7 +83,7 @@ describe('a running call that holds its worst case, 900 of 1000', () => {
     const { organization, clock, till, hold } = await house1000()
     await limit(organization, 500n, 'stop_running')
     till.owns = false
-    till.reclaimAll()
+    till.comeIntoLineWithAll()
     await clock.turn(500)
     expect(hold.microcents).toBe(900n)
     till.owns = true
@@ -93,7 +93,7 @@ describe('a running call that holds its worst case, 900 of 1000', () => {
     expect(hold.microcents).toBe(100n)
     hold.release()
     till.owns = false
-    till.reclaimAll()
+    till.comeIntoLineWithAll()
     expect(clock.pending).toBe(0)
   })
 
@@ -108,7 +108,7 @@ describe('a running call that holds its worst case, 900 of 1000', () => {
   test.each(['block_launch', 'notify_only'] as const)('is not shrunk under %s', async (enforcement) => {
     const { organization, till, hold } = await house1000()
     await limit(organization, 500n, enforcement)
-    till.hearReclaim(organization)
+    till.hearChange(organization)
     await till.writer.drain()
     expect(hold.microcents).toBe(900n)
     hold.release()
@@ -117,7 +117,7 @@ describe('a running call that holds its worst case, 900 of 1000', () => {
   test('is not shrunk while no gate is passed', async () => {
     const { organization, till, hold } = await house1000()
     await limit(organization, 900n, 'stop_running')
-    till.hearReclaim(organization)
+    till.hearChange(organization)
     await till.writer.drain()
     expect(hold.microcents).toBe(900n)
     hold.release()
@@ -131,7 +131,7 @@ describe('a running call that holds its worst case, 900 of 1000', () => {
     const prepared = await prepare(till, admitted, chatTerms(PRICE, bound), delivered)
     // An answer that is kept is written now.
     await limit(organization, 500n, 'stop_running')
-    till.hearReclaim(organization)
+    till.hearChange(organization)
     await till.writer.drain()
     expect(hold.microcents).toBe(900n)
     expect(await commit(till, prepared)).toEqual({ kind: 'posted' })
@@ -149,7 +149,7 @@ test('a call is shrunk by a process that is not in the new day yet, when the lim
   const { hold } = await running(organization, behind)
   expect(await callOnce(ahead, organization, 10n)).toBe('charged')
   await limit(organization, 500n, 'stop_running')
-  behind.hearReclaim(organization)
+  behind.hearChange(organization)
   await behind.writer.drain()
   expect(hold.microcents).toBe(100n)
   // It still gets nothing of the new day's headroom.

@@ -9,8 +9,9 @@ import { doubledMs } from '../../lib/backoff.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import { type Ask, RenewalQueue } from '../admission/renewalQueue.ts'
-import type { Renewed, Share, Want } from '../admission/share.ts'
+import type { Share } from '../admission/share.ts'
 import type { ShareRenewer } from '../admission/shareRenewer.ts'
+import type { Renewed, Want } from '../admission/wants.ts'
 import type { Charge, HeldCharge } from './charge.ts'
 import {
   ChargeQueue,
@@ -182,6 +183,7 @@ export class Writer implements ShareRenewer {
 
   private async renewAll(): Promise<void> {
     const asked = this.renewals.next()
+    if (asked.size === 0) return
     const wants = new Map<string, Want>()
     for (const [organizationId, renewal] of asked) {
       wants.set(organizationId, renewal.want())

@@ -1,6 +1,6 @@
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import { type RandomBytes, uuidV7 } from '../../lib/ids.ts'
-import { reclaimShares } from '../admission/accounts/reclaim.ts'
+import { tellChange } from '../admission/accounts/reclaim.ts'
 import { openAccount, postLedgerEntry } from '../admission/balance/balance.ts'
 
 /** Credit of a payment that goes back with its money, or comes again. */
@@ -32,6 +32,6 @@ export async function takeBackCredit(tx: Transaction, random: RandomBytes, taken
  * Never rejects: a debit that is posted must not look as if it had failed.
  */
 export function tellDebit(database: Database, organizationId: string): Promise<void> {
-  const reclaim = () => reclaimShares(database, organizationId)
-  return reclaim().catch(() => reclaim().catch(() => {}))
+  const tell = () => tellChange(database, organizationId)
+  return tell().catch(() => tell().catch(() => {}))
 }

@@ -1,4 +1,4 @@
-import { reclaimShares } from '../../billing/admission/accounts/reclaim.ts'
+import { tellChange } from '../../billing/admission/accounts/reclaim.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import type { Database, Participant, Transaction } from '../../infra/postgres/database.ts'
 import { joinAll } from '../../infra/postgres/joinAll.ts'
@@ -65,7 +65,7 @@ export async function setAutoPay(
   )
   wake()
   // Processes that were granted more than the threshold leaves fold what they have spent: then the balance shows it.
-  await reclaimShares(database, organizationId).catch((error: unknown) =>
+  await tellChange(database, organizationId).catch((error: unknown) =>
     log.warn({ err: error }, 'processes could not be told of auto-pay; they see it when they next renew their shares'),
   )
 }

@@ -2,7 +2,7 @@ import type { Database, Participant } from '../../../infra/postgres/database.ts'
 import { joinAll } from '../../../infra/postgres/joinAll.ts'
 import type { Enforcement } from '../gates.ts'
 import type { AccountFigures } from './figures.ts'
-import { reclaimShares } from './reclaim.ts'
+import { tellChange } from './reclaim.ts'
 import { type LimitRow, updateLimit } from './store.ts'
 
 export interface LimitChange {
@@ -46,7 +46,7 @@ export async function setLimit(
     await joinAll(tx, join(fromRow(changed.before), fromRow(changed.after)))
     return true
   }, organizationId)
-  if (done) await reclaimShares(database, organizationId)
+  if (done) await tellChange(database, organizationId)
   return done
 }
 

@@ -6,7 +6,7 @@ import { until } from '../../../../test/until.ts'
 import { SECOND_MS } from '../../../lib/time.ts'
 import { postCharges } from '../../charges/post.ts'
 import { ensureChargePartition } from '../../charges/store.ts'
-import type { Want } from '../share.ts'
+import type { Want } from '../wants.ts'
 import { renewShares } from './renew.ts'
 
 const MIDNIGHT_MS = Date.UTC(2030, 1, 1)

@@ -8,7 +8,7 @@ import { postCharges } from '../../charges/post.ts'
 import { ensureChargePartition } from '../../charges/store.ts'
 import { readFigures } from '../accounts/figures.ts'
 import { setLimit } from '../accounts/limit.ts'
-import type { Want } from '../share.ts'
+import type { Want } from '../wants.ts'
 import { renewShares } from './renew.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)

@@ -12,7 +12,7 @@ import { readFigures } from '../accounts/figures.ts'
 import { windowsAt } from '../accounts/windows.ts'
 import { GATES, gatesOfLiving, type Headroom, headroomOf, leastHeadroom } from '../gates.ts'
 import { extendInstanceHold, placeInstanceHold } from '../holds/instanceHold.ts'
-import type { Renewed, Want } from '../share.ts'
+import type { Renewed, Want } from '../wants.ts'
 import { renewShares } from './renew.ts'
 
 const SEEDS = 6

@@ -5,8 +5,8 @@ import { FastClock, type House, openHouse } from '../../../../test/moneyHouse.ts
 import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { openSession } from '../../../infra/postgres/session.ts'
-import type { Want } from '../share.ts'
 import { foldSlot } from '../slots/foldSlot.ts'
+import type { Want } from '../wants.ts'
 import { renewShares } from './renew.ts'
 
 const SLOT = 5

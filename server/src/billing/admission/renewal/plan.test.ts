@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { FastClock, type House, openHouse } from '../../../../test/moneyHouse.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { type Client, openClient } from '../../../infra/postgres/client.ts'
-import type { Want } from '../share.ts'
+import type { Want } from '../wants.ts'
 import { renewShares } from './renew.ts'
 
 const SLOT = 1

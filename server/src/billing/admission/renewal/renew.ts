@@ -2,7 +2,7 @@ import { arrayLiteral, type Queryable } from '../../../infra/postgres/database.t
 import { toTimestamp } from '../../../lib/time.ts'
 import { windowsAt } from '../accounts/windows.ts'
 import { NEW_ACCOUNT_CAP_MICROCENTS } from '../gates.ts'
-import type { Renewed, Want } from '../share.ts'
+import type { Renewed, Want } from '../wants.ts'
 import { renewShareRows } from './store.ts'
 
 /** Told of an account whose day lay in the future of the database's clock, and was set back to the database's day (E20). */

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../../infra/postgres/database.ts'
 import { type OnDayMended, renewShares } from '../renewal/renew.ts'
-import type { Want } from '../share.ts'
+import type { Want } from '../wants.ts'
 import { listOfSlot } from './store.ts'
 
 /** Accounts folded in one statement; each stays locked until its transaction ends. */
