@@ -35,6 +35,22 @@ export async function besideChat(
   return { quiet, beside }
 }
 
+/** The round with the middle multiple, since one pause of the machine decides the p99 of a round; the multiples of all become a note. */
+export function middleOf({ table }: Scale, name: string, rounds: readonly Beside[]): Beside {
+  const sorted = [...rounds].sort((one, other) => multipleOf(one) - multipleOf(other))
+  const middle = sorted[Math.floor((sorted.length - 1) / 2)]
+  if (middle === undefined) throw new Error('there was no round')
+  table.note(
+    `chat beside ${name}: p99 by round, as a multiple of the quiet one: ${rounds.map((round) => multipleOf(round).toFixed(2)).join(', ')}`,
+  )
+  return middle
+}
+
+/** The p99 beside the work as a multiple of the quiet one. */
+function multipleOf({ quiet, beside }: Beside): number {
+  return beside.latencyMs.p99 / quiet.latencyMs.p99
+}
+
 function chat({ session, seconds, chatRate }: Scale, side: Side): Promise<OpenOutcome> {
   const target = side.target()
   return drive<OpenOutcome>(session.processes, target, {
@@ -53,7 +69,7 @@ export function reportBeside({ table }: Scale, name: string, [small, large]: rea
     table.add({ measure: `chat beside ${name}: ${measure}`, small: of(small), large: of(large), unit })
   row('p99 quiet', 'ms', ({ quiet }) => quiet.latencyMs.p99)
   row('p99', 'ms', ({ beside }) => beside.latencyMs.p99)
-  row('p99 as a multiple of the quiet one', '', ({ quiet, beside }) => beside.latencyMs.p99 / quiet.latencyMs.p99)
+  row('p99 as a multiple of the quiet one', '', multipleOf)
   row('longest quiet', 'ms', ({ quiet }) => quiet.latencyMs.max)
   row('longest', 'ms', ({ beside }) => beside.latencyMs.max)
   const failed = [small, large].map(({ quiet, beside }) => quiet.errors + beside.errors)
