@@ -6,6 +6,7 @@ import { setLimit } from '../src/billing/admission/accounts/limit.ts'
 import { headroomOf } from '../src/billing/admission/gates.ts'
 import type { Hold } from '../src/billing/admission/share.ts'
 import { foldSlot } from '../src/billing/admission/slots/foldSlot.ts'
+import type { SendReclaim } from '../src/billing/admission/wants.ts'
 import { HOUR_MS, MINUTE_MS, utcDay } from '../src/lib/time.ts'
 import { admitCall } from './admitCall.ts'
 import { type Seeded, seeded } from './faults/seeded.ts'
@@ -44,9 +45,9 @@ export function openTills(
     random.percent(faultPercent) ? random.pick(['before', 'after'] as const) : 'none',
   )
   const tills: Till[] = []
-  const sendReclaim = (organizationId: string) => {
+  const sendReclaim: SendReclaim = (organizationId, from) => {
     setImmediate(() => {
-      for (const till of tills) till.hearReclaim(organizationId)
+      for (const till of tills) till[from === 'all' ? 'hearChange' : 'hearReclaim'](organizationId)
     })
   }
   for (const slot of slots) tills.push(openTill(database, slot, clock, sendReclaim))

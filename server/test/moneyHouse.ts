@@ -4,6 +4,7 @@ import { readFigures } from '../src/billing/admission/accounts/figures.ts'
 import { createLimitNoter } from '../src/billing/admission/accounts/noteLimit.ts'
 import { openAccount } from '../src/billing/admission/balance/balance.ts'
 import { type OpenMoney, openMoney } from '../src/billing/admission/openMoney.ts'
+import type { SendReclaim } from '../src/billing/admission/wants.ts'
 import type { Charge, HeldCharge } from '../src/billing/charges/charge.ts'
 import { findImbalances } from '../src/billing/charges/store.ts'
 import { Writer } from '../src/billing/charges/writer.ts'
@@ -124,7 +125,7 @@ export function openTill(
   given: Database,
   slot: number | (() => number),
   clock: Clock,
-  sendReclaim: (organizationId: string) => void = () => {},
+  sendReclaim: SendReclaim = () => {},
   lowBalanceMicrocents = 0n,
   plans: readonly Plan[] = [],
   chargeDeadlineMs = UNHURRIED_MS,

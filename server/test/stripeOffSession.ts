@@ -133,6 +133,8 @@ function createInvoice(shelf: StripeShelf, fields: StripeFields): StripeAnswer {
     total: 0,
     total_excluding_tax: 0,
     automatic_tax: { enabled: fields.get('automatic_tax[enabled]') === 'true' },
+    // Stripe takes the discount of the customer, unless it is told of none.
+    percent_off: fields.get('discounts') === '' ? 0 : (shelf.get(fields.get('customer') ?? '')?.['percent_off'] ?? 0),
     metadata: stripeSection(fields, 'metadata'),
   })
   invoice['hosted_invoice_url'] = `https://invoice.stripe.test/i/${invoice.id}`
@@ -147,7 +149,8 @@ function addItem(shelf: StripeShelf, fields: StripeFields): StripeAnswer {
   lines.push({ amount })
   const tax = fields.get('tax_behavior') === 'exclusive' ? Math.ceil((amount * TAX_PERCENT) / 100) : 0
   const subtotal = Number(invoice['subtotal']) + amount
-  Object.assign(invoice, { subtotal, total_excluding_tax: subtotal, total: subtotal + tax })
+  const left = 1 - Number(invoice['percent_off']) / 100
+  Object.assign(invoice, { subtotal, total_excluding_tax: subtotal * left, total: (subtotal + tax) * left })
   return answeredOk(shelf.make('ii', 'invoiceitem', { invoice: invoice.id, amount }))
 }
 

@@ -96,6 +96,8 @@ export function listObjects(state: StripeState, path: string, fields: Fields): o
   if (object === undefined) return null
   const [from, until] = [fields.get('created[gte]'), fields.get('created[lt]')]
   const intent = fields.get('payment_intent') ?? fields.get('payment[payment_intent]')
+  // Stripe refuses the id of another kind of object.
+  if (object === 'refund' && intent?.startsWith('pi_') === false) return null
   const all = state
     .all(object)
     .reverse()

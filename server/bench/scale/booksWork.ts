@@ -3,11 +3,11 @@
 import { systemClock } from '../../src/infra/clock.ts'
 import { sleep } from '../../src/lib/time.ts'
 import { type Beside, besideChat, reportBeside } from './beside.ts'
+import { disagreementsOfDay } from './disagreements.ts'
 import { dropOneDay } from './retention.ts'
 import type { Scale } from './scale.ts'
 import type { Side } from './side.ts'
 import { dayOf } from './verification.ts'
-import { disagreementsOfDay } from './verified.ts'
 
 /** The pause between pages of the background verification. */
 const PAUSE_MS = 10

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FreshDatabase, freshDatabase } from '../../test/postgres.ts'
+import { disagreementsOfAll } from './disagreements.ts'
 import { fillBooks } from './fill.ts'
-import { disagreementsOfAll } from './verified.ts'
 
 const SIZE = { organizations: 20, charges: 400, days: 40 }
 /** On the first of a month: two months with charges are closed. */

@@ -3,9 +3,9 @@
 import { DAY_MS, utcDay } from '../../src/lib/time.ts'
 import { median } from '../statistics.ts'
 import { filledDays } from './books.ts'
+import { disagreementsOfDay } from './disagreements.ts'
 import type { Scale } from './scale.ts'
 import { openSide, type Side } from './side.ts'
-import { disagreementsOfDay } from './verified.ts'
 
 /** Of each day this many looks; the median counts. */
 const LOOKS = 5

@@ -152,7 +152,7 @@ async function chat(key: TestKey, more: object = {}, at = gateway): Promise<Chat
 }
 
 /**
- * Resolves when a process has come into line with every reclaim that was sent so far: reclaims are heard in their order, and
+ * Resolves when a process has come into line with every change that was told so far: changes are heard in their order, and
  * one of an organization made for this has given back what the process had idle of it.
  */
 async function heard(at: Gateway): Promise<void> {

@@ -11,7 +11,7 @@ export const SHRINKING_BUGS: readonly PlantedBug[] = [
     shownBy: 'model',
   },
   {
-    name: 'holds are shrunk by reclaims only while a call waits',
+    name: 'holds are shrunk only while a call waits',
     file: 'billing/admission/share.ts',
     search: 'if (!this.stopsRunning || ',
     replace: 'if (this.waiting.length === 0 || !this.stopsRunning || ',

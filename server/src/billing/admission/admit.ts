@@ -13,6 +13,7 @@ import type { Looks, Seen } from './looks.ts'
 import { MONEY_WAIT_MS, MoneyWait } from './moneyWait.ts'
 import { Hold, type Share } from './share.ts'
 import type { ShareRenewer } from './shareRenewer.ts'
+import type { ReclaimFrom } from './wants.ts'
 
 /** Once commits have been outstanding for this long, new calls are not admitted, and the process is not ready. */
 export const STALLED_MS = 2 * SECOND_MS
@@ -34,8 +35,8 @@ export interface AdmissionContext {
   ownsSlot(): boolean
   /** False while the database's clock is far from what this process counted: nothing may be admitted, by any kind of call (E20). */
   knowsTime(): boolean
-  /** Asks other processes to give back what they hold idle for this organization, now and then at most. */
-  reclaim(share: Share): void
+  /** Asks other processes for money of this organization, now and then at most; left out: for what is idle there. */
+  reclaim(share: Share, from?: ReclaimFrom): void
   /** Looks at accounts that left too little for a call a moment ago; left out: they are asked each time. */
   readonly looks?: Looks
   /** The gates of a call could not be read (P3). */
@@ -213,8 +214,8 @@ async function takeHold(
       }
       if ('kind' in taken && taken.kind === 'past') return UNAVAILABLE
       if (taken instanceof Hold) {
-        // The spending of others must be known where somebody may have to be told.
-        if (share.reachesNotice && share.account.grantedToOthersMicrocents > 0n) money.reclaim(share)
+        // The spending of others must be known where somebody may have to be told, and they must know that it is so.
+        if (share.reachesNotice && share.account.grantedToOthersMicrocents > 0n) money.reclaim(share, 'all')
         // The account may have given enough for others in line too.
         if (share.admittableMicrocents > 0n) share.wakeAll()
         return taken

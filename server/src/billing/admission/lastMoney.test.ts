@@ -5,6 +5,7 @@ import { IdleClock } from '../../../test/idleClock.ts'
 import { CALL, callOnce, openTills } from '../../../test/moneyGates.ts'
 import { countRenewals, FastClock, type House, openHouse, openTill, withFaults } from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
+import { setLimit } from './accounts/limit.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const PROCESSES = 16
@@ -63,7 +64,7 @@ test('a process whose calls hold all of its share answers no reclaim, but every 
     questions += 1
     return 'none'
   })
-  const till = openTill(asked, 0, new FastClock(NOON_MS))
+  const till = openTill(asked, 0, new FastClock(NOON_MS, 1))
   const answers = async (hear: 'hearReclaim' | 'hearChange') => {
     const before = questions
     till[hear](organization)
@@ -81,4 +82,26 @@ test('a process whose calls hold all of its share answers no reclaim, but every 
   expect([await answers('hearReclaim'), await answers('hearChange')]).toEqual([0, 1])
   taken.value.hold.release()
   expect([await answers('hearReclaim'), await answers('hearReclaim')]).toEqual([1, 0])
+})
+
+test('where reaching a limit stops what runs, the hold of running chat shrinks when another process is short', async () => {
+  const organization = await house.organization(1_000n)
+  await setLimit(house.database, organization, {
+    monthlyMicrocents: 1_000n,
+    dailyMicrocents: 100n,
+    enforcement: 'stop_running',
+    autoTerminateHours: undefined,
+  })
+  const [holder, other] = openTills(house, [0, 1], new FastClock(NOON_MS, 1))
+  if (holder === undefined || other === undefined) throw new Error('no tills')
+  const worst = { wholeMicrocents: 90n, firstStepMicrocents: 10n }
+  const taken = await admitCall(holder, { organizationId: organization, ...CALL }, worst)
+  if (!taken.ok) throw new Error('refused')
+  // As a video that was made: it counts against the limit, and nobody is told.
+  await house.database.query('update accounts set day_spent_microcents = 30 where organization_id = $1::uuid', [
+    organization,
+  ])
+  expect(await callOnce(other, organization, 5n)).toBe('charged')
+  expect(taken.value.hold.microcents).toBe(10n)
+  taken.value.hold.release()
 })

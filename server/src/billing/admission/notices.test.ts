@@ -8,6 +8,7 @@ import { DAY_MS, MINUTE_MS } from '../../lib/time.ts'
 import { setLimit } from './accounts/limit.ts'
 import type { Enforcement } from './gates.ts'
 import { foldSlot } from './slots/foldSlot.ts'
+import type { SendReclaim } from './wants.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const LOW = 100n
@@ -35,9 +36,9 @@ const limit = (organizationId: string, daily: bigint, enforcement: Enforcement, 
 /** As many processes, each hearing the reclaims of all. */
 function tills(count: number): Till[] {
   const all: Till[] = []
-  const reclaim = (organizationId: string) =>
+  const reclaim: SendReclaim = (organizationId, from) =>
     void setImmediate(() => {
-      for (const till of all) till.hearReclaim(organizationId)
+      for (const till of all) till[from === 'all' ? 'hearChange' : 'hearReclaim'](organizationId)
     })
   for (let slot = 0; slot < count; slot += 1) all.push(openTill(house.database, slot, clock, reclaim, LOW))
   return all
@@ -172,6 +173,20 @@ describe('a low balance', () => {
     await callOnce(one, organization, 300n)
     await rest(one, two)
     expect(await told(organization)).toHaveLength(2)
+  })
+
+  test('is known to a process whose call holds all that it has, once another one was granted beyond it', async () => {
+    const organization = await house.organization(300n)
+    const [holder, other] = tills(2)
+    if (holder === undefined || other === undefined) throw new Error('no tills')
+    const worst = { wholeMicrocents: 200n, firstStepMicrocents: 200n }
+    const taken = await admitCall(holder, { organizationId: organization, ...CALL }, worst)
+    if (!taken.ok) throw new Error('refused')
+    const share = holder.share(organization)
+    expect([share.grantedMicrocents, share.reachesNotice]).toEqual([200n, false])
+    expect(await callOnce(other, organization, 50n)).toBe('charged')
+    await until(() => share.reachesNotice)
+    taken.value.hold.release()
   })
 
   test('is told within a minute, also while what was granted beyond it lasts for calls', async () => {

@@ -6,6 +6,7 @@ import type { Gate } from './gates.ts'
 import { Looks, type ReadFigures } from './looks.ts'
 import { Share } from './share.ts'
 import type { ShareRenewer } from './shareRenewer.ts'
+import type { SendReclaim } from './wants.ts'
 
 /** Between two reclaims of one organization by one process: other processes need about this long to answer. */
 const RECLAIM_INTERVAL_MS = 100
@@ -27,8 +28,8 @@ export interface MoneyOptions {
   readonly ownsSlot: () => boolean
   /** Left out: the time can always be relied on. */
   readonly knowsTime?: () => boolean
-  /** Asks the other processes to give back what they hold idle; how that goes is not waited for. */
-  readonly sendReclaim: (organizationId: string) => void
+  /** Asks the other processes to give back what they hold idle, or to come into line; how that goes is not waited for. */
+  readonly sendReclaim: SendReclaim
   readonly onUnreadable?: () => void
   /** Reads the figures of accounts that refused a call a moment ago; left out: they are asked each time. */
   readonly readFigures?: ReadFigures
@@ -77,16 +78,16 @@ export function openMoney(options: MoneyOptions): OpenMoney {
       }
       return share
     },
-    reclaim(share) {
+    reclaim(share, from = 'idle') {
       const nowMs = clock.monotonicMs()
       if (nowMs - share.reclaimedAtMs < RECLAIM_INTERVAL_MS) return
       share.reclaimedAtMs = nowMs
-      sendReclaim(share.organizationId)
+      sendReclaim(share.organizationId, from)
     },
     hearReclaim(organizationId) {
       const share = shares.get(organizationId)
       if (share === undefined || !share.hearReclaim(clock.monotonicMs()) || !ownsSlot()) return
-      // Should that fail, whoever is still short asks again.
+      // Should that fail, a call that is still short asks again, and an instance at its next minute.
       renewer.renew(share, 0n, { kind: 'reclaim' }).catch(() => {})
     },
     ...{ hearChange, comeIntoLine },

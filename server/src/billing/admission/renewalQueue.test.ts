@@ -66,9 +66,12 @@ test('a call of an organization that is about to give back takes it along to the
 })
 
 test('all that wait are told when nothing can be asked, and can ask again', async () => {
-  const { queue, ask, next } = openQueue()
+  const { queue, shares, ask, next } = openQueue()
   const all = [ask('one', 'idle'), ask('two', 'give_back'), ask('three', 'admission', 5n)]
+  for (const share of shares.values()) share.grantedMicrocents = 100n
   queue.failAll(new Error('away'))
+  // The limits of those that were to give back may have changed: the next call asks before it spends.
+  expect([...shares.values()].map(({ spendableMicrocents }) => spendableMicrocents)).toEqual([0n, 0n, 100n])
   expect((await Promise.allSettled(all)).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
   expect(queue.size).toBe(0)
   void ask('two', 'admission', 5n)

@@ -53,8 +53,8 @@ class Renewal {
   }
 
   /**
-   * Returns the amounts that this share lacks. It uses its idle money first, or gives that back at once when it is
-   * reclaimed: if the renewal seems to fail, it may have been carried out all the same, and others may have the
+   * Returns the amounts that this share lacks. It uses its idle money first, or gives that back at once when others
+   * are to have it: if the renewal seems to fail, it may have been carried out all the same, and others may have the
    * money.
    */
   want(): Want {
@@ -79,7 +79,13 @@ class Renewal {
     for (const { resolve } of this.asked) resolve()
   }
 
+  /**
+   * The account could not be asked. Money that was to be given back is not spent by the figures of before, since the limits may have changed:
+   * it stays granted, and the next call asks.
+   */
   fail(error: unknown): void {
+    if (this.givesBack) this.share.takeIdle()
+    this.share.loseAnswer()
     this.share.endAsks(this.asked.length)
     for (const { reject } of this.asked) reject(error)
   }

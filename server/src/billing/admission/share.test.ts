@@ -290,6 +290,21 @@ test('a reclaim is answered while there is something to give back or to fold, or
   expect(share.hearReclaim(8)).toBe(true)
 })
 
+test('a reclaim is answered where a hold could be shrunk, and once more where an answer was lost', () => {
+  const share = new Share('organization')
+  share.take(renewed(100n, true, 0n))
+  const chat = new Hold(share, 100n, 40n)
+  expect(share.hearReclaim(1)).toBe(true)
+  chat.freeze()
+  expect(share.hearReclaim(2)).toBe(false)
+  share.loseAnswer()
+  expect(share.hearReclaim(3)).toBe(true)
+  share.take(renewed(100n, true, 0n))
+  expect(share.hearReclaim(4)).toBe(true)
+  share.take(renewed(100n, true, 0n))
+  expect(share.hearReclaim(5)).toBe(false)
+})
+
 test('a change is answered while there is something here, or may be by an answer that was lost; not because calls wait', () => {
   const share = new Share('organization')
   expect(share.hearChange(1)).toBe(true)

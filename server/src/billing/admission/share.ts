@@ -26,12 +26,14 @@ export class Share {
   usedAtMs = 0
   /** True when the account was ever asked for anything: what came of it may have been lost on the way. */
   hasAsked = false
-  /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
+  /** Wants of calls and of others that the account has not answered yet, those not asked yet too. */
   private asks = 0
   /** The account changed while a renewal was under way and nothing was here: it is answered when the renewal is back. */
   private hasToAnswer = false
-  /** True when the account's last answer has come, and it was asked for nothing since: nothing of it was lost on the way. */
+  /** True when the account's last answer has come, no answer before it was lost, and the account was asked for nothing since. */
   isCertain = false
+  /** An answer was lost. The statement may still be carried out, and the next answer leave out what it brings. */
+  private hasLostAnswer = false
   /** When other processes were last asked to give something back, on the monotonic clock. */
   reclaimedAtMs = Number.NEGATIVE_INFINITY
   /** When the account last left too little for a call, by the monotonic clock. */
@@ -79,16 +81,20 @@ export class Share {
 
   /**
    * Notes that all processes were asked to give something back, so that this one need not say so for now. Returns whether it is to ask its
-   * account: while that is being asked, whether there is {@link hasNothingToGive} is known when it has answered.
+   * account. While the account is being asked it is: {@link hasNothingToGive} is looked at again when the next question goes out.
    */
   hearReclaim(nowMs: number): boolean {
     this.reclaimedAtMs = nowMs
     return this.asks > 0 || !this.hasNothingToGive
   }
 
-  /** True when others would have nothing of a renewal: nothing is to be folded, and all of the share is held by calls here. */
+  /**
+   * True when a renewal certainly would leave others no more than they have: nothing is posted that it could fold, nothing is idle, and no
+   * hold could be shrunk (P5).
+   */
   get hasNothingToGive(): boolean {
-    return this.isCertain && this.postedMicrocents === 0n && this.spendableMicrocents <= 0n
+    const mayShrink = this.stopsRunning && this.shrinkable.size > 0
+    return this.isCertain && this.postedMicrocents === 0n && this.spendableMicrocents <= 0n && !mayShrink
   }
 
   /**
@@ -108,7 +114,7 @@ export class Share {
     return grantedMicrocents === 0n && postedMicrocents === 0n && unpostedMicrocents === 0n && heldMicrocents === 0n
   }
 
-  /** Wants of calls and reclaims that the account has not answered yet, those not asked yet too. */
+  /** Wants of calls and of others that the account has not answered yet, those not asked yet too. */
   get openAsks(): number {
     return this.asks
   }
@@ -125,6 +131,12 @@ export class Share {
     if (!this.isCertain || !this.hasNothing) this.onAnswerDue()
   }
 
+  /** An answer of the account does not come. */
+  loseAnswer(): void {
+    this.isCertain = false
+    this.hasLostAnswer = true
+  }
+
   get waitingCalls(): number {
     return this.waiting.length
   }
@@ -136,7 +148,8 @@ export class Share {
 
   /** Takes up what a renewal has brought. No batch of this process may have been posted since it was decided. */
   take(renewed: Renewed): void {
-    this.isCertain = true
+    this.isCertain = !this.hasLostAnswer
+    this.hasLostAnswer = false
     this.grantedMicrocents = renewed.grantedMicrocents
     this.postedMicrocents = 0n
     this.account = renewed

@@ -10,9 +10,15 @@ export interface Want {
   readonly least: bigint
   /** The need of running calls to go on; where the customer's limits do not bind those, it is granted beyond the limits. */
   readonly extension: bigint
-  /** Given back of what was granted; null: this is no reclaim, and more than what is needed may be granted. */
+  /** Given back of what was granted; null: others are not to have what is idle, and more than what is needed may be granted. */
   readonly giveBack: bigint | null
 }
+
+/** The processes that a reclaim is for: those that have something idle or to be folded; or all that have anything of the account. */
+export type ReclaimFrom = 'idle' | 'all'
+
+/** Sends a reclaim to the other processes. */
+export type SendReclaim = (organizationId: string, from: ReclaimFrom) => void
 
 /** The result of a renewal for one organization. */
 export interface Renewed extends AccountView {

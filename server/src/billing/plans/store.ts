@@ -6,6 +6,9 @@ import { HOUR_MS, toTimestamp, WEEK_MS } from '../../lib/time.ts'
 import type { PlanState } from './cover.ts'
 import type { Subscription } from './subscription.ts'
 
+/** Hours that begin later were metered by a clock that ran ahead, and count once they come (E20). */
+const AHEAD_MOST = "interval '5 seconds'"
+
 interface SubscriptionRow {
   readonly organization_id: string
   readonly plan: string
@@ -83,7 +86,7 @@ export async function endSubscription(db: Queryable, organizationId: string, atM
 
 /**
  * Subscriptions with their meters, every charge that was posted counted in, by organization; those that never had one are
- * left out. Of the week an hour counts until all of it is more than 7 days ago.
+ * left out. Of the week an hour counts once it has begun, until all of it is more than 7 days ago.
  */
 export async function readPlanStates(
   db: Queryable,
@@ -102,7 +105,8 @@ export async function readPlanStates(
      cross join lateral (
        select coalesce(sum(input_tokens + output_tokens), 0)::bigint as weekly,
          min(hour) filter (where input_tokens + output_tokens > 0) as oldest
-       from plan_hours where organization_id = s.organization_id and hour >= $2::timestamptz) w`,
+       from plan_hours where organization_id = s.organization_id and hour >= $2::timestamptz
+         and hour <= $3::timestamptz + ${AHEAD_MOST}) w`,
     [arrayLiteral(organizationIds), toTimestamp(Math.floor(nowMs / HOUR_MS) * HOUR_MS - WEEK_MS), toTimestamp(nowMs)],
   )
   return new Map(

@@ -1,3 +1,4 @@
+import type { Role } from '../../http/principal.ts'
 import { arrayLiteral, type Queryable, type Transaction } from '../../infra/postgres/database.ts'
 import { LOWEST_UUID } from '../../lib/ids.ts'
 import type { Actor, AuditEntry, AuditedFields, AuditedPerson, OwnAuditEntry } from './entry.ts'
@@ -60,6 +61,14 @@ export async function selectUsableKey(
     [id, new Date(atMs)],
   )
   return rows[0]
+}
+
+/** Returns the role that a member has now; undefined: the person was removed. */
+export async function selectRoleNow(tx: Transaction, memberId: string): Promise<Role | undefined> {
+  const rows = await tx.query<{ role: Role }>('select role from members where id = $1::uuid and removed_at is null', [
+    memberId,
+  ])
+  return rows[0]?.role
 }
 
 /** A minute beyond the longest that a budget can be spent for: clocks of processes differ by less. */

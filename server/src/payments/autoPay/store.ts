@@ -226,7 +226,7 @@ export async function insertAutoPayment(
   return rows.length === 1
 }
 
-/** Writes what became of a payment. False: it is paid already, which nothing changes. */
+/** Writes what became of a payment; of one that was made, the amount that counts is the one that was paid. False: it is paid already, which nothing changes. */
 export async function updateAttempt(
   tx: Transaction,
   id: string,
@@ -237,6 +237,7 @@ export async function updateAttempt(
   const state: PaymentState = facts.state === 'paid' || facts.state === 'processing' ? facts.state : 'failed'
   const rows = await tx.query(
     `update payments set state = $2, reason = $3, payment = $4, paid_at = $6::timestamptz, gross_cents = $7::bigint,
+       amount_cents = coalesce($8::bigint, amount_cents),
        receipt_url = (select $5 from organizations o where o.id = payments.organization_id and o.deleted_at is null)
      where id = $1::uuid and kind = 'auto_pay' and state <> 'paid' returning id`,
     [
@@ -247,6 +248,7 @@ export async function updateAttempt(
       paid?.receiptUrl ?? null,
       paid === null ? null : toTimestamp(nowMs),
       paid?.grossCents ?? null,
+      paid?.amountCents ?? null,
     ],
   )
   return rows.length === 1

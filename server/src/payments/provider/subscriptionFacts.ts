@@ -55,16 +55,16 @@ export interface Candidate {
 
 /**
  * Returns the subscription that counts for an organization, and those that are one too many (B9): where several entitle, the oldest
- * counts, and all others that have not ended are surplus. Where none entitles, the newest counts and none is surplus. One whose
- * price belongs to no plan entitles to nothing (B10).
+ * counts, and all others that have not ended are surplus. Where none entitles, the newest counts and none is surplus. One that
+ * `mayEntitle` denies entitles to nothing, whatever its status.
  */
 export function chooseSubscription<T extends Candidate>(
   candidates: readonly T[],
-  hasPlan: (candidate: T) => boolean,
+  mayEntitle: (candidate: T) => boolean,
 ): { readonly current: T | null; readonly surplus: readonly T[] } {
   const oldestFirst = candidates.filter(({ isSurplus }) => !isSurplus).toSorted((a, b) => a.createdAtMs - b.createdAtMs)
   const live = oldestFirst.filter(({ status }) => !hasSubscriptionEnded(status))
-  const entitling = live.find((each) => ENTITLING.has(each.status) && hasPlan(each))
+  const entitling = live.find((each) => ENTITLING.has(each.status) && mayEntitle(each))
   if (entitling === undefined) return { current: live.at(-1) ?? oldestFirst.at(-1) ?? null, surplus: [] }
   return { current: entitling, surplus: live.filter((each) => each !== entitling) }
 }

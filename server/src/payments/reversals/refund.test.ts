@@ -121,6 +121,10 @@ test('asked for by ten at once, one refund of the whole is made', async () => {
   expect([payment.amounts(), await payment.balance()]).toEqual([[2_000], 0])
 })
 
+test('a payment that moved no money is refunded by nobody, and holds no refund open', async () => {
+  expect(await provider.refund({ payment: 'in_1', amountCents: 500, request: crypto.randomUUID() })).toBeNull()
+})
+
 test('where Stripe can’t be asked it stays open; one that Stripe never makes is given up, and posts nothing', async () => {
   const payment = await paid()
   stripe.failures = 2

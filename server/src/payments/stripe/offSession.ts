@@ -135,6 +135,8 @@ async function payByInvoice(stripe: Stripe, wanted: NewAutoPayment): Promise<Aut
         pending_invoice_items_behavior: 'exclude',
         default_payment_method: method,
         automatic_tax: { enabled: true },
+        // Else it has the discount of its customer, and pays less than was agreed.
+        discounts: '',
         description,
         metadata: metadataOf(wanted),
       },

@@ -21,6 +21,9 @@ type ReversalMethods = Pick<
 /** The first letters of Stripe's ids of refunds: `re_`, and `pyr_` of some other ways to pay. */
 const REFUND = /^(re|pyr)_/
 
+/** The first letters of Stripe's ids of invoices. A payment has one in place of its own where no money was moved. */
+const INVOICE = /^in_/
+
 /** The most that Stripe gives at once. */
 const PAGE = 100
 
@@ -50,6 +53,8 @@ export function stripeReversals(stripe: Stripe, log: Log): ReversalMethods {
 
 /** Makes a refund, unless Stripe has it already: Stripe forgets idempotency keys after a day, and its metadata never. */
 async function refundOnce(stripe: Stripe, log: Log, { payment, amountCents, request }: NewRefund) {
+  // The customer's balance at Stripe paid the whole invoice: there is no payment that could be refunded.
+  if (INVOICE.test(payment)) return null
   for await (const made of stripe.refunds.list({ payment_intent: payment, limit: PAGE })) {
     if (made.metadata?.['tollgate_refund'] === request) return made.id
   }

@@ -1,6 +1,6 @@
 import { noteFirstPayment } from '../../billing/ledger/grantCredit.ts'
 import { putSubscription, tellSubscription } from '../../billing/plans/setSubscription.ts'
-import { keyOfUnknownPrice } from '../../billing/plans/subscription.ts'
+import { endsAt, keyOfUnknownPrice } from '../../billing/plans/subscription.ts'
 import type { Plan } from '../../catalog/plan.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
 import { uuidV7 } from '../../lib/ids.ts'
@@ -209,10 +209,20 @@ async function apply(
   nowMs: number,
 ): Promise<readonly string[]> {
   const candidates = await selectProviderSubscriptions(tx, organizationId)
-  const { current, surplus } = chooseSubscription(candidates, ({ price }) => planOf(price, plans()) !== undefined)
+  const { current, surplus } = chooseSubscription(candidates, (each) => mayEntitle(each, plans(), nowMs))
   for (const { subscription } of surplus) await markSurplus(tx, provider.name, subscription, nowMs)
   if (current !== null) await putSubscription(tx, organizationId, entitlementOf(current, plans()), nowMs)
   return surplus.map(({ subscription }) => subscription)
+}
+
+/**
+ * Returns whether a subscription can count for its organization: its price has a plan, and its period is not unpaid for longer than
+ * it entitles (B10). A later one that is paid counts in place of such a one, and is not refunded as one too many (B9).
+ */
+function mayEntitle(candidate: ProviderSubscription, plans: readonly Plan[], nowMs: number): boolean {
+  const plan = planOf(candidate.price, plans)
+  if (plan === undefined) return false
+  return candidate.unpaidSinceMs === null || nowMs < endsAt(entitlementOf(candidate, plans), plan.graceMs)
 }
 
 /** The plan is the one whose price it has. A price of no plan names a plan that nobody can have, and entitles to nothing (B10). */

@@ -72,6 +72,23 @@ test('a renewal that is being paid counts on the meter of the period before, and
   expect(await shown(key)).toMatchObject({ current_period_start: new Date(endMs).toISOString() })
 })
 
+test('a subscription that is paid counts in place of one whose renewal is unpaid for longer than it entitles', async () => {
+  const { key, subscription, endMs } = await renewing()
+  const invoice = begin(subscription, endMs, { status: 'open', amount_paid: 0 })
+  await tell('customer.subscription.updated', subscription)
+  turnTo(endMs + 4 * HOUR_MS)
+  expect((await call(key)).status).toBe(402)
+  const session = await checkout(key, { plan_key: 'small' })
+  house.stripe.pay(session)
+  const second = house.stripe.subscriptionOf(session)
+  await tell('customer.subscription.created', second)
+  expect(await shown(key)).toMatchObject({ subscribed: true, status: 'active' })
+  expect((await call(key)).status).toBe(200)
+  expect(house.stripe.find(second)['status']).toBe('active')
+  expect(house.stripe.find(subscription)['status']).toBe('canceled')
+  expect(house.stripe.find(invoice)['status']).not.toBe('paid')
+})
+
 test('a renewal that is not paid entitles for three hours at most', async () => {
   const { key, subscription, endMs } = await renewing()
   begin(subscription, endMs, { status: 'open', amount_paid: 0 })

@@ -73,7 +73,7 @@ test('a call gets what a dead process has of its organization, also while somebo
   await house.database.transaction(async (tx) => {
     expect(await takeLock(tx, LOCK_CLASS.slotFold, DEAD_SLOT)).toBe(true)
     expect(await shareLock(tx, LOCK_CLASS.slot, DEAD_SLOT)).toBe(true)
-    reclaimer()(organization)
+    reclaimer()(organization, 'idle')
     await until(async () => (await grantedOf(organization)) === 0n)
   })
   expect(await readBalance(house.database, organization)).toBe(960n)
@@ -90,7 +90,7 @@ test('the money of a living process stays its own, and its slot is looked at eve
   const reclaim = reclaimer({ database, clock: turned, slot })
   const reclaimOnce = async () => {
     const before = seen.queries
-    reclaim(organization)
+    reclaim(organization, 'idle')
     // A notification and the list of slots.
     await until(() => seen.queries === before + 2)
   }
@@ -106,7 +106,7 @@ test('the money of a living process stays its own, and its slot is looked at eve
 test('what was granted to this process is not folded by its own reclaim', async () => {
   const organization = await grantedTo(OWN_SLOT)
   const { database, seen } = countingDatabase()
-  reclaimer({ database })(organization)
+  reclaimer({ database })(organization, 'all')
   await until(() => seen.lists.length === 1)
   expect(seen.lists).toEqual([[]])
 })

@@ -2,8 +2,9 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import type { Log } from '../../../lib/log.ts'
 import { type Clock, SECOND_MS } from '../../../lib/time.ts'
 import type { Slot } from '../../../processes/slot.ts'
-import { reclaimShares } from '../accounts/reclaim.ts'
+import { reclaimShares, tellChange } from '../accounts/reclaim.ts'
 import type { OnDayMended } from '../renewal/renew.ts'
+import type { SendReclaim } from '../wants.ts'
 import { foldShare } from './foldSlot.ts'
 import { listSlotsOfShares } from './store.ts'
 
@@ -21,10 +22,10 @@ export interface ReclaimerDependencies {
 }
 
 /**
- * Asks the other processes for an organization's idle money, and takes what dead ones have of it. It returns at once;
+ * Asks the other processes for an organization's money, and takes what dead ones have of it. It returns at once;
  * what fails is logged, and met again with the next reclaim.
  */
-export function createReclaimer(dependencies: ReclaimerDependencies): (organizationId: string) => void {
+export function createReclaimer(dependencies: ReclaimerDependencies): SendReclaim {
   const { database, slot, clock, log } = dependencies
   /** By slot that had an owner, when that was seen. As many as there are slots at most. */
   const ownedAtMs = new Map<number, number>()
@@ -41,8 +42,9 @@ export function createReclaimer(dependencies: ReclaimerDependencies): (organizat
     }
   }
   const report = (error: unknown) => log.warn({ err: error }, 'other processes could not be asked to give money back')
-  return (organizationId) => {
-    reclaimShares(database, organizationId).catch(report)
+  return (organizationId, from) => {
+    const ask = from === 'all' ? tellChange : reclaimShares
+    ask(database, organizationId).catch(report)
     foldDead(organizationId).catch(report)
   }
 }

@@ -6,8 +6,10 @@ import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { systemRandom } from '../../../infra/random.ts'
 import { findPasswordHash, findPersonByEmail } from '../people/find.ts'
+import type { Attempted, Passwords } from '../secrets/betterAuth.ts'
 import { changePassword, resetPassword } from './password.ts'
 import { makeResetLink } from './setUp.ts'
+import { signIn } from './signIn.ts'
 
 const EMAIL = 'ada@example.com'
 const [OLD, CHANGED, RESET] = ['a long enough phrase', 'the changed phrase', 'the phrase of the link']
@@ -54,6 +56,19 @@ test('a change with the old password does not undo a reset that ran meanwhile', 
   }
   expect((await changePassword(dependenciesOf(meanwhile), who, OLD, CHANGED)).ok).toBe(false)
   expect(await findPasswordHash(house.gateway.database, who.person.id)).toBe(`hash of ${RESET}`)
+})
+
+test('a sign-in with the old password waits for a change that is under way, and begins no session', async () => {
+  await personWith(OLD)
+  const { database } = house.gateway
+  const passwords = { signIn: async () => ({ token: 'a token' }) } as unknown as Passwords
+  const signing = await database.transaction(async (tx) => {
+    await tx.query("update credentials set password = 'the hash of another'")
+    const begun = signIn({ database, passwords }, { email: EMAIL, password: OLD } as Attempted)
+    await until(async () => (await database.query('select 1 from pg_locks where not granted')).length > 0)
+    return { begun }
+  })
+  expect(await signing.begun).toBeNull()
 })
 
 test('a link to set a password ends with a change of it', async () => {

@@ -1,6 +1,6 @@
 import type { Database } from '../../../infra/postgres/database.ts'
 import { readMailAddress } from '../../../lib/mailAddress.ts'
-import { findPasswordHashByEmail } from '../people/find.ts'
+import { findPasswordHashByEmail, findSettledPasswordHash } from '../people/find.ts'
 import type { Attempted, BegunSession, Passwords } from '../secrets/betterAuth.ts'
 import { endSessionByToken } from '../sessions/own.ts'
 
@@ -18,7 +18,7 @@ export async function signIn(
   const before = await findPasswordHashByEmail(database, email)
   const begun = await passwords.signIn({ ...attempted, email })
   if (begun === null) return null
-  if ((await findPasswordHashByEmail(database, email)) === before) return begun
+  if ((await findSettledPasswordHash(database, email)) === before) return begun
   await endSessionByToken(database, begun.token)
   return null
 }

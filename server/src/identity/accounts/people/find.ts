@@ -9,6 +9,7 @@ import {
   selectPersonByEmail,
   selectPersonById,
   selectPersonDetails,
+  selectSettledPassword,
 } from './store.ts'
 
 /** Returns whether anybody has an account. */
@@ -39,6 +40,11 @@ export function findPasswordHash(database: Queryable, userId: string): Promise<s
 /** The same by the person's address; null too where nobody has it. */
 export function findPasswordHashByEmail(database: Queryable, email: string): Promise<string | null> {
   return selectPasswordByEmail(database, email)
+}
+
+/** The same, once every change of it that is under way has been committed or given up. */
+export function findSettledPasswordHash(database: Queryable, email: string): Promise<string | null> {
+  return selectSettledPassword(database, email)
 }
 
 /**

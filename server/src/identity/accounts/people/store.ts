@@ -115,11 +115,19 @@ export async function selectPassword(database: Queryable, userId: string): Promi
   return rows[0]?.password ?? null
 }
 
+const PASSWORD_BY_EMAIL = `select c.password from users u
+  join credentials c on c.provider_id = 'credential' and c.account_id = u.id::text`
+
 /** The same by the person's address. */
 export async function selectPasswordByEmail(database: Queryable, email: string): Promise<string | null> {
+  const rows = await database.query<{ password: string | null }>(`${PASSWORD_BY_EMAIL} where u.email = $1`, [email])
+  return rows[0]?.password ?? null
+}
+
+/** The same, once every change of it that is under way has been committed or given up. */
+export async function selectSettledPassword(database: Queryable, email: string): Promise<string | null> {
   const rows = await database.query<{ password: string | null }>(
-    `select c.password from users u
-     join credentials c on c.provider_id = 'credential' and c.account_id = u.id::text where u.email = $1`,
+    `${PASSWORD_BY_EMAIL} where u.email = $1 for share of c`,
     [email],
   )
   return rows[0]?.password ?? null
