@@ -13,7 +13,7 @@ const KEY_ENDED = refusal(
 
 /** The two ends of a call before its answer is whole: its client leaves, or its key may not be used any more. */
 export interface EarlyEnd {
-  /** Aborted when the call must end. Its client's leaving ends no call with an Idempotency-Key: its answer is kept (C3). */
+  /** Aborted when the call must end. Its client's leaving ends no call that outlives it, such as one with an Idempotency-Key (C3). */
   readonly signal: CallSignal
   /** The refusal that the client gets in place of an answer, once its API key has ended the call; null before. */
   readonly refusal: Refusal | null
@@ -23,13 +23,16 @@ export interface EarlyEnd {
   close(): void
 }
 
-/** Watches a call until it is closed. `gone` is aborted when its client has left. */
+/**
+ * Watches a call until it is closed. `gone` is aborted when its client has left. `outlivesClient`: that ends nothing, since its answer is
+ * kept, or since only its end tells its price.
+ */
 export function watchCall(
   { openCalls, principal }: Pick<RouteRequest, 'openCalls' | 'principal'>,
-  hasIdempotencyKey: boolean,
+  outlivesClient: boolean,
   gone: CallSignal,
 ): EarlyEnd {
-  return new WatchedCall(openCalls, principal, hasIdempotencyKey ? null : gone)
+  return new WatchedCall(openCalls, principal, outlivesClient ? null : gone)
 }
 
 class WatchedCall extends OwnSignal implements EarlyEnd {

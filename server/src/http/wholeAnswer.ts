@@ -27,6 +27,8 @@ interface WholeOptions {
   readonly memory?: MemoryReservation
   /** True when the call's `traceparent` is read. */
   readonly isTraced: boolean
+  /** True: its client's leaving ends the call no more than that of one with an Idempotency-Key. */
+  readonly outlivesClient?: boolean
 }
 
 /** A call whose answer is known and whose price is set. Nothing is charged before `commit`. */
@@ -54,7 +56,7 @@ export function wholeAnswer<T extends { readonly prepared: Committable }>(
   pay: (caller: ReturnType<typeof callerOf>, signal: CallSignal) => Promise<Result<T>>,
   toWire: (answer: T) => Body,
 ): Promise<Answer> {
-  const end = watchCall(call, attempt !== null, call.request.signal)
+  const end = watchCall(call, attempt !== null || options.outlivesClient === true, call.request.signal)
   const answering = payAndWrite(call, attempt, options, end, pay, toWire)
   if (options.memory === undefined) return answering
   return Promise.race([answering, new Promise<Refusal>((resolve) => end.onKeyEnded(resolve))])

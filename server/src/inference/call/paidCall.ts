@@ -26,7 +26,7 @@ export interface CallContext {
   readonly dependencies: InferenceDependencies
   readonly caller: InferenceCaller
   readonly resolved: ResolvedModel
-  /** Aborted once the client has left, unless its request has an Idempotency-Key. */
+  /** Aborted once the client has left, unless the call outlives it (C3). */
   readonly signal: CallSignal
   /** A part of the answer may leave before the charge is durable. */
   readonly isStreamed: boolean

@@ -191,7 +191,16 @@ function answer(
   if (request.stream) return answerStreamed(dependencies, call, resolved, request, attempt)
   const pay = (caller: InferenceCaller, signal: CallSignal) =>
     completeWhole(dependencies, caller, resolved, request, signal)
-  return wholeAnswer(call, attempt, { clock: dependencies.clock, isTraced }, pay, completionToWire)
+  const options = { clock: dependencies.clock, isTraced, outlivesClient: outlivesClient(resolved) }
+  return wholeAnswer(call, attempt, options, pay, completionToWire)
+}
+
+/**
+ * Returns whether a call goes on when its client has left: where the model may reason without sending it, only the report at the end says
+ * how much was generated (C3).
+ */
+function outlivesClient({ model }: ResolvedModel): boolean {
+  return model.hiddenReasoningTokens > 0
 }
 
 async function answerStreamed(
@@ -203,7 +212,8 @@ async function answerStreamed(
 ): Promise<Answer> {
   const leave = call.holdOpen()
   const gone = signalWith(call.request.signal)
-  const end = watchCall(call, attempt !== null, gone)
+  const runsOn = attempt !== null || outlivesClient(resolved)
+  const end = watchCall(call, runsOn, gone)
   const onEnd = () => {
     end.close()
     leave()
@@ -216,7 +226,7 @@ async function answerStreamed(
     isStreaming = true
     const toWire = partWriter(answered.value, request.includeUsage, attempt, end)
     const { clock } = dependencies
-    const options = { clock, gone, onEnd, isReadToItsEnd: attempt !== null }
+    const options = { clock, gone, onEnd, isReadToItsEnd: runsOn }
     return new Response(eventStream(answered.value.parts, toWire, options), { headers: streamHeadersOf(call) })
   } finally {
     if (!isStreaming) onEnd()
