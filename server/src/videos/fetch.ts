@@ -1,5 +1,6 @@
 import { MINUTE_MS } from '../lib/time.ts'
 import { ProviderFailure } from '../providers/dialect/spec.ts'
+import { askUntil } from '../routing/askUntil.ts'
 import { asFailure } from '../routing/failure.ts'
 import { askWithin, LOOK_MS, runningOf, workOf } from './asking.ts'
 import type { VideoDependencies } from './job/dependencies.ts'
@@ -12,6 +13,9 @@ const BYTES_MOST = 4 * 1024 ** 3
 
 /** A file may take as long to come as the job may to be made, and this long in any case: one that drips comes to no end. */
 const FETCH_LEAST_MS = 10 * MINUTE_MS
+
+/** Measuring a file takes some ten reads of the store. A file may be made to take thousands. */
+const MEASURE_MOST_MS = 5 * MINUTE_MS
 
 /**
  * The outcome of fetching a finished job's file:
@@ -35,7 +39,7 @@ export async function fetchAndComplete(
   await reached?.('staged')
   let outcome: Fetched = 'over'
   let published = false
-  const measuredSeconds = await measure(dependencies, name, staged.bytes)
+  const measuredSeconds = await measure(dependencies, name, staged.bytes, signal)
   await reached?.('measured')
   if (typeof measuredSeconds === 'number') {
     // Where the commit's outcome is not known this rejects, and the file stays: the sweep finds out whose it is.
@@ -136,16 +140,30 @@ async function* watched(
   }
 }
 
-/** A file that is there as it was written and can't be measured is no video. */
+/** Nobody knows whether the file or the store of files is at fault. */
+class MeasuredTooLong extends Error {
+  constructor() {
+    super(`the file was not measured within ${MEASURE_MOST_MS} ms`)
+  }
+}
+
+/** A file that is there as it was written and can't be measured is no video. Throws the signal's reason after an abort. */
 async function measure(
-  { artifacts, measureSeconds, log }: VideoDependencies,
+  { artifacts, measureSeconds, clock, log }: VideoDependencies,
   name: string,
   bytes: number,
+  signal: AbortSignal,
 ): Promise<number | 'invalid' | 'not kept'> {
+  const bounds = { clock, signal, limitMs: MEASURE_MOST_MS, late: () => new MeasuredTooLong() }
   try {
-    const seconds = await measureSeconds(artifacts, name, bytes)
+    const seconds = await askUntil(bounds, (inner) => measureSeconds(artifacts, name, bytes, inner))
     return Number.isFinite(seconds) && seconds > 0 ? seconds : 'invalid'
   } catch (error) {
+    if (signal.aborted) throw signal.reason
+    if (error instanceof MeasuredTooLong) {
+      log.warn({ err: error, name }, 'a video could not be measured in time; it is fetched again')
+      return 'not kept'
+    }
     const isThere = await artifacts.size(name).then(
       (size) => size === bytes,
       () => false,

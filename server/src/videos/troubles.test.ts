@@ -2,10 +2,12 @@
 
 import { afterAll, describe, expect, test } from 'bun:test'
 import { withFaults } from '../../test/moneyHouse.ts'
+import { measureTestVideo } from '../../test/scriptedVideos.ts'
 import { openTroubledVideos, ownProvider } from '../../test/troubledVideos.ts'
 import type { Database } from '../infra/postgres/database.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { ProviderFailure, type VideoCall } from '../providers/dialect/spec.ts'
+import type { VideoDependencies } from './job/dependencies.ts'
 import { cancel } from './transitions.ts'
 
 const CENT = 1_000_000n
@@ -159,6 +161,46 @@ test('a provider that does not know a job for ten seconds, as behind a proxy tha
     return clock.now() - begunMs < 10 * SECOND_MS ? { kind: 'unknown' } : { kind: 'done' }
   }
   const video = await house.create(organization)
+  await running(means, async () => {
+    expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+  })
+})
+
+test('a file that is measured without an end is given up, and fetched again', async () => {
+  const organization = await house.organization(100n * CENT)
+  const { means } = ownProvider()
+  let asked = 0
+  let ended = 0
+  const measureSeconds: VideoDependencies['measureSeconds'] = (artifacts, name, bytes, signal) => {
+    asked += 1
+    if (asked > 1) return measureTestVideo(artifacts, name, bytes)
+    return new Promise((_, reject) => {
+      signal.addEventListener('abort', () => {
+        ended += 1
+        reject(signal.reason)
+      })
+    })
+  }
+  const video = await house.create(organization)
+  await running({ ...means, measureSeconds }, async () => {
+    expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
+  })
+  expect([asked, ended]).toEqual([2, 1])
+})
+
+test('a process that stops while it measures a file gives up its job at once', async () => {
+  const organization = await house.organization(100n * CENT)
+  const { means } = ownProvider()
+  let isMeasuring = () => {}
+  const measuring = new Promise<void>((resolve) => {
+    isMeasuring = resolve
+  })
+  const measureSeconds = () => {
+    isMeasuring()
+    return new Promise<number>(() => {})
+  }
+  const video = await house.create(organization)
+  await running({ ...means, measureSeconds }, () => measuring)
   await running(means, async () => {
     expect(await until(video, 'completed', 'failed')).toMatchObject({ status: 'completed' })
   })

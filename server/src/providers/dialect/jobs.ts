@@ -2,6 +2,7 @@
 
 import { type Http, type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../../infra/httpClient.ts'
 import type { Clock } from '../../lib/time.ts'
+import { BLOCK_BYTES, ByteBlocks } from './byteBlocks.ts'
 import { faulty, retryAfterFromWire } from './failure.ts'
 import { asObject, type JsonObject } from './json.ts'
 import { ProviderFailure } from './spec.ts'
@@ -78,9 +79,9 @@ async function refusalOf(
 
 /** The client throws where more comes than it was told. */
 async function readText(answer: HttpAnswer): Promise<string> {
-  const pieces: Uint8Array[] = []
-  for (let piece = await answer.read(); piece !== null; piece = await answer.read()) pieces.push(piece.slice())
-  return Buffer.concat(pieces).toString()
+  const blocks = new ByteBlocks()
+  for (let piece = await answer.read(); piece !== null; piece = await answer.read()) blocks.add(piece)
+  return Buffer.concat(blocks.take()).toString()
 }
 
 function objectOf(text: string): JsonObject {
@@ -121,7 +122,7 @@ export async function fetchFile(http: Http, clock: Clock, request: JobRequest): 
 
 async function* piecesOf(answer: HttpAnswer): AsyncGenerator<Uint8Array, void, undefined> {
   try {
-    for (let piece = await answer.read(); piece !== null; piece = await answer.read()) yield piece.slice()
+    for (let piece = await answer.read(); piece !== null; piece = await answer.read()) yield* withReady(answer, piece)
   } catch (error) {
     if (error instanceof HttpFailure) throw new ProviderFailure('unavailable', `the file broke off: ${error.code}`)
     if (error instanceof HttpBodyTooLarge) throw new ProviderFailure('too_large', 'the file is too large')
@@ -129,4 +130,15 @@ async function* piecesOf(answer: HttpAnswer): AsyncGenerator<Uint8Array, void, u
   } finally {
     answer.cancel()
   }
+}
+
+/** A piece and those that are here behind it, together: each that is handed on is written by itself, and has a deadline of its own. */
+function withReady(answer: HttpAnswer, first: Uint8Array): Uint8Array[] {
+  const blocks = new ByteBlocks()
+  let piece: Uint8Array | undefined = first
+  while (piece !== undefined) {
+    blocks.add(piece)
+    piece = blocks.byteLength < BLOCK_BYTES ? answer.ready?.() : undefined
+  }
+  return blocks.take()
 }

@@ -44,11 +44,12 @@ async function ask(
   }
   try {
     const pieces = await postForWhole(createHttp(clock), clock, { url: `${server.url}/v1/x`, ...more })
-    return { server, text: Buffer.concat(pieces).toString() }
+    return { server, text: Buffer.concat(pieces).toString(), pieces }
   } catch (error) {
-    if (!(error instanceof ProviderFailure)) return { server, text: String(error) }
+    if (!(error instanceof ProviderFailure)) return { server, text: String(error), pieces: [] }
     return {
       server,
+      pieces: [],
       text: `${error.name} ${error.kind}${error.mayFailOver ? ', go on' : ''}`.replace('ProviderFailure ', ''),
     }
   }
@@ -73,6 +74,15 @@ test('the answer is put together as it came; our headers are ours', async () => 
   ]) {
     expect(request).toContain(`\r\n${line}\r\n`)
   }
+})
+
+test('an answer in chunks of one byte is in few pieces, each in a buffer of its own', async () => {
+  const text = `{"a":"${'x'.repeat(50_000)}"}`
+  const chunks = Buffer.concat([...text].map((each) => piece(each)))
+  const answer = await ask(saying(head('200 OK', JSON_TYPE), chunks, END_OF_BODY))
+  expect(answer.text).toBe(text)
+  expect(answer.pieces.length).toBeLessThan(20)
+  expect(new Set(answer.pieces.map(({ buffer }) => buffer)).size).toBe(answer.pieces.length)
 })
 
 const closing = (socket: Socket) => socket.destroy()

@@ -3,6 +3,7 @@
 import { type Http, type HttpAnswer, HttpBodyTooLarge, HttpFailure } from '../../infra/httpClient.ts'
 import { BudgetFull, LARGE_BYTES, type MemoryReservation } from '../../lib/byteBudget.ts'
 import type { Clock } from '../../lib/time.ts'
+import { ByteBlocks } from './byteBlocks.ts'
 import { retryAfterFromWire } from './failure.ts'
 import { NoMemoryLeft, ProviderFailure } from './spec.ts'
 import { chatHeaders, ERROR_MOST_BYTES } from './streamed.ts'
@@ -47,8 +48,8 @@ export function wholeHeaders(
 export const UNKNOWN_STATUS = new Set([502, 504, 520, 524])
 
 /**
- * Sends it and reads the whole answer, in pieces: to put a large one together takes time that others wait. Throws {@link
- * ProviderFailure}, or the signal's reason after an abort.
+ * Sends it and reads the whole answer, in pieces that each have a buffer to themselves: to put a large one together takes time
+ * that others wait. Throws {@link ProviderFailure}, or the signal's reason after an abort.
  */
 export async function postForWhole(http: Http, clock: Clock, post: WholePost): Promise<Uint8Array<ArrayBuffer>[]> {
   const { url, failureOfStatus, isRepeatable, memory, ...request } = post
@@ -120,17 +121,15 @@ function tooLarge(): ProviderFailure {
 
 /** The body as it comes; what is beyond `mostBytes` is cut off. */
 export async function readSome(answer: HttpAnswer, mostBytes: number): Promise<Uint8Array[]> {
-  const pieces: Uint8Array[] = []
-  let length = 0
+  const blocks = new ByteBlocks()
   for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
-    length += bytes.byteLength
-    if (length > mostBytes) {
+    if (blocks.byteLength + bytes.byteLength > mostBytes) {
       answer.cancel()
       break
     }
-    pieces.push(bytes)
+    blocks.add(bytes)
   }
-  return pieces
+  return blocks.take()
 }
 
 /**
@@ -142,7 +141,7 @@ async function readPieces(
   { maxBytes, memory, signal }: Pick<WholePost, 'maxBytes' | 'memory' | 'signal'>,
   onBegun: () => void,
 ): Promise<Uint8Array<ArrayBuffer>[]> {
-  const pieces: Uint8Array<ArrayBuffer>[] = []
+  const blocks = new ByteBlocks()
   const announced = announcedBytes(answer)
   let length = 0
   let memoryBytes = 0
@@ -151,8 +150,7 @@ async function readPieces(
       length += bytes.byteLength
       onBegun()
       if (length > maxBytes) throw new HttpBodyTooLarge(maxBytes)
-      // The bytes that were read may share their memory with other things; a piece has its own.
-      pieces.push(bytes.slice())
+      blocks.add(bytes)
       if (Math.max(announced, length) <= LARGE_BYTES) continue
       if (memoryBytes === 0) {
         memoryBytes = WORK_FACTOR * (announced > 0 ? announced : maxBytes * UNANNOUNCED_PART)
@@ -168,7 +166,7 @@ async function readPieces(
     throw error
   }
   if (memoryBytes > 0) memory.set(WORK_FACTOR * length)
-  return pieces
+  return blocks.take()
 }
 
 /** 0 where the server does not say. */

@@ -1,13 +1,28 @@
 import { faulty } from '../dialect/failure.ts'
 
 /** Where the clip begins in the document of a job. It comes before the fields that tell its form. */
-const MARK = /"b64_json"\s*:\s*"/
+const MARK = /"b64_json"\s{0,4}:\s{0,4}"/
+/** Characters of the longest mark. Writers of JSON put one blank beside a colon at most. */
+const MARK_MOST = 20
 /** Characters in front of the mark: the fields of a job that come before its result. */
 const FRONT_MOST = 64 << 10
 
-/** Returns whether the beginning of a document shows that a clip follows. */
-export function holdsMedia(text: string): boolean {
-  return MARK.test(text)
+/**
+ * Looks for where the clip begins in a document that comes in pieces. Each character is looked at some twenty times at most, however
+ * small the pieces are.
+ */
+export class MediaSearch {
+  /** The end of what came, in which a mark may have begun. */
+  private tail = ''
+
+  /** Returns where in the next piece the clip begins; -1 while it has not begun. */
+  startIn(piece: string): number {
+    const text = this.tail + piece
+    const found = MARK.exec(text)
+    if (found !== null) return found.index + found[0].length - this.tail.length
+    this.tail = text.slice(1 - MARK_MOST)
+    return -1
+  }
 }
 
 /**
@@ -15,17 +30,21 @@ export function holdsMedia(text: string): boolean {
  * megabytes. Throws `faulty` where there is none, and where the document ends within it.
  */
 export async function* mediaOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  const search = new MediaSearch()
+  let frontCharacters = 0
   let text = ''
   let isWithin = false
   for await (const piece of pieces) {
-    text += Buffer.from(piece).toString('latin1')
+    let added = latin1Of(piece)
     if (!isWithin) {
-      const found = MARK.exec(text)
-      if (found === null && text.length > FRONT_MOST) throw faulty('the document has no clip where one belongs')
-      if (found === null) continue
+      const start = search.startIn(added)
+      frontCharacters += added.length
+      if (start === -1 && frontCharacters > FRONT_MOST) throw faulty('the document has no clip where one belongs')
+      if (start === -1) continue
       isWithin = true
-      text = text.slice(found.index + found[0].length)
+      added = added.slice(start)
     }
+    text += added
     const end = text.indexOf('"')
     const given = (end === -1 ? text : text.slice(0, end)).replaceAll('\\', '')
     const whole = end === -1 ? given.length - (given.length % 4) : given.length
@@ -34,6 +53,11 @@ export async function* mediaOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerato
     text = given.slice(whole)
   }
   throw faulty(isWithin ? 'the document ends within the clip' : 'the document has no clip')
+}
+
+/** Returns the bytes as text, a character each. */
+export function latin1Of(piece: Uint8Array): string {
+  return Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength).toString('latin1')
 }
 
 function decoded(base64: string): Uint8Array {

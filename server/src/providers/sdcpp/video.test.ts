@@ -6,10 +6,11 @@ import { makeClip, probeSeconds } from '../../../test/clip.ts'
 import { TurnedClock } from '../../../test/clock.ts'
 import { type Asked, jobServer, wholeOf } from '../../../test/jobServer.ts'
 import { providerFailureOf } from '../../../test/providerFailure.ts'
+import { head, rawServer } from '../../../test/rawServer.ts'
 import { createHttp } from '../../infra/httpClient/client.ts'
 import { findProgram } from '../../infra/program.ts'
 import type { ProviderFailure, VideoCall } from '../dialect/spec.ts'
-import { mediaOf } from './media.ts'
+import { MediaSearch, mediaOf } from './media.ts'
 import { sdcppVideo, videoCallToWire } from './video.ts'
 
 const clock = new TurnedClock()
@@ -214,6 +215,39 @@ test('cancelling is harmless when the job has begun, or is gone', async () => {
   for (status of [200, 409, 404, 410]) await video.cancel('job_1', signal, CONNECT_MS)
   expect(server.asked.map(({ method, path }) => `${method} ${path}`)[0]).toBe('POST /sdcpp/v1/jobs/job_1/cancel')
 })
+
+test('a document of a MiB without a clip, in pieces of one byte, is no job, and takes little time', async () => {
+  const server = await rawServer((socket) => {
+    socket.write(head('200 OK', 'application/json'))
+    socket.write(Buffer.alloc(6 * ((1 << 20) + 1), '1\r\n \r\n'))
+  })
+  running.push(server)
+  const options = { baseUrl: `${server.url}/v1`, apiKey: null, extraHeaders: {}, ffmpeg: null, http, clock }
+  const failure = await providerFailureOf(sdcppVideo(options).look('job_1', signal, CONNECT_MS))
+  expect(failure).toMatchObject({ kind: 'faulty', message: expect.stringContaining('no job') })
+}, 20_000)
+
+test('the beginning of the clip is found wherever the document is cut', () => {
+  for (const mark of ['"b64_json":"', '"b64_json": "', '"b64_json"  :\n\t  "', '"b64_json","b64_json":"']) {
+    const text = `${' '.repeat(100)}{${mark}AAAA`
+    for (let first = 0; first <= text.length; first += 1) {
+      for (const second of [first, first + 1, first + 5]) {
+        const search = new MediaSearch()
+        const pieces = [text.slice(0, first), text.slice(first, second), text.slice(second)]
+        const places = pieces.map((piece) => search.startIn(piece))
+        const found = places.findIndex((place) => place !== -1)
+        expect(pieces.slice(found).join('').slice(places[found])).toBe('AAAA')
+      }
+    }
+  }
+})
+
+test('a document whose front is endless, in pieces of one byte, is given up soon', async () => {
+  async function* pieces() {
+    for (let count = 0; count < 100_000; count += 1) yield Buffer.from('"')
+  }
+  expect(await providerFailureOf(wholeOf(mediaOf(pieces())))).toMatchObject({ kind: 'faulty' })
+}, 10_000)
 
 test.each([1, 2, 3, 5, 7, 64])('base64 in pieces of %d bytes is the same clip', async (length) => {
   const media = Uint8Array.from({ length: 1_000 }, (_, index) => index % 251)

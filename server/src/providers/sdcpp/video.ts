@@ -1,6 +1,7 @@
 import type { Http } from '../../infra/httpClient.ts'
 import { TranscodingFailed, toMp4 } from '../../infra/transcode.ts'
 import type { Clock } from '../../lib/time.ts'
+import { ByteBlocks } from '../dialect/byteBlocks.ts'
 import { faulty } from '../dialect/failure.ts'
 import { askJob, fetchFile, JOB_MOST_BYTES, type JobRequest, jobIdFrom } from '../dialect/jobs.ts'
 import { asObject, type JsonObject } from '../dialect/json.ts'
@@ -8,7 +9,7 @@ import type { ModelServer } from '../dialect/remote.ts'
 import { ProviderFailure, type VideoCall, type VideoState, type VideoWork } from '../dialect/spec.ts'
 import { wholeHeaders } from '../dialect/whole.ts'
 import { failureOfStatus } from '../openai/failure.ts'
-import { clipFormOf, holdsMedia, mediaOf } from './media.ts'
+import { clipFormOf, latin1Of, MediaSearch, mediaOf } from './media.ts'
 import { refuseSettings } from './request.ts'
 
 /** The base URL is that of images, which ends in `/v1`; the API of jobs is beside it. */
@@ -90,13 +91,16 @@ async function lookAt(http: Http, clock: Clock, request: JobRequest): Promise<Vi
     throw error
   })
   if (pieces === null) return { kind: 'unknown' }
-  let text = ''
+  const search = new MediaSearch()
+  const blocks = new ByteBlocks()
+  let hasMedia = false
   for await (const piece of pieces) {
-    text += Buffer.from(piece).toString('latin1')
-    if (text.length > LOOK_BYTES && holdsMedia(text)) return { kind: 'done' }
-    if (text.length > JOB_MOST_BYTES) throw faulty('the answer is no job')
+    blocks.add(piece)
+    hasMedia ||= search.startIn(latin1Of(piece)) !== -1
+    if (hasMedia && blocks.byteLength > LOOK_BYTES) return { kind: 'done' }
+    if (blocks.byteLength > JOB_MOST_BYTES) throw faulty('the answer is no job')
   }
-  return stateFromWire(text)
+  return stateFromWire(Buffer.concat(blocks.take()).toString())
 }
 
 class Gone extends ProviderFailure {

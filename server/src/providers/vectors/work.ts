@@ -12,8 +12,8 @@ const WRITE_HERE_NUMBERS = 16_384
 /** Reads and writes vectors, and reads images, without holding up other calls. */
 export interface VectorWork {
   /**
-   * As `readVectors`, of a text in UTF-8. Takes the pieces over, each of which has a buffer to itself: nobody may use them
-   * afterwards.
+   * As `readVectors`, of a text in UTF-8. Takes the pieces over, each of which has a buffer to itself (as `ByteBlocks` makes
+   * them): nobody may use them afterwards.
    */
   read(pieces: readonly Uint8Array<ArrayBuffer>[], count: number): Promise<ReadVectors>
   /** As `readImages`; takes the pieces over as `read` does. */

@@ -7,4 +7,4 @@ export class InvalidOutput extends Error {
 }
 
 /** The bytes of a file from `start` up to, and without, `end`; both are within it. */
-export type ReadRange = (start: number, end: number) => Promise<Uint8Array>
+export type ReadRange = (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>

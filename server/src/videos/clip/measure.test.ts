@@ -27,9 +27,11 @@ const SOUND = (seconds: number) => `-f lavfi -i sine=d=${seconds}`
 
 const clip = async (words: string): Promise<Buffer> => readFile(await makeClip(directory, words))
 
+const signal = new AbortController().signal
+
 async function measure(bytes: Uint8Array): Promise<number> {
   await artifacts.write('clip.mp4', inPieces(bytes), bytes.byteLength)
-  return measureSeconds(artifacts, 'clip.mp4', bytes.byteLength)
+  return measureSeconds(artifacts, 'clip.mp4', bytes.byteLength, signal)
 }
 
 async function* inPieces(bytes: Uint8Array) {
@@ -135,8 +137,47 @@ test('of a clip of the sandbox it is what was asked for, of half of it nothing',
 
 test('a file that can not be read is no fault of the clip', async () => {
   const failing: Artifacts = { ...artifacts, read: () => Promise.reject(new Error('the disk is gone')) }
-  await expect(measureSeconds(failing, 'clip.mp4', 1_000)).rejects.toThrow('the disk is gone')
-  await expect(measureSeconds(artifacts, 'never-written', 1_000)).rejects.toThrow('is not there')
+  await expect(measureSeconds(failing, 'clip.mp4', 1_000, signal)).rejects.toThrow('the disk is gone')
+  await expect(measureSeconds(artifacts, 'never-written', 1_000, signal)).rejects.toThrow('is not there')
+})
+
+/** The store, which notes how often it is read. */
+function countedArtifacts(onRead: (reads: number) => void): Artifacts {
+  let reads = 0
+  return {
+    ...artifacts,
+    read(...range) {
+      reads += 1
+      onRead(reads)
+      return artifacts.read(...range)
+    },
+  }
+}
+
+test('a clip of 19,000 boxes beside each other costs few reads of the store', async () => {
+  const whole = await clip(`${PICTURE('64x64', '8', 1)} ${H264}`)
+  const empty = boxOf('free', Buffer.alloc(0))
+  const bytes = Buffer.concat([whole, ...Array.from({ length: 19_000 }, () => empty)])
+  await artifacts.write('boxes.mp4', inPieces(bytes), bytes.byteLength)
+  let reads = 0
+  const counted = countedArtifacts((count) => {
+    reads = count
+  })
+  expect(await measureSeconds(counted, 'boxes.mp4', bytes.byteLength, signal)).toBeCloseTo(1, 3)
+  expect(reads).toBeLessThan(20)
+})
+
+test('a clip is read no further after an abort, whose reason is the failure', async () => {
+  const whole = await clip(`${PICTURE('64x64', '8', 1)} ${H264}`)
+  // Each box has a block of its own.
+  const bytes = Buffer.concat([whole, ...Array.from({ length: 20 }, () => boxOf('free', Buffer.alloc(300_000)))])
+  await artifacts.write('boxes.mp4', inPieces(bytes), bytes.byteLength)
+  const controller = new AbortController()
+  const counted = countedArtifacts((reads) => {
+    if (reads > 3) throw new Error('it went on')
+    if (reads === 3) controller.abort(new Error('enough'))
+  })
+  await expect(measureSeconds(counted, 'boxes.mp4', bytes.byteLength, controller.signal)).rejects.toThrow('enough')
 })
 
 test('every cut of a clip is refused or has a length that can be, and ends', async () => {

@@ -1,5 +1,6 @@
 import type { EncodedPacketSink } from 'mediabunny'
 import type { Artifacts } from '../../infra/artifacts.ts'
+import { inBlocks } from './block.ts'
 import { checkBoxes } from './boxes.ts'
 import { InvalidOutput, type ReadRange } from './clip.ts'
 
@@ -18,12 +19,19 @@ async function loadParser() {
 /**
  * The seconds that an mp4 plays, from its packets: from the first one shown to the end of the last. Reads ranges of the file,
  * in bounded memory. Throws {@link InvalidOutput} where it is no playable mp4: another kind of file, cut off, without a
- * picture, of a length that can't be; and what reading the file throws.
+ * picture, of a length that can't be; and what reading the file throws. After an abort it reads no more and throws the signal's
+ * reason.
  */
-export async function measureSeconds(artifacts: Artifacts, name: string, bytes: number): Promise<number> {
+export async function measureSeconds(
+  artifacts: Artifacts,
+  name: string,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<number> {
   let failure: { readonly reason: unknown } | null = null
-  const read: ReadRange = async (start, end) => {
+  const readNow: ReadRange = async (start, end) => {
     try {
+      signal.throwIfAborted()
       return await readRange(artifacts, name, start, end)
     } catch (error) {
       failure ??= { reason: error }
@@ -31,6 +39,7 @@ export async function measureSeconds(artifacts: Artifacts, name: string, bytes: 
     }
   }
   const failed = () => failure
+  const read = inBlocks(readNow, bytes)
   try {
     await checkBoxes(read, bytes)
     return await measure(read, bytes)
@@ -43,7 +52,12 @@ export async function measureSeconds(artifacts: Artifacts, name: string, bytes: 
   }
 }
 
-async function readRange(artifacts: Artifacts, name: string, start: number, end: number): Promise<Uint8Array> {
+async function readRange(
+  artifacts: Artifacts,
+  name: string,
+  start: number,
+  end: number,
+): Promise<Uint8Array<ArrayBuffer>> {
   const stream = await artifacts.read(name, start, end - 1)
   if (stream === null) throw new Error(`the artifact ${name} is not there`)
   const range = new Uint8Array(end - start)

@@ -65,8 +65,8 @@ export interface VideoDependencies {
   /** The client of a provider by its name in the settings; null: it is in there no more. */
   readonly provider: (name: string) => Provider | null
   readonly artifacts: Artifacts
-  /** The length of a file by its packets; rejects where it is no mp4 that can be played. */
-  readonly measureSeconds: (artifacts: Artifacts, name: string, bytes: number) => Promise<number>
+  /** The length of a file by its packets; rejects where it is no mp4 that can be played, and after an abort. */
+  readonly measureSeconds: (artifacts: Artifacts, name: string, bytes: number, signal: AbortSignal) => Promise<number>
   /** Keeps an event, and whom it has to be delivered to, in the transaction of what it tells. */
   readonly publish: (tx: Transaction, event: VideoEvent) => Promise<void>
   /** Jobs in progress that an organization may cancel within an hour before it has to wait with the next; at least 1. */
