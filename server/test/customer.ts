@@ -35,7 +35,7 @@ export async function makeCustomer(
 ): Promise<TestKey> {
   const random = systemRandom()
   const unique = uuidV7(systemClock.now(), random)
-  const made = await inTransaction(database, (tx) =>
+  const made = await inTransaction(database, null, (tx) =>
     createOrganization(tx, { clock, randomBytes: random, openAccount }, { name: `customer ${unique}`, standing }),
   )
   if (!made.ok) throw new Error(made.refusal.message)

@@ -66,7 +66,7 @@ export async function openHouse(clock: Clock, databaseClock: Pick<Clock, 'now'> 
       const name = `organization ${made}`
       const isNew = newSinceMs !== undefined
       const itsClock = isNew ? { ...clock, now: () => newSinceMs } : clock
-      const organization = await inTransaction(database, (tx) =>
+      const organization = await inTransaction(database, null, (tx) =>
         createOrganization(
           tx,
           { clock: itsClock, randomBytes: random, openAccount },

@@ -3,6 +3,7 @@
 import { createHttp } from '../src/infra/httpClient/client.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { systemRandom } from '../src/infra/random.ts'
+import type { DataKeys } from '../src/lib/dataKeys.ts'
 import { uuidV7 } from '../src/lib/ids.ts'
 import { parseNetworks } from '../src/lib/networks.ts'
 import type { Secret } from '../src/lib/secret.ts'
@@ -22,6 +23,8 @@ export interface WebhookHouse {
   readonly database: Database
   readonly databaseUrl: string
   readonly clock: TurnedClock
+  /** The data keys of its deliverers. */
+  readonly dataKeys: DataKeys
   /** Returns another deliverer, as another process has it; call its `run`. */
   deliverer(more?: Partial<DeliverDependencies>): Deliverer
   organization(): Promise<string>
@@ -51,6 +54,7 @@ export async function openWebhookHouse(): Promise<WebhookHouse> {
     database,
     databaseUrl,
     clock,
+    dataKeys,
     deliverer: (more = {}) =>
       createDeliverer({
         database,

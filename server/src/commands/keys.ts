@@ -54,7 +54,7 @@ export const createKeyCommand: Command = {
         admin: invocation.flag('admin'),
         expiresAtMs: expiry?.value ?? null,
       }
-      const made = await inTransaction(database, (tx) => createKeyWithin(tx, { clock, random }, maker, wanted))
+      const made = await inTransaction(database, null, (tx) => createKeyWithin(tx, { clock, random }, maker, wanted))
       const { record, plaintext } = orThrow(made)
       const { id, scopes: printed, admin, createdAtMs, expiresAtMs } = record
       const expires_at = timestampOf(expiresAtMs)

@@ -90,6 +90,23 @@ function allFaults({ unsupported }: Pick<RouteRequest, 'unsupported'>, prepared:
   return refused(prepared.ok ? unsupported : together(unsupported, prepared.refusal))
 }
 
+/**
+ * Returns the work, for changes that prepare their answer in the transaction of the effect. Where the work is refused or throws, as when
+ * that transaction does not commit, the answer is given up, so that the key comes free. An answer that was committed nonetheless stays.
+ */
+export function freeOnFailure(work: Work): Work {
+  return async (attempt) => {
+    let isDone = false
+    try {
+      const answer = await work(attempt)
+      isDone = answer instanceof Response
+      return answer
+    } finally {
+      if (!isDone) attempt?.discard()
+    }
+  }
+}
+
 async function carryOut(attempt: Attempt, work: Work, holding: Holding): Promise<Answer> {
   holding.attempt = attempt
   try {

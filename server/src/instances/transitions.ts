@@ -110,7 +110,7 @@ export async function deleteInstance(
     await joinAll(tx, await keep(answer, isLive(own)))
     await means.reached?.('terminating')
     return answer
-  })
+  }, organizationId)
   await means.reached?.('terminated')
   if (mustTell) means.onNoticed()
   return accepted

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
+import { Refused, refusal } from '../lib/errors.ts'
+import { createVideo, newVideo } from './create.ts'
 import type { Video } from './job/video.ts'
 
 const clock = new TurnedClock(Date.UTC(2031, 4, 17, 13, 30))
@@ -16,4 +18,15 @@ test('an accepted job is answered as it stands in the database', async () => {
   const answered = await house.create(organization, 3)
   const plain = (video: Video) => ({ ...video, priceHash: [...video.priceHash] })
   expect(plain(answered)).toEqual(plain(await house.find(answered)))
+})
+
+test('a job whose turn at the database is refused is told so, and not that its money could not be read', async () => {
+  const organizationId = await house.organization(1_000_000_000n)
+  const full = refusal('rate_limit_exceeded', 'Too many wait.', { retryAfterSeconds: 1 })
+  const transaction = () => Promise.reject(new Refused(full))
+  const process = house.process({ database: { ...house.database, transaction } })
+  const caller = { organizationId, keyId: crypto.randomUUID(), traceparent: null }
+  const job = newVideo(process, caller, house.resolved, { prompt: 'x', seconds: 3, size: null })
+  const refused = await createVideo(process, caller, job).catch((error: unknown) => error)
+  expect(refused).toMatchObject({ refusal: full })
 })

@@ -155,7 +155,7 @@ async function tryCreate(
     return true
   }, job.organizationId)
   return creating.catch((error: unknown) => {
-    throw isRead ? error : unreadable(dependencies, error)
+    throw isRead || error instanceof Refused ? error : unreadable(dependencies, error)
   })
 }
 

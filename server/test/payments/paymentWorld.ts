@@ -81,7 +81,7 @@ export class PaymentWorld {
     for (let each = 0; each < CUSTOMERS; each += 1) {
       const clock = { now: () => this.nowMs, monotonicMs: () => 0, after: () => () => {} }
       const name = `customer ${each}`
-      const made = await inTransaction(this.database, (tx) =>
+      const made = await inTransaction(this.database, null, (tx) =>
         createOrganization(tx, { clock, randomBytes: this.randomBytes, openAccount }, { name, standing: 'new' }),
       )
       if (!made.ok) throw new Error(made.refusal.message)

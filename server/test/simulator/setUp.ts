@@ -46,7 +46,7 @@ export async function makeOrganizations(
   const database = directDatabase(engine, clock.now())
   const ids: string[] = []
   for (const [index, { isNew, creditMicrocents, limits }] of plans.entries()) {
-    const made = await inTransaction(database, (tx) =>
+    const made = await inTransaction(database, null, (tx) =>
       createOrganization(
         tx,
         { clock, randomBytes: random, openAccount },

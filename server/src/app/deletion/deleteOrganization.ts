@@ -74,6 +74,7 @@ export async function deleteOrganization(
   await prepareInstancesEnd(database, deletion.organizationId, clock.now())
   const deleted = await inTransaction(
     database,
+    deletion.ownerId === null ? null : deletion.organizationId,
     async (tx) => {
       const nowMs = clock.now()
       await refuseOtherName(tx, deletion)

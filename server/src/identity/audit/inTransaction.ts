@@ -13,10 +13,12 @@ export type Keep<T> = (changed: T) => Promise<readonly Participant[]>
 
 /**
  * Runs work in a transaction. Where the work throws a refusal, or names a person who was erased meanwhile, everything is rolled back and
- * the refusal is returned.
+ * the refusal is returned. `owner`: the organization that asks for the change and whose rows it locks, as in `Database.transaction`; null:
+ * a person changes what is theirs, or an operator asks, who does not wait for the organization's own changes.
  */
 export async function inTransaction<T>(
   database: Database,
+  owner: string | null,
   work: (tx: Transaction) => Promise<T>,
   keep: Keep<T> = async () => [],
 ): Promise<Result<T>> {
@@ -25,7 +27,7 @@ export async function inTransaction<T>(
       const changed = await work(tx)
       await joinAll(tx, await keep(changed))
       return changed
-    })
+    }, owner ?? undefined)
     return ok(value)
   } catch (error) {
     if (error instanceof Refused) return refused(error.refusal)

@@ -28,5 +28,5 @@ export function changeByShell<T>(
   { database, clock, random }: { readonly database: Database; readonly clock: Clock; readonly random: RandomBytes },
   change: (tx: Transaction, note: NoteByShell) => Promise<T>,
 ): Promise<Result<T>> {
-  return inTransaction(database, (tx) => change(tx, (entry) => recordByShell(tx, { clock, random }, entry)))
+  return inTransaction(database, null, (tx) => change(tx, (entry) => recordByShell(tx, { clock, random }, entry)))
 }

@@ -91,6 +91,7 @@ export function createKeyFor(
 ): Promise<Result<CreatedKey>> {
   return inTransaction(
     database,
+    caller.organizationId,
     async (tx) => {
       const made = await createKeyWithin(tx, { clock, random }, caller, wanted)
       await countChange(tx, caller.organizationId, clock.now())
@@ -134,6 +135,7 @@ export function changeKey(
   if (!isUuid(id)) return Promise.resolve(refused(NO_KEY))
   return inTransaction(
     database,
+    caller.organizationId,
     async (tx) => {
       const before = await lockUsable(tx, clock, caller, id)
       const { name = before.name, expiresAtMs = before.expiresAtMs } = wanted
@@ -164,6 +166,7 @@ export function rotateKey(
   if (!isUuid(id)) return Promise.resolve(refused(NO_KEY))
   return inTransaction(
     database,
+    caller.organizationId,
     async (tx) => {
       // Locked in the order of a removal: the organization, the key's owner, the key. In another one they would wait for each other.
       if ((await countUsableKeys(tx, caller.organizationId, clock.now())) >= KEYS_MOST) throw new Refused(TOO_MANY)
@@ -199,6 +202,7 @@ export function revokeKeyFor(
   if (!isUuid(id)) return Promise.resolve(refused(NO_KEY))
   return inTransaction(
     database,
+    caller.organizationId,
     async (tx) => {
       const before = await lockKey(tx, seenBy(await callerNow(tx, caller)), id)
       if (before === undefined) throw new Refused(NO_KEY)

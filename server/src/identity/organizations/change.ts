@@ -30,7 +30,12 @@ export async function changeNotifyAddresses(
   if (!addresses.ok) return addresses
   const count = (tx: Transaction) => countChange(tx, organizationId, clock.now())
   const whose = { organizationId, actor }
-  return inTransaction(database, (tx) => putNotifyAddresses(tx, { clock, random }, whose, addresses.value, count), keep)
+  return inTransaction(
+    database,
+    organizationId,
+    (tx) => putNotifyAddresses(tx, { clock, random }, whose, addresses.value, count),
+    keep,
+  )
 }
 
 /** Sets the addresses in the caller's transaction, and says so in the audit log. `count` is called first where they differ. */

@@ -21,7 +21,7 @@ async function openAccount(tx: Transaction, organizationId: string): Promise<voi
 
 function create(name: string, open = openAccount) {
   const clock = { ...systemClock, now: () => NOW_MS }
-  return inTransaction(fresh.database, (tx) =>
+  return inTransaction(fresh.database, null, (tx) =>
     createOrganization(tx, { clock, randomBytes, openAccount: open }, { name, standing: 'established' }),
   )
 }

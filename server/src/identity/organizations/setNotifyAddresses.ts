@@ -20,5 +20,7 @@ export async function setNotifyAddresses(
   const found = await findOrganizationByName(dependencies.database, name)
   if (!found.ok) return refused(found.refusal)
   const whose = { organizationId: found.value.id, actor }
-  return inTransaction(dependencies.database, (tx) => putNotifyAddresses(tx, dependencies, whose, addresses.value))
+  return inTransaction(dependencies.database, null, (tx) =>
+    putNotifyAddresses(tx, dependencies, whose, addresses.value),
+  )
 }

@@ -192,6 +192,29 @@ test('transactions of one owner leave connections to others, and all of them are
   await pool.close()
 })
 
+test('beyond 1,000 that wait, a transaction of an owner is refused and not begun; those without an owner never are', async () => {
+  const pool = openClient(fresh.url, { maxConnections: 4, clock: systemClock })
+  let release = () => {}
+  const isReleased = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let begun = 0
+  const work = async () => {
+    begun += 1
+    await isReleased
+  }
+  const accepted = Array.from({ length: 1_003 }, () => pool.transaction(work, 'one'))
+  const refused = await failureOf(pool.transaction(work, 'one'))
+  expect(refused).toMatchObject({ refusal: { code: 'rate_limit_exceeded', retryAfterSeconds: 1 } })
+  for (const owner of ['another', undefined]) expect(await pool.transaction(async () => 'done', owner)).toBe('done')
+  expect(begun).toBe(3)
+  release()
+  await Promise.all(accepted)
+  await pool.transaction(work, 'one')
+  expect(begun).toBe(1_004)
+  await pool.close()
+})
+
 test('when a server takes no writes, the next statements go to new connections', async () => {
   const [{ name } = { name: '' }] = await fresh.database.query<{ name: string }>('select current_database() as name')
   await fresh.database.query('create table written (x int)')

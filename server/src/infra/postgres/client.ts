@@ -1,3 +1,4 @@
+import { Refused, refusal } from '../../lib/errors.ts'
 import type { Timers } from '../../lib/time.ts'
 import { SECOND_MS, sleep } from '../../lib/time.ts'
 import { type DatabaseAddress, toAddress } from './address.ts'
@@ -180,13 +181,29 @@ function openPool(address: DatabaseAddress, options: ClientOptions, statementTim
  */
 const OF_ONE_OWNER = 3
 
-/** Returns a function that does at most {@link OF_ONE_OWNER} works of each owner at a time, in their order, and settles as each does. */
+/**
+ * Transactions of one owner that wait, at most: as many as the requests that an organization may have open (K4), so that those are not
+ * refused here. Without a bound, changes that K4 does not count could fill the memory of a process.
+ */
+const WAITING_MOST = 1_000
+
+const TOO_MANY_WAIT = refusal(
+  'rate_limit_exceeded',
+  'Too many changes of this organization wait for its earlier ones. Nothing was done. Send fewer at once.',
+  { retryAfterSeconds: 1 },
+)
+
+/**
+ * Returns a function that does at most {@link OF_ONE_OWNER} works of each owner at a time, in their order, and settles as each does. It
+ * rejects with {@link Refused} where {@link WAITING_MOST} wait already; the work is not begun then.
+ */
 function createTurns(): <T>(owner: string, work: () => Promise<T>) => Promise<T> {
   const lines = new Map<string, { busy: number; readonly waiting: (() => void)[] }>()
   return async (owner, work) => {
     const line = lines.get(owner) ?? { busy: 0, waiting: [] }
     lines.set(owner, line)
     if (line.busy < OF_ONE_OWNER) line.busy += 1
+    else if (line.waiting.length >= WAITING_MOST) throw new Refused(TOO_MANY_WAIT)
     // A call that ends hands its turn on.
     else await new Promise<void>((go) => line.waiting.push(go))
     try {

@@ -28,9 +28,11 @@ export const NO_PARTICIPANTS: readonly Participant[] = []
 
 export interface Database extends Queryable {
   /**
-   * Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. `owner`: the organization whose
-   * rows it locks. Only a few transactions of one owner run at a time in this process; the others wait without a connection, so that
-   * one customer can't use up the pool. Callers bound how many wait.
+   * Runs `work` in one READ COMMITTED transaction; rolls back and rethrows when it throws. `owner`: the organization that asks for it
+   * and whose rows it locks. Only a few transactions of one owner run at a time in this process; the others wait without a connection,
+   * so that one customer can't use up the pool. Where 1,000 wait, it rejects with `Refused` (`rate_limit_exceeded`) before the work
+   * begins: work that must be done whatever a customer sends, such as a charge, a settlement or a job, names no owner. A transaction
+   * that names an owner must not wait for another one of the same owner.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, owner?: string): Promise<T>
   /** Closes the pool, waiting at most a few seconds for statements under way. */

@@ -31,5 +31,5 @@ export async function setAppPassword(
     const made = { user: APP_USER, password, appUrl: written.app_url, terminalUrl: written.terminal_url }
     await keep(tx, made)
     return made
-  })
+  }, organizationId)
 }

@@ -48,7 +48,7 @@ export async function setAutoPay(
 ): Promise<void> {
   const { isEnabled } = wanted
   const method = isEnabled ? await methodOf({ database, provider }, organizationId) : null
-  await database.transaction((tx) =>
+  const putting = (tx: Transaction) =>
     putInForce(tx, organizationId, clock.now(), async () => {
       if (await selectIsDeleted(tx, organizationId)) throw new Refused(NO_ORGANIZATION)
       const before = await selectAgreement(tx, organizationId)
@@ -61,8 +61,8 @@ export async function setAutoPay(
       const after = await upsertAgreement(tx, organizationId, agreed, keepsFailures)
       await joinAll(tx, join(before, agreed))
       return after
-    }),
-  )
+    })
+  await database.transaction(putting, organizationId)
   wake()
   // Processes that were granted more than the threshold leaves fold what they have spent: then the balance shows it.
   await tellChange(database, organizationId).catch((error: unknown) =>

@@ -75,7 +75,7 @@ export async function openSubscriptionCheckout(
     refuseTooMany(await selectSubscriptionCheckoutsAfter(tx, organizationId, anHourAgo(nowMs)), nowMs)
     const row = { id, organizationId, provider: provider.name }
     if (!(await insertSubscriptionCheckout(tx, row, nowMs, nowMs + OPENING_MS))) throw new Refused(NO_ORGANIZATION)
-  })
+  }, organizationId)
   const checkout = await provider
     .openSubscriptionCheckout({ id, customer, price: priceId, successUrl, cancelUrl })
     .catch(async (error: unknown) => {
@@ -90,7 +90,7 @@ export async function openSubscriptionCheckout(
     if (!isOpen) return refuse('payment-source-unavailable', NOT_OPENED)
     await joinAll(tx, await wanted.keep(opened))
     return markSubscriptionCheckoutsReplaced(tx, organizationId, provider.name, id, clock.now())
-  })
+  }, organizationId)
   for (const older of replaced) {
     await refreshSubscriptionCheckout(dependencies, { id: older }).catch((error: unknown) =>
       log.warn({ err: error, checkout: older }, 'a replaced checkout could not be expired; it is tried again'),

@@ -36,8 +36,8 @@ export interface AttemptDependencies {
 /** The content and the address of one attempt. */
 export interface Sending {
   readonly url: string
-  /** Throws when the secret can't be opened. */
-  readonly secret: () => Secret
+  /** Rejects when the secret can't be opened. */
+  readonly secret: () => Promise<Secret>
   readonly eventId: string
   readonly body: string
 }
@@ -123,7 +123,7 @@ async function send(
   signal: AbortSignal,
   atMs: number,
 ): Promise<HttpAnswer> {
-  const headers = { ...signedHeaders({ eventId, body }, secret(), atMs), connection: 'close' }
+  const headers = { ...signedHeaders({ eventId, body }, await secret(), atMs), connection: 'close' }
   for (const [index, address] of addresses.entries()) {
     if (!mayConnect(target, address, allowed)) throw new Failed('refused_address')
     const connectMs = addresses.length === 1 ? DEADLINE_MS : CONNECT_MS

@@ -138,8 +138,9 @@ function laneSource(
       let isSlow: boolean | null = null
       const attempts = due.map(async (delivery) => {
         await turns.take()
-        const outcome = await attempt(dependencies, delivery, signal)
-        inFlight -= 1
+        const outcome = await attempt(dependencies, delivery, signal).finally(() => {
+          inFlight -= 1
+        })
         if (outcome === null) return
         isSlow = outcome.failure === 'timeout' || outcome.latencyMs >= SLOW_MS
         settler.settle(settledOf(dependencies, delivery, lease, outcome))
@@ -157,8 +158,10 @@ async function attempt(
   stop: AbortSignal,
 ): Promise<DeliveryAttemptResult | null> {
   const { dataKeys, onAttempt } = dependencies
-  const dataKey = await dataKeys.find(data_key)
-  const secret = () => new Secret(Buffer.from(unseal(dataKey, secretOf(endpoint_id), sealed)).toString())
+  const secret = async () => {
+    const dataKey = await dataKeys.find(data_key)
+    return new Secret(Buffer.from(unseal(dataKey, secretOf(endpoint_id), sealed)).toString())
+  }
   const outcome = await attemptDelivery(dependencies, { url, secret, eventId, body }, stop)
   if (outcome !== null) onAttempt(outcome)
   return outcome

@@ -56,7 +56,7 @@ export async function createEndpoint(
       await insertEndpoint(tx, endpoint, sealed, attempt)
       await joinAll(tx, await keep(endpoint, secret))
       return null
-    })
+    }, organizationId)
     return refusing === null ? ok({ endpoint, secret }) : refused(refusing)
   } finally {
     done()

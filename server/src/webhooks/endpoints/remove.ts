@@ -25,7 +25,7 @@ export async function removeEndpoint(
     if (removed.attempt !== null) await forgetAnswer(tx, removed.attempt)
     await joinAll(tx, await keep(removed.endpoint))
     return true
-  })
+  }, organizationId)
   return isGone ? ok(null) : refused(NO_ENDPOINT)
 }
 

@@ -37,7 +37,7 @@ export async function redeliver(
     if (delivery === null) return NO_DELIVERY
     await joinAll(tx, await keep(delivery))
     return delivery
-  })
+  }, organizationId)
   return 'code' in done ? refused(done) : ok(done)
 }
 

@@ -62,7 +62,7 @@ export async function sendTest(
     if (delivery === null) return NO_ENDPOINT
     await joinAll(tx, await keep(delivery))
     return delivery
-  })
+  }, organizationId)
   return 'code' in done ? refused(done) : ok(done)
 }
 

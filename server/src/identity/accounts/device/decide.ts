@@ -68,7 +68,7 @@ export function approveDeviceLogin(
   approver: DeviceApprover,
   granted: { readonly scopes: Scopes; readonly admin: boolean },
 ): Promise<Result<null>> {
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, approver.organizationId, async (tx) => {
     const [scope, nowMs] = [printScopes(granted.scopes), clock.now()]
     const { id, name, address } = login
     if (!(await updateApproved(tx, id, approver, { scopes: scope, admin: granted.admin }, nowMs)))

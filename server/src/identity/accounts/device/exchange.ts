@@ -58,7 +58,7 @@ async function makeKey(
     throw new Error(`the device login ${id} was approved without a member or scopes`)
   const caller = { organizationId, memberId, isAdmin: false, actor: { kind: 'user', id: userId, address } } as const
   const expiresAtMs = clock.now() + DEVICE_KEY_MS
-  const made = await inTransaction(database, async (tx) => {
+  const made = await inTransaction(database, organizationId, async (tx) => {
     // The member is locked before the login, as by everything else that holds both.
     const key = await createKeyWithin(tx, { clock, random }, caller, {
       name,
@@ -71,5 +71,7 @@ async function makeKey(
     return key
   })
   if (made.ok) return { kind: 'approved', key: made.value }
+  // Too many changes of the organization wait: the program asks again, and the login is still approved.
+  if (made.refusal.code === 'rate_limit_exceeded') return { kind: 'too_soon' }
   return { kind: made.refusal === USED ? 'expired' : 'denied' }
 }

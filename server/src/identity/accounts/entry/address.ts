@@ -76,7 +76,7 @@ export async function confirmAddress(
   { person, sessionId, address }: { readonly person: Person; readonly sessionId: string; readonly address: string },
 ): Promise<Result<string>> {
   const { id } = person
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     // Locks the password before the link, as changes of the password do.
     await passwordSetAtMs(tx, id)
     const link = await takeLink(tx, clock, secret, 'address')

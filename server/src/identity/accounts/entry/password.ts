@@ -43,7 +43,7 @@ export async function changePassword(
   if (before === null || !(await passwords.verify(before, password, address))) return refused(WRONG)
   const hash = await passwords.hash(newPassword, address)
   const nowMs = clock.now()
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     // A link has set another one meanwhile: it counts, and the person of the old password is signed out.
     if (!(await replacePasswordHash(tx, person.id, before, hash, nowMs))) throw new Refused(WRONG)
     await endSessions(tx, person.id, sessionId)
@@ -78,7 +78,7 @@ export async function resetPassword(
   if (!checked.ok) return checked
   const hash = await passwords.hash(newPassword, address)
   const nowMs = clock.now()
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     // The password first, then the link: a change that runs at the same time locks them in this order.
     await setPasswordHash(tx, person.id, hash, nowMs)
     if ((await takeLink(tx, clock, secret, 'reset')) === null) throw new Refused(NO_LINK)

@@ -72,7 +72,7 @@ export async function register(
   const nowMs = clock.now()
   const [userId, organizationId, memberId] = [1, 2, 3].map(() => uuidV7(nowMs, random)) as [string, string, string]
   const person: Person = { ...checked.value, id: userId, isOperator: false }
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     if ((await takeLink(tx, clock, secret, 'registration')) === null) throw new Refused(NO_LINK)
     if (!(await addPerson(tx, person, hash, nowMs))) throw new Refused(NO_LINK)
     await registerOrganization(tx, openAccount, { id: organizationId, name: organization.value, createdAtMs: nowMs })

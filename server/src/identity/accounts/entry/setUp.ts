@@ -67,7 +67,7 @@ export async function setUpFirstPerson(
   const nowMs = clock.now()
   const person = { ...checked.value, id: uuidV7(nowMs, random), isOperator: true }
   const memberId = uuidV7(nowMs, random)
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     // If two people open the link, only the first of them can use it.
     if ((await takeLink(tx, clock, secret, 'set_up')) === null) throw new Refused(NO_LINK)
     if (await isAnybodyThere(tx)) throw new Refused(NO_LINK)

@@ -53,7 +53,7 @@ export async function linkIdentity(
   if (!identity.verifiedEmails.includes(person.email)) return refused(notVerified(provider.name, person.email))
   const nowMs = clock.now()
   const id = uuidV7(nowMs, random)
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     const isNew = await insertIdentity(tx, { ...identity, id, userId: person.id }, nowMs)
     if (!isNew) throw new Refused(linkedAlready(provider.name))
     const after = { issuer: provider.issuer }
@@ -68,7 +68,7 @@ export function unlinkIdentity(
   owner: Owner,
   provider: Named,
 ): Promise<Result<void>> {
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     const id = await deleteIdentity(tx, owner.person.id, provider.issuer)
     if (id === null) throw new Refused(notLinked(provider.name))
     const before = { issuer: provider.issuer }

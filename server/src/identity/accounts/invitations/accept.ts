@@ -62,7 +62,7 @@ export async function acceptInvitation(
   const offered = await readInvitation(dependencies, secret)
   if (offered === null) return refused(NO_LINK)
   if (offered.email !== person.email) return refused(ANOTHER)
-  return inTransaction(dependencies.database, async (tx) => {
+  return inTransaction(dependencies.database, offered.organizationId, async (tx) => {
     await join(tx, dependencies, { secret, offered, person, address })
     return person
   })
@@ -83,7 +83,7 @@ export async function acceptAsNewPerson(
   const hash = await passwords.hash(wanted.password, address)
   const nowMs = clock.now()
   const person = { ...checked.value, id: uuidV7(nowMs, random), isOperator: false }
-  return inTransaction(dependencies.database, async (tx) => {
+  return inTransaction(dependencies.database, offered.organizationId, async (tx) => {
     // A person who has made an account with the address meanwhile must sign in with it.
     if (!(await addPerson(tx, person, hash, nowMs))) throw new Refused(ANOTHER)
     await join(tx, dependencies, { secret, offered, person, address })

@@ -76,6 +76,7 @@ export async function invite(
   const { organizationId, email, role, actor } = wanted
   return inTransaction(
     database,
+    organizationId,
     async (tx) => {
       // Invitations to one address at the same time come one after another.
       await lockOrganization(tx, organizationId)
@@ -177,6 +178,7 @@ export async function withdrawInvitation(
   const { organizationId, actor } = acting
   return inTransaction(
     database,
+    organizationId,
     async (tx) => {
       const nowMs = clock.now()
       await lockOrganization(tx, organizationId)

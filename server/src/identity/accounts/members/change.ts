@@ -64,6 +64,7 @@ export function changeRole(
   if (!isUuid(change.memberId)) return Promise.resolve(refused(NO_MEMBER))
   return inTransaction(
     database,
+    change.organizationId,
     async (tx) => {
       const member = await lockChanged(tx, change)
       if (!mayManage(member.actingRole, member.role) || !mayManage(member.actingRole, role))
@@ -103,6 +104,7 @@ export function removeMember(
   if (!isUuid(change.memberId)) return Promise.resolve(refused(NO_MEMBER))
   return inTransaction(
     database,
+    change.organizationId,
     async (tx) => {
       const member = await lockChanged(tx, change)
       const isOneself = change.actingId === change.memberId

@@ -78,7 +78,7 @@ export function erasePerson(
   { database, clock, random, tellErased }: EraseDependencies,
   { userId, provenHash, actor }: Erasure,
 ): Promise<Result<ErasedPerson>> {
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     const begunMs = clock.now()
     const before = await findPersonById(tx, userId)
     if (before === null) throw new Refused(GONE)

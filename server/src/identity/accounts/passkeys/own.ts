@@ -40,7 +40,7 @@ export async function renamePasskey(
   const name = parsePasskeyName(text)
   if (!name.ok) return name
   if (!isUuid(id)) return refused(NO_PASSKEY)
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     const before = await updatePasskeyName(tx, owner.person.id, id, name.value)
     if (before === null) throw new Refused(NO_PASSKEY)
     if (before === name.value) return
@@ -60,7 +60,7 @@ export async function removePasskey(
   id: string,
 ): Promise<Result<void>> {
   if (!isUuid(id)) return refused(NO_PASSKEY)
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     const name = await deletePasskey(tx, owner.person.id, id)
     if (name === null) throw new Refused(NO_PASSKEY)
     const change = { ...entryOf(owner, id), action: 'passkey.removed', before: { name }, after: null }

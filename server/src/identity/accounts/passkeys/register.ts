@@ -65,7 +65,7 @@ export async function addPasskey(
   if (credential === null) return refused(NOT_ADDED)
   const nowMs = clock.now()
   const id = uuidV7(nowMs, random)
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     await lockPerson(tx, person.id)
     const passkey = { ...credential, id, userId: person.id, name: name.value }
     if (!(await insertPasskey(tx, passkey, nowMs, PASSKEYS_MOST))) throw new Refused(TOO_MANY)

@@ -22,7 +22,7 @@ export function setOperator(
   email: string,
   isOperator: boolean,
 ): Promise<Result<Person>> {
-  return inTransaction(database, async (tx) => {
+  return inTransaction(database, null, async (tx) => {
     const nowMs = clock.now()
     const found = await updateOperator(tx, email.toLowerCase(), isOperator, nowMs)
     if (found === undefined) {
