@@ -79,6 +79,7 @@ export function videoProcess(
       ])
     },
     cancellationsPerHour: 10_000,
+    failuresPerHour: 10_000,
     queuedMost: 10_000,
     lowBalanceMicrocents: 0n,
     onNoticed: () => {},

@@ -131,7 +131,8 @@ export const listDeliveriesCommand: CliCommand = {
     const path = `${DELIVERIES}?${query}`
     const page = (await callApi(args, system, { method: 'GET', path })) as Page<Delivery>
     const heading = ['ID', 'TYPE', 'STATE', 'ATTEMPTS', 'NEXT']
-    const shown = table(heading, page.data.map(toRow), 'There are no such deliveries.', system.stdoutColumns)
+    const none = page.next_cursor === null ? 'There are no such deliveries.' : 'There are none on this page.'
+    const shown = table(heading, page.data.map(toRow), none, system.stdoutColumns)
     return { json: page, text: shown + nextPage(args, page.next_cursor) }
   },
 }

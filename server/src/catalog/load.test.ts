@@ -77,6 +77,7 @@ test('an empty file, or one of comments, means the defaults', () => {
     expect(settings.fixed.newAccountRateLimit).toEqual({ perSecond: 15, burst: 30 })
     expect(settings.fixed.retentionDays).toBeNull()
     expect(settings.fixed.videoCancellationsPerHour).toBe(60)
+    expect(settings.fixed.videoFailuresPerHour).toBe(1_000)
     expect([settings.fixed.queuedVideosMost, settings.fixed.videoRetentionDays]).toEqual([500, 90])
     expect(settings.fixed.otlp).toBeNull()
     expect(settings.fixed.compat).toEqual({
@@ -147,6 +148,7 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ],
   ['no cancellation at all', 'video_cancellations_per_hour: 0', /video_cancellations_per_hour: must be at least 1/],
   ['cancellations without end', 'video_cancellations_per_hour: 10001', /must be at most 10000/],
+  ['no failure at all', 'video_failures_per_hour: 0', /video_failures_per_hour: must be at least 1/],
   ['a queue for no video', 'queued_videos: 0', /queued_videos: must be at least 1/],
   ['a queue without end', 'queued_videos: 10001', /must be at most 10000/],
   ['videos that are kept for no day', 'video_retention_days: 0', /video_retention_days: must be at least 1/],

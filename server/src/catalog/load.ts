@@ -47,8 +47,8 @@ const RETENTION_DAYS_LEAST = 7
 /** A million dollars. */
 const LOW_BALANCE_CENTS_MAX = 100_000_000
 
-/** Each creation of a video may read as many entries of an index. */
-const CANCELLATIONS_MAX = 10_000
+/** Each creation of a video may read as many entries of an index of cancellations, and of failures. */
+const FREE_ENDS_MAX = 10_000
 
 /** Each creation counts those that wait, up to the setting. */
 const QUEUED_VIDEOS_MAX = 10_000
@@ -88,7 +88,8 @@ const FileShape = closed(
     breaker_failures: whole(1, 1_000_000).optional(),
     rate_limit: RateLimitShape,
     new_account_rate_limit: RateLimitShape,
-    video_cancellations_per_hour: whole(1, CANCELLATIONS_MAX).optional(),
+    video_cancellations_per_hour: whole(1, FREE_ENDS_MAX).optional(),
+    video_failures_per_hour: whole(1, FREE_ENDS_MAX).optional(),
     kept_answers: closed({
       bytes: whole(0, KEPT_BYTES_MAX).optional(),
       bytes_per_dollar: whole(0, KEPT_BYTES_MAX).optional(),
@@ -293,6 +294,7 @@ function loadFixed(read: FileInput, context: SettingsContext, report: Report): S
     rateLimit: loadRateLimit(read.rate_limit) ?? defaults.rateLimit,
     newAccountRateLimit: loadRateLimit(read.new_account_rate_limit) ?? defaults.newAccountRateLimit,
     videoCancellationsPerHour: read.video_cancellations_per_hour ?? defaults.videoCancellationsPerHour,
+    videoFailuresPerHour: read.video_failures_per_hour ?? defaults.videoFailuresPerHour,
     keptAnswers: {
       bytes: read.kept_answers?.bytes ?? defaults.keptAnswers.bytes,
       bytesPerDollar: read.kept_answers?.bytes_per_dollar ?? defaults.keptAnswers.bytesPerDollar,

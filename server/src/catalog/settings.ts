@@ -179,6 +179,8 @@ export interface FixedSettings {
   readonly newAccountRateLimit: RateLimitSettings
   /** Videos in progress that an organization may cancel within an hour before it has to wait with the next. */
   readonly videoCancellationsPerHour: number
+  /** Videos of an organization that may fail within an hour before it has to wait with the next. */
+  readonly videoFailuresPerHour: number
   /** Bytes of kept answers that an organization may have. */
   readonly keptAnswers: KeptAnswersSettings
   /** Videos of an organization that may wait for their turn at once. */
@@ -228,6 +230,7 @@ const FIXED_KEYS: Readonly<Record<keyof FixedSettings, string>> = {
   rateLimit: 'rate_limit',
   newAccountRateLimit: 'new_account_rate_limit',
   videoCancellationsPerHour: 'video_cancellations_per_hour',
+  videoFailuresPerHour: 'video_failures_per_hour',
   keptAnswers: 'kept_answers',
   queuedVideosMost: 'queued_videos',
   videoRetentionDays: 'video_retention_days',
@@ -293,6 +296,7 @@ export const DEFAULT_FIXED_SETTINGS: FixedSettings = {
   rateLimit: { perSecond: 100, burst: 200 },
   newAccountRateLimit: { perSecond: 15, burst: 30 },
   videoCancellationsPerHour: 60,
+  videoFailuresPerHour: 1_000,
   keptAnswers: { bytes: 1024 * MEBIBYTE, bytesPerDollar: 100 * MEBIBYTE },
   queuedVideosMost: 500,
   videoRetentionDays: 90,

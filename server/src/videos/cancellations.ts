@@ -1,7 +1,7 @@
 import type { Queryable } from '../infra/postgres/database.ts'
 import { type Refusal, refusal } from '../lib/errors.ts'
 import { type Clock, HOUR_MS, secondsUntilOver } from '../lib/time.ts'
-import { findCancelledInProgress } from './store.ts'
+import { findFreeEnd } from './store.ts'
 
 interface CancellationDependencies {
   readonly database: Queryable
@@ -20,7 +20,13 @@ export async function refuseAfterCancellations(
   organizationId: string,
 ): Promise<Refusal | null> {
   const nowMs = clock.now()
-  const cancelledAtMs = await findCancelledInProgress(database, organizationId, cancellationsPerHour, nowMs - HOUR_MS)
+  const cancelledAtMs = await findFreeEnd(
+    database,
+    'cancellation',
+    organizationId,
+    cancellationsPerHour,
+    nowMs - HOUR_MS,
+  )
   if (cancelledAtMs === null) return null
   return refusal(
     'rate_limit_exceeded',

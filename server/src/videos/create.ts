@@ -13,6 +13,7 @@ import { uuidV7 } from '../lib/ids.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import { HOUR_MS } from '../lib/time.ts'
 import { refuseAfterCancellations } from './cancellations.ts'
+import { refuseAfterFailures } from './failures.ts'
 import { fullQueue, refuseWhenFull } from './fullQueue.ts'
 import type { VideoDependencies } from './job/dependencies.ts'
 import { acceptedVideo, LAPSE_MS, type NewVideo, type Video } from './job/video.ts'
@@ -36,7 +37,16 @@ export interface VideoCaller {
 
 type CreateDependencies = Pick<
   VideoDependencies,
-  'database' | 'clock' | 'random' | 'log' | 'money' | 'metrics' | 'telemetry' | 'cancellationsPerHour' | 'queuedMost'
+  | 'database'
+  | 'clock'
+  | 'random'
+  | 'log'
+  | 'money'
+  | 'metrics'
+  | 'telemetry'
+  | 'cancellationsPerHour'
+  | 'failuresPerHour'
+  | 'queuedMost'
 >
 
 /** Returns a job as it would be accepted now, at the price of this instant. */
@@ -63,8 +73,8 @@ export function newVideo(
 
 /**
  * Accepts a job: its row, the money for all of its seconds and `participants`, which keep its answer, in one transaction.
- * Refused where the organization has cancelled too many in progress lately or has too many waiting, before anything is
- * asked about money. Where the balance is short, reclaims idle shares and tries again for 2 s; then refuses. Throws
+ * Refused where too many of the organization were cancelled in progress or failed lately, or too many wait, before anything
+ * is asked about money. Where the balance is short, reclaims idle shares and tries again for 2 s; then refuses. Throws
  * `Refused` where another process has taken the Idempotency-Key over, and where a gate can't be read (P3).
  */
 export async function createVideo(
@@ -105,6 +115,7 @@ export async function createVideo(
 async function refuseTooMany(dependencies: CreateDependencies, organizationId: string): Promise<Refusal | null> {
   return (
     (await refuseAfterCancellations(dependencies, organizationId)) ??
+    (await refuseAfterFailures(dependencies, organizationId)) ??
     (await refuseWhenFull(dependencies, organizationId))
   )
 }

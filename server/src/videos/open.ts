@@ -13,7 +13,7 @@ import { sweepFiles } from './sweep.ts'
 /** All files of a day are listed for a sweep, which costs money in an object store. */
 const FILES_MS = 15 * MINUTE_MS
 
-type FromSettings = 'cancellationsPerHour' | 'queuedMost' | 'lowBalanceMicrocents'
+type FromSettings = 'cancellationsPerHour' | 'failuresPerHour' | 'queuedMost' | 'lowBalanceMicrocents'
 
 export interface VideosOptions extends Omit<VideoDependencies, 'artifacts' | FromSettings> {
   /** For reads whose clients wait. */
@@ -23,7 +23,11 @@ export interface VideosOptions extends Omit<VideoDependencies, 'artifacts' | Fro
   readonly dataDirectory: string
   readonly settings: Pick<
     FixedSettings,
-    'videoCancellationsPerHour' | 'queuedVideosMost' | 'videoRetentionDays' | 'lowBalanceMicrocents'
+    | 'videoCancellationsPerHour'
+    | 'videoFailuresPerHour'
+    | 'queuedVideosMost'
+    | 'videoRetentionDays'
+    | 'lowBalanceMicrocents'
   >
 }
 
@@ -34,6 +38,7 @@ export function openVideos({ place, dataDirectory, settings, reads, ...options }
     ...options,
     artifacts: openArtifacts(place, 'videos', dataDirectory, { clock, random }),
     cancellationsPerHour: settings.videoCancellationsPerHour,
+    failuresPerHour: settings.videoFailuresPerHour,
     queuedMost: settings.queuedVideosMost,
     lowBalanceMicrocents: settings.lowBalanceMicrocents,
   }

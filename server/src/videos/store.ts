@@ -114,7 +114,7 @@ const UNPAID_DROPPED = 50
 
 /**
  * Drops jobs of an organization that were made before an instant, are over and cost nothing, beyond the newest ones that are
- * kept. Cancellations that still count against their limit stay.
+ * kept. Those that still count against the limits on cancellations and failures stay.
  */
 export async function dropUnpaid(tx: Transaction, organizationId: string, beforeMs: number): Promise<void> {
   await tx.query(
@@ -122,6 +122,7 @@ export async function dropUnpaid(tx: Transaction, organizationId: string, before
        select id from videos where organization_id = $1::uuid and ${OVER} and completed_at is null
          and created_at < $2::timestamptz
          and (cancelled_in_progress_at is null or cancelled_in_progress_at < $2::timestamptz)
+         and (failed_at is null or failed_at < $2::timestamptz)
        order by created_at desc offset ${UNPAID_KEPT} limit ${UNPAID_DROPPED})`,
     [organizationId, toTimestamp(beforeMs)],
   )
@@ -164,8 +165,8 @@ export interface Written {
   readonly providerJob?: string
   readonly startedAtMs?: number
   readonly error?: VideoError
-  /** When it is cancelled: written only where the move finds the job in progress. */
-  readonly cancelledAtMs?: number
+  /** When it ends without a charge: written where the move fails it, or cancels it while it is in progress. */
+  readonly freeEndAtMs?: number
   readonly completion?: {
     readonly seconds: number
     readonly costMicrocents: bigint
@@ -200,7 +201,8 @@ export async function moveVideo(
        seconds = coalesce($13::integer, seconds), cost_microcents = coalesce($14::bigint, cost_microcents),
        artifact = coalesce($15, artifact), artifact_bytes = coalesce($16::bigint, artifact_bytes),
        completed_at = coalesce($17::timestamptz, completed_at), expires_at = coalesce($18::timestamptz, expires_at),
-       cancelled_in_progress_at = case when status in ('submitting', 'in_progress') then $20::timestamptz end
+       failed_at = case when $3 = 'failed' then $20::timestamptz end,
+       cancelled_in_progress_at = case when $3 = 'cancelled' and status <> 'queued' then $20::timestamptz end
      where id = $1::uuid and status = any($2::text::text[]) and ($4::integer is null or attempt = $4::integer)
        and ($19::uuid is null or organization_id = $19::uuid)
      returning ${COLUMNS}`,
@@ -224,26 +226,30 @@ export async function moveVideo(
       completion === undefined ? null : toTimestamp(completion.completedAtMs),
       completion === undefined ? null : toTimestamp(completion.expiresAtMs),
       who.organizationId ?? null,
-      written.cancelledAtMs === undefined ? null : toTimestamp(written.cancelledAtMs),
+      written.freeEndAtMs === undefined ? null : toTimestamp(written.freeEndAtMs),
     ],
   )
   return rows[0] === undefined ? null : toVideo(rows[0])
 }
 
+/** The ends of jobs that are counted since nobody paid: each has its instants in a column with an index of its own. */
+const FREE_ENDS = { cancellation: 'cancelled_in_progress_at', failure: 'failed_at' } as const
+
 /**
- * When the `nth` latest of an organization's jobs that were cancelled in progress was cancelled, in milliseconds since the
- * epoch; null where fewer were since `sinceMs`. Reads `nth` entries of an index of those alone, at most.
+ * Returns when the `nth` latest of an organization's jobs that were cancelled in progress, or failed, came to that end, in
+ * milliseconds since the epoch; null where fewer did since `sinceMs`. Reads `nth` entries of an index of those alone, at most.
  */
-export async function findCancelledInProgress(
+export async function findFreeEnd(
   db: Queryable,
+  kind: keyof typeof FREE_ENDS,
   organizationId: string,
   nth: number,
   sinceMs: number,
 ): Promise<number | null> {
+  const at = FREE_ENDS[kind]
   const rows = await db.query<{ at: Date }>(
-    `select cancelled_in_progress_at as at from videos
-     where organization_id = $1::uuid and cancelled_in_progress_at >= $2::timestamptz
-     order by cancelled_in_progress_at desc limit 1 offset $3::integer`,
+    `select ${at} as at from videos where organization_id = $1::uuid and ${at} >= $2::timestamptz
+     order by ${at} desc limit 1 offset $3::integer`,
     [organizationId, toTimestamp(sinceMs), nth - 1],
   )
   return rows[0]?.at.getTime() ?? null

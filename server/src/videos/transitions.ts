@@ -52,7 +52,7 @@ export async function fail(means: Means, video: Video, error: VideoError, isAtWo
   const { database, clock } = means
   const nowMs = clock.now()
   const failed = await database.transaction(async (tx) => {
-    const moved = await moveVideo(tx, 'fail', video, { error, dueAtMs: isAtWork ? nowMs : null })
+    const moved = await moveVideo(tx, 'fail', video, { error, dueAtMs: isAtWork ? nowMs : null, freeEndAtMs: nowMs })
     if (moved === null) return null
     await release(tx, moved.id)
     await means.publish(tx, eventOf('video.failed', moved, nowMs))
@@ -69,7 +69,7 @@ export async function cancel(means: Means, id: string, organizationId: string): 
   const { database, clock, reached } = means
   const nowMs = clock.now()
   const cancelled = await database.transaction(async (tx) => {
-    const written = { dueAtMs: nowMs, cancelledAtMs: nowMs }
+    const written = { dueAtMs: nowMs, freeEndAtMs: nowMs }
     const moved = await moveVideo(tx, 'cancel', { id, attempt: null, organizationId }, written)
     if (moved !== null) await release(tx, id)
     if (moved !== null) await reached?.('cancelling')

@@ -278,6 +278,24 @@ test("another organization's endpoints and deliveries are as those that there ar
   receiver.stop()
 })
 
+test('of one state a page looks at 10,000 deliveries, and has a cursor though it is empty', async () => {
+  const key = await gateway.customer()
+  await gateway.database.query(
+    `with event as (insert into webhook_events values ($1::uuid, $2::uuid, 'video.failed', '{}', now(), '1') returning id)
+     insert into webhook_deliveries (id, organization_id, endpoint_id, event_id, state, attempts, attempts_before_round, is_new, created_at)
+     select gen_random_uuid(), $2::uuid, gen_random_uuid(), id, case n when 10001 then 'dead' else 'delivered' end, 1, 0, false,
+       date_trunc('second', now()) - n * interval '1 second' from event, generate_series(1, 10001) n`,
+    [crypto.randomUUID(), key.organizationId],
+  )
+  const pageOf = async (query: string) => (await gateway.ask({ path: `/manage/v1/deliveries${query}`, key })).json
+  const first = (await pageOf('?state=dead')) as { data: unknown[]; next_cursor: string }
+  expect(first).toEqual({ data: [], next_cursor: expect.any(String) })
+  expect(await pageOf(`?state=dead&cursor=${first.next_cursor}`)).toMatchObject({
+    data: [{ state: 'dead' }],
+    next_cursor: null,
+  })
+})
+
 test('a delivery is listed with its attempts, and sent again when asked', async () => {
   let status = 500
   const receiver = await startReceiver((response) => response.writeHead(status).end(`said ${status}`))

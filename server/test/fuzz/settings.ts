@@ -3,6 +3,7 @@ export const SETTINGS = `
 open_requests_per_key: 1000
 rate_limit: { requests_per_second: 10000, burst: 100000 }
 video_cancellations_per_hour: 10000
+video_failures_per_hour: 10000
 queued_videos: 10000
 webhooks: { tests_per_minute: 600 }
 # Each request says that it comes from elsewhere: unknown keys are counted by address.

@@ -67,9 +67,9 @@ export function settingsText(seed: number, edgeMs: number, urls: SettingsUrls, i
   ]
   // Refusals are part of the run, and a line for each would be all that the log says.
   const rateLimit = { requests_per_second: 10_000, burst: 1_000_000 }
-  // A fifth of the videos is cancelled, of few organizations.
-  const cancellations = { video_cancellations_per_hour: 10_000, queued_videos: 10_000 }
-  const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit, ...cancellations }
+  // A fifth of the videos is cancelled, and some fail, of few organizations.
+  const ofVideos = { video_cancellations_per_hour: 10_000, video_failures_per_hour: 10_000, queued_videos: 10_000 }
+  const fixed = { log_level: 'fatal', drain_seconds: 60, rate_limit: rateLimit, ...ofVideos }
   const providers = { wire: { dialect: 'openai', base_url: urls.provider } }
   const instances = instanceSettings(seeded(Math.imul(seed, 86_028_121)), urls.machineCommand)
   return JSON.stringify({ ...fixed, providers, models, instances }, null, 1)

@@ -71,6 +71,8 @@ export interface VideoDependencies {
   readonly publish: (tx: Transaction, event: VideoEvent) => Promise<void>
   /** Jobs in progress that an organization may cancel within an hour before it has to wait with the next; at least 1. */
   readonly cancellationsPerHour: number
+  /** Jobs of an organization that may fail within an hour before it has to wait with the next; at least 1. */
+  readonly failuresPerHour: number
   /** Jobs of an organization that may wait for their turn at once, over all models. */
   readonly queuedMost: number
   /** An organization is notified when its balance falls below this, in micro-cents; 0: none is. */

@@ -101,6 +101,9 @@ test("another organization's events are not in it, nor a place to begin from", a
     'start-3:5:4,4',
     'start-3:5:2',
     'start-3:5:5',
+    'start-3:5:03',
+    // Of the future: nothing would be sent until this database comes to it.
+    'start-1:999999999999999999:',
   ]) {
     const followed = await follower().follow(organizationId, unknown, reader())
     expect(followed).toMatchObject({ ok: false, refusal: { code: 'validation_failed' } })

@@ -5,6 +5,7 @@ import { isUuid } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 import { type Clock, SECOND_MS, sleep } from '../../lib/time.ts'
+import { parseSnapshot, type Snapshot } from './snapshot.ts'
 import { type EventPlace, type FollowedEvent, findEventPlace, listEvents, readHorizon, readSnapshot } from './store.ts'
 
 /** The database is asked this often by each stream: that also hears what other processes published. */
@@ -70,18 +71,18 @@ export function createFollower(dependencies: FollowDependencies): Follower {
   }
   return {
     async follow(organizationId, lastEventId, reader) {
-      const isStart = lastEventId !== null && isStartOfStream(lastEventId)
-      if (lastEventId !== null && !isStart && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
+      const since = lastEventId === null ? null : startFromWire(lastEventId)
+      if (lastEventId !== null && since === null && !isUuid(lastEventId)) return refused(UNKNOWN_EVENT)
       const leave = enter(organizationId)
       if (leave === null) return refused(TOO_MANY)
       try {
         const from =
-          lastEventId === null || isStart
-            ? startOf(lastEventId?.slice(START_MARK.length) ?? (await readSnapshot(database)))
+          lastEventId === null || since !== null
+            ? await startOf(database, since)
             : await behind(database, organizationId, lastEventId)
         if (from !== null) {
           const events = read({ ...dependencies, horizon }, organizationId, from, reader, leave)
-          return ok({ events, start: lastEventId ?? `${START_MARK}${from.since}` })
+          return ok({ events, start: lastEventId ?? `${START_MARK}${from.since?.text}` })
         }
       } catch (error) {
         leave()
@@ -95,33 +96,27 @@ export function createFollower(dependencies: FollowDependencies): Follower {
 
 /** The start of a stream, where a client names the last event that it saw: a snapshot of the database. */
 const START_MARK = 'start-'
-const START = /^start-\d{1,18}:\d{1,18}:[\d,]{0,4000}$/
+const START_LENGTH_MOST = 4_096
 
-/** Returns whether PostgreSQL takes it for a snapshot too: numbers from the first to below the second, rising. */
-function isStartOfStream(text: string): boolean {
-  if (!START.test(text)) return false
-  const [oldest = '', next = '', open = ''] = text.slice(START_MARK.length).split(':')
-  const numbers = [oldest, ...(open === '' ? [] : open.split(','))].map(BigInt)
-  const rises = numbers.every((each, index) => index < 2 || each > (numbers[index - 1] ?? 0n))
-  const [first = 0n, second = first] = numbers
-  return (
-    first > 0n &&
-    second >= first &&
-    rises &&
-    (numbers.at(-1) ?? 0n) <= BigInt(next) &&
-    (open === '' || (numbers.at(-1) ?? 0n) < BigInt(next))
-  )
+function startFromWire(text: string): Snapshot | null {
+  if (!text.startsWith(START_MARK) || text.length > START_LENGTH_MOST) return null
+  return parseSnapshot(text.slice(START_MARK.length))
 }
 
 interface From {
   readonly place: EventPlace
   /** A snapshot whose events are not sent; null: all events behind the place are. */
-  readonly since: string | null
+  readonly since: Snapshot | null
 }
 
-function startOf(since: string): From {
-  const [oldest = '1'] = since.split(':')
-  return { place: { writtenBy: String(BigInt(oldest) - 1n), id: null }, since }
+/** Returns the place of a start: of now, or of a snapshot that a client names; null: this database has not come to that one yet. */
+async function startOf(database: Queryable, named: Snapshot | null): Promise<From | null> {
+  const now = parseSnapshot(await readSnapshot(database))
+  if (now === null) throw new Error('PostgreSQL wrote a snapshot in a form that is not known')
+  const since = named ?? now
+  // A snapshot of the future is made up, or from before the database was restored: all that happens until then would be left out.
+  if (BigInt(since.next) > BigInt(now.next)) return null
+  return { place: { writtenBy: String(BigInt(since.oldest) - 1n), id: null }, since }
 }
 
 async function behind(database: Queryable, organizationId: string, eventId: string): Promise<From | null> {
@@ -153,14 +148,22 @@ async function* read(
   leave: () => void,
 ): AsyncGenerator<FollowedEvent, void> {
   let place = first
+  const next = since?.next ?? null
+  /** Transactions that were open when the stream began and may still have events to send. */
+  let open = since?.open ?? []
+  const look = async () => {
+    const below = await horizon()
+    const events = await listEvents(database, organizationId, { after: place, open, next, horizon: below }, PAGE)
+    // All of those below the horizon are over, and were looked at to the end.
+    if (events.length < PAGE) open = open.filter((number) => BigInt(number) >= BigInt(below))
+    return events
+  }
   try {
     while (!gone.aborted && !isStopping()) {
-      const events = await horizon()
-        .then((below) => listEvents(database, organizationId, { after: place, since, horizon: below }, PAGE))
-        .catch((error: unknown) => {
-          log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
-          return []
-        })
+      const events = await look().catch((error: unknown) => {
+        log.warn({ err: error }, 'events could not be read for a stream; tried again in a second')
+        return []
+      })
       if (!(await isStillAllowed())) return
       for (const event of events) {
         place = event

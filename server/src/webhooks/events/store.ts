@@ -1,6 +1,6 @@
 /** The queries by which events are followed. */
 
-import type { Queryable } from '../../infra/postgres/database.ts'
+import { arrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import type { EventType } from './event.ts'
 
 /** Behind an event, in the order of their transactions. */
@@ -53,28 +53,47 @@ export async function readHorizon(db: Queryable): Promise<string> {
   return rows[0]?.horizon ?? '0'
 }
 
+/** Comes behind every id: with it a place is behind all events of its transaction. */
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
 export interface EventRange {
   readonly after: EventPlace
-  /** Without what this snapshot shows. */
-  readonly since: string | null
+  /** Transactions from `after` on whose events are in the range too, before those behind `next`: they were open when it began. */
+  readonly open: readonly string[]
+  /** Of all other transactions only those from this one on; null: all behind `after`. */
+  readonly next: string | null
   /** As {@link readHorizon} found it: what comes later may still have something committed before it. */
   readonly horizon: string
 }
 
-/** An organization's events in a range, in the order of their transactions. */
+/**
+ * Returns an organization's events in a range, in the order of their transactions. Reads those that it returns, and looks once for each
+ * transaction that was open: a condition on the snapshot itself would read all events that the snapshot shows.
+ */
 export async function listEvents(
   db: Queryable,
   organizationId: string,
-  { after: { writtenBy, id }, since, horizon }: EventRange,
+  { after: { writtenBy, id }, open, next, horizon }: EventRange,
   limit: number,
 ): Promise<FollowedEvent[]> {
+  const isBefore = next !== null && BigInt(writtenBy) < BigInt(next)
+  const behind = isBefore ? [String(BigInt(next) - 1n), LAST_ID] : [writtenBy, id ?? LAST_ID]
   const rows = await db.query<{ id: string; written_by: string; type: EventType; body: string }>(
-    `select id, written_by::text as written_by, type, body from webhook_events
-     where organization_id = $1::uuid and (written_by, id) > ($2::text::xid8, $3::uuid)
-       and written_by < $6::text::xid8 and ($5::text is null or not pg_visible_in_snapshot(written_by, $5::text::pg_snapshot))
+    `select id, found.written_by::text as written_by, type, body from (
+       (select e.* from unnest($5::text::text[]) as o (number) cross join lateral (
+         select id, written_by, type, body from webhook_events
+         where organization_id = $1::uuid and written_by = o.number::xid8 and (written_by, id) > ($2::text::xid8, $3::uuid)
+           and written_by < $8::text::xid8
+         order by webhook_events.written_by, id limit $4::integer
+       ) e)
+       union all
+       (select id, written_by, type, body from webhook_events
+        where organization_id = $1::uuid and (written_by, id) > ($6::text::xid8, $7::uuid) and written_by < $8::text::xid8
+        order by webhook_events.written_by, id limit $4::integer)
+     ) found
      -- The column, not what is selected by its name: as text 10 comes before 9.
-     order by webhook_events.written_by, id limit $4::integer`,
-    [organizationId, writtenBy, id ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff', limit, since, horizon],
+     order by found.written_by, id limit $4::integer`,
+    [organizationId, writtenBy, id ?? LAST_ID, limit, arrayLiteral(open), ...behind, horizon],
   )
   return rows.map(({ written_by, ...row }) => ({ ...row, writtenBy: written_by }))
 }

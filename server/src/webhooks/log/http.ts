@@ -25,6 +25,9 @@ import type { SendDependencies } from './refuseToSend.ts'
 import { sendTest, type TestDependencies } from './sendTest.ts'
 import { findAnsweredDelivery, listDeliveriesAfter } from './store.ts'
 
+/** Deliveries that one page looks at: some 20 ms of the database. */
+const LOOKED_AT_MOST = 10_000
+
 const FAILURES = ['timeout', 'unresolved', 'unreachable', 'broken', 'malformed', 'internal'] as const
 
 const attemptShape = {
@@ -68,7 +71,11 @@ export const answeredDelivery = z
   .object({ ...deliveryShape, attempts: z.array(answeredAttempt).meta({ description: LAST_TEN }) })
   .meta({ id: 'AnsweredDelivery' })
 
-export const deliveryPage = cursorPage(delivery, 'Newest first.', 'DeliveryPage')
+export const deliveryPage = cursorPage(
+  delivery,
+  'Newest first. With `state` or `endpoint_id`, a page may have fewer deliveries than `limit`, or none, and go on all the same.',
+  'DeliveryPage',
+)
 
 const uuid = z.uuid({ error: 'must be a UUID' })
 
@@ -99,10 +106,12 @@ export function showDeliveries(database: Queryable): Handle<KeyOrSession> {
     const { state = null, endpoint_id: endpointId = null, event_id: eventId = null } = query.value
     const filter = { organizationId: call.principal.organizationId, state, endpointId, eventId }
     const { after, limit } = page.value
-    const { data, last } = listPage(await listDeliveriesAfter(database, filter, after, limit + 1), limit, toWire)
+    const found = await listDeliveriesAfter(database, filter, after, limit + 1, LOOKED_AT_MOST)
+    const { data, last } = listPage(found.deliveries, limit, toWire)
+    const end = last ?? found.stoppedAt
     const body: z.infer<typeof deliveryPage> = {
       data: [...data],
-      next_cursor: last === null ? null : placeToWire('deliveries', last),
+      next_cursor: end === null ? null : placeToWire('deliveries', end),
     }
     return jsonAnswer(body)
   }

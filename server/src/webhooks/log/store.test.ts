@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
 import type { Transaction } from '../../infra/postgres/database.ts'
 import { SECOND_MS, toTimestamp } from '../../lib/time.ts'
+import type { Place } from '../pages/place.ts'
 import { type DeliveryFilter, dropBefore, listDeliveriesAfter } from './store.ts'
 
 /** Deliveries of another organization, a second apart, and how many of them are old. */
@@ -46,6 +47,31 @@ async function readBy(tx: Transaction, work: () => Promise<unknown>): Promise<nu
   return (await count()) - before
 }
 
+const ENDPOINT = crypto.randomUUID()
+
+/** An organization with 2,000 deliveries, of which the 200th, the 500th, where a page may stop, and the 1,990th are wanted. */
+async function organizationOfFew() {
+  const other = await house.organization()
+  const rows = await house.database.query<{ id: string }>(
+    `with events as (
+       insert into webhook_events (id, organization_id, type, body, created_at, written_by)
+       select gen_random_uuid(), $1::uuid, 'video.failed', '{}', $2::timestamptz + interval '1 day' - n * interval '1 second', '1'
+       from generate_series(1, 2000) n returning id, created_at
+     ), numbered as (
+       select id, created_at, row_number() over (order by created_at desc) in (200, 500, 1990) as is_wanted from events
+     ), made as (
+       insert into webhook_deliveries (id, organization_id, endpoint_id, event_id, state, attempts, attempts_before_round,
+         due_at, is_new, created_at)
+       select gen_random_uuid(), $1::uuid, case when is_wanted then $3::uuid else gen_random_uuid() end, id,
+         case when is_wanted then 'dead' else 'delivered' end, 1, 0, null, false, created_at
+       from numbered returning id, state, created_at
+     )
+     select id from made where state = 'dead' order by created_at desc`,
+    [other, toTimestamp(house.clock.now()), ENDPOINT],
+  )
+  return { other, wanted: rows.map(({ id }) => id) }
+}
+
 /** One plan for whatever is asked: the one that a server comes to after some requests. */
 const PLAN_FOR_ALL = 'set local plan_cache_mode = force_generic_plan'
 
@@ -59,8 +85,44 @@ test.each<[string, Partial<DeliveryFilter>]>([
   const asked = { organizationId, state: null, endpointId: null, eventId: null, ...filter }
   await house.database.transaction(async (tx) => {
     await tx.query(PLAN_FOR_ALL)
-    expect(await readBy(tx, () => listDeliveriesAfter(tx, asked, null, 51))).toBeLessThan(100)
+    expect(await readBy(tx, () => listDeliveriesAfter(tx, asked, null, 51, 10_000))).toBeLessThan(100)
   })
+})
+
+test('a list of a state or an endpoint looks at so many deliveries a page, and goes on behind them to the last', async () => {
+  const { other, wanted } = await organizationOfFew()
+  const asked = { organizationId: other, state: null, endpointId: null, eventId: null }
+  for (const filter of [
+    { state: 'dead' },
+    { endpointId: ENDPOINT },
+    { state: 'dead', endpointId: ENDPOINT },
+  ] as const) {
+    const found: string[] = []
+    let pages = 0
+    for (let after: Place | null = null; pages === 0 || after !== null; pages += 1) {
+      const behind: Place | null = after
+      after = await house.database.transaction(async (tx) => {
+        await tx.query(PLAN_FOR_ALL)
+        let end: Place | null = null
+        const read = await readBy(tx, async () => {
+          const { deliveries, stoppedAt } = await listDeliveriesAfter(tx, { ...asked, ...filter }, behind, 51, 500)
+          found.push(...deliveries.map(({ id }) => id))
+          end = stoppedAt
+        })
+        expect(read).toBeLessThan(1_100)
+        return end
+      })
+    }
+    expect(found).toEqual(wanted)
+    expect(pages).toBe(5)
+  }
+})
+
+test('a page that is full ends with its last delivery, though more were looked at', async () => {
+  const { other, wanted } = await organizationOfFew()
+  const asked = { organizationId: other, state: 'dead', endpointId: null, eventId: null } as const
+  const { deliveries, stoppedAt } = await listDeliveriesAfter(house.database, asked, null, 2, 2_000)
+  expect([deliveries.map(({ id }) => id), stoppedAt]).toEqual([wanted.slice(0, 2), null])
 })
 
 test('a sweep of events looks at the oldest, not at all deliveries', async () => {

@@ -52,37 +52,50 @@ export interface DeliveryFilter {
 /** More than any schedule makes; redeliveries may have made more. */
 const ATTEMPTS_SHOWN = 10
 
+export interface FoundDeliveries {
+  readonly deliveries: readonly Delivery[]
+  /** The last one that was looked at, where the bound on those ended the search; else null. */
+  readonly stoppedAt: Place | null
+}
+
 /**
- * Deliveries behind a place, newest first, each with its last attempts, without their answers. Never by the index of ages, which
- * holds everybody's: what is not asked for is not in the text, since conditions such as `$2 is null or …` let the database guess
- * badly, and the order begins with the organization, named as a list of one, which is else left out of the order where there is one
- * only.
+ * Finds deliveries behind a place, newest first, each with its last attempts, without their answers. For a state or an endpoint it looks at
+ * `lookedAtMost`; of an event there are few. Never by the index of ages, which holds everybody's: no text has `$2 is null or …`, with which
+ * the database guesses badly. The order begins with the organization, as a list of one: else PostgreSQL leaves it out of the order.
  */
 export async function listDeliveriesAfter(
   db: Queryable,
   { organizationId, state, endpointId, eventId }: DeliveryFilter,
   after: Place | null,
   limit: number,
-): Promise<Delivery[]> {
-  const parameters: SqlParameter[] = [organizationId, limit]
-  const conditions = ['d.organization_id = any (array[$1::uuid])']
-  const add = (text: (name: string) => string, value: SqlParameter) =>
-    conditions.push(text(`$${parameters.push(value)}`))
-  if (state !== null) add((name) => `d.state = ${name}`, state)
-  if (endpointId !== null) add((name) => `d.endpoint_id = ${name}::uuid`, endpointId)
-  if (eventId !== null) add((name) => `d.event_id = ${name}::uuid`, eventId)
+  lookedAtMost: number,
+): Promise<FoundDeliveries> {
+  const most = state === null && endpointId === null ? limit : lookedAtMost
+  const parameters: SqlParameter[] = [organizationId, limit, most]
+  const name = (value: SqlParameter) => `$${parameters.push(value)}`
+  const asked = ['true']
+  if (state !== null) asked.push(`state = ${name(state)}`)
+  if (endpointId !== null) asked.push(`endpoint_id = ${name(endpointId)}::uuid`)
+  let which = 'where d.organization_id = any (array[$1::uuid])'
+  if (eventId !== null) which += ` and d.event_id = ${name(eventId)}::uuid`
   if (after !== null) {
-    parameters.push(toTimestamp(after.createdAtMs), after.id)
-    conditions.push(`(d.created_at, d.id) < ($${parameters.length - 1}::timestamptz, $${parameters.length}::uuid)`)
+    which += ` and (d.created_at, d.id) < (${name(toTimestamp(after.createdAtMs))}::timestamptz, ${name(after.id)}::uuid)`
   }
-  const rows = await db.query<JoinedRow>(
+  const order = 'order by d.organization_id, d.created_at desc, d.id desc'
+  const lookedAt = `select ${COLUMNS} from webhook_deliveries d ${which} ${order} limit $3::integer`
+  const rows = await db.query<JoinedRow & { readonly is_asked: boolean; readonly count: bigint }>(
     withAttempts(
       ATTEMPT_COLUMNS,
-      `where ${conditions.join(' and ')} order by d.organization_id, d.created_at desc, d.id desc limit $2::integer`,
+      `select * from (
+         select d.*, ${asked.join(' and ')} as is_asked, row_number() over (${order}) as count from (${lookedAt}) d
+       ) d where is_asked or count = $3::integer ${order} limit $2::integer`,
     ),
     parameters,
   )
-  return toDeliveries(rows, toAttempt)
+  const found = rows.filter((row) => row.is_asked)
+  const stop = rows.find(({ count }) => count === BigInt(most))
+  const stoppedAt = stop === undefined ? null : { createdAtMs: stop.created_at.getTime(), id: stop.id }
+  return { deliveries: toDeliveries(found, toAttempt), stoppedAt }
 }
 
 /** One delivery, if it is the organization's, without the answers to its attempts. */
@@ -104,15 +117,14 @@ export async function findAnsweredDelivery(
   return toDeliveries(rows, (row) => ({ ...toAttempt(row), answer: row.answer }) satisfies AnsweredAttempt)[0] ?? null
 }
 
-const ONE = 'where d.organization_id = $1::uuid and d.id = $2::uuid'
+const COLUMNS = 'd.id, d.organization_id, d.endpoint_id, d.event_id, d.state, d.reason, d.created_at, d.due_at'
+const ONE = `select ${COLUMNS} from webhook_deliveries d where d.organization_id = $1::uuid and d.id = $2::uuid`
 const ATTEMPT_COLUMNS = 'a.number, a.started_at, a.latency_ms, a.status, a.failure'
 
 /** One statement, so that nobody sees a delivery that waits beside the attempt that delivered it. */
-function withAttempts(columns: string, which: string): string {
-  return `select d.*, ${columns} from (
-      select d.id, d.organization_id, d.endpoint_id, d.event_id, v.type, d.state, d.reason, d.created_at, d.due_at
-      from webhook_deliveries d join webhook_events v on v.id = d.event_id ${which}
-    ) d left join lateral (
+function withAttempts(columns: string, chosen: string): string {
+  return `select d.*, (select type from webhook_events where id = d.event_id) as type, ${columns}
+    from (${chosen}) d left join lateral (
       select * from webhook_attempts where delivery_id = d.id order by number desc limit ${ATTEMPTS_SHOWN}
     ) a on true order by d.created_at desc, d.id desc, a.number`
 }
