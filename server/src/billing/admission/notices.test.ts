@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { admitCall } from '../../../test/admitCall.ts'
+import { TurnedClock } from '../../../test/clock.ts'
 import { CALL, callOnce, HoppingClock } from '../../../test/moneyGates.ts'
 import { type House, openHouse, openTill, type Till } from '../../../test/moneyHouse.ts'
 import { settleCall } from '../../../test/settleCall.ts'
@@ -217,6 +218,21 @@ describe('a low balance', () => {
     await rest(careless)
     expect([...(await told(organization)), ...(await told(other))]).toEqual([])
   })
+})
+
+test('a reclaim of idle money holds up none that all processes must hear', async () => {
+  const organization = await house.organization(300n)
+  const sent: string[] = []
+  const till = openTill(house.database, 0, new TurnedClock(NOON_MS), (_, from) => sent.push(from), LOW)
+  const share = till.share(organization)
+  till.hearReclaim(organization)
+  till.reclaim(share)
+  expect(sent).toEqual([])
+  till.reclaim(share, 'all')
+  till.reclaim(share, 'all')
+  till.reclaim(share)
+  expect(sent).toEqual(['all'])
+  await till.writer.drain()
 })
 
 test('many processes that race past a limit and a low balance tell each once', async () => {

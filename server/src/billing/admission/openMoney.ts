@@ -80,8 +80,10 @@ export function openMoney(options: MoneyOptions): OpenMoney {
     },
     reclaim(share, from = 'idle') {
       const nowMs = clock.monotonicMs()
-      if (nowMs - share.reclaimedAtMs < RECLAIM_INTERVAL_MS) return
+      const askedAtMs = from === 'all' ? share.allAskedAtMs : share.reclaimedAtMs
+      if (nowMs - askedAtMs < RECLAIM_INTERVAL_MS) return
       share.reclaimedAtMs = nowMs
+      if (from === 'all') share.allAskedAtMs = nowMs
       sendReclaim(share.organizationId, from)
     },
     hearReclaim(organizationId) {

@@ -36,6 +36,8 @@ export class Share {
   private hasLostAnswer = false
   /** When other processes were last asked to give something back, on the monotonic clock. */
   reclaimedAtMs = Number.NEGATIVE_INFINITY
+  /** The same, of when all that have anything of the account were asked: those that have nothing idle too. */
+  allAskedAtMs = Number.NEGATIVE_INFINITY
   /** When the account last left too little for a call, by the monotonic clock. */
   shortAtMs = Number.NEGATIVE_INFINITY
   account: AccountView = NOTHING_LEFT
@@ -104,6 +106,7 @@ export class Share {
    */
   hearChange(nowMs: number): boolean {
     this.reclaimedAtMs = nowMs
+    this.allAskedAtMs = nowMs
     if (!this.hasNothing) return true
     this.hasToAnswer = this.asks > 0
     return this.asks === 0 && !this.isCertain
