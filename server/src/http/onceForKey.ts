@@ -16,8 +16,9 @@ import type { EndAnswer } from './stalledClient.ts'
 /**
  * Does the work that was asked for. `attempt` is null for a request without a key. Work that changes the database
  * keeps its answer through `attempt`, in the same transaction. Any other whole answer of status 2xx is kept after the
- * work has returned. A refusal frees the key. A handler that holds the call open beyond its return must have kept the
- * answer when it ends that, or the key is freed.
+ * work has returned. Where the work is refused or throws, as when that transaction does not commit, the answer is given up and the
+ * key comes free; an answer that was committed nonetheless stays. A handler that holds the call open beyond its return must have
+ * kept the answer when it ends that, or the key is freed.
  */
 export type Work = (attempt: Attempt | null) => Answer | Promise<Answer>
 
@@ -90,31 +91,17 @@ function allFaults({ unsupported }: Pick<RouteRequest, 'unsupported'>, prepared:
   return refused(prepared.ok ? unsupported : together(unsupported, prepared.refusal))
 }
 
-/**
- * Returns the work, for changes that prepare their answer in the transaction of the effect. Where the work is refused or throws, as when
- * that transaction does not commit, the answer is given up, so that the key comes free. An answer that was committed nonetheless stays.
- */
-export function freeOnFailure(work: Work): Work {
-  return async (attempt) => {
-    let isDone = false
-    try {
-      const answer = await work(attempt)
-      isDone = answer instanceof Response
-      return answer
-    } finally {
-      if (!isDone) attempt?.discard()
-    }
-  }
-}
-
 async function carryOut(attempt: Attempt, work: Work, holding: Holding): Promise<Answer> {
   holding.attempt = attempt
+  let isDone = false
   try {
     const answer = await work(attempt)
+    isDone = answer instanceof Response
     if (holding.isHeld || attempt.isKept || !(answer instanceof Response) || !answer.ok) return answer
     if (answer.headers.get('Content-Type')?.startsWith(STREAM_HEADERS['Content-Type'])) return answer
     return await keepWhole(attempt, answer)
   } finally {
+    if (!isDone) attempt.discard()
     // Before a refusal leaves, so that its client may try again at once.
     if (!holding.isHeld) await attempt.end()
   }

@@ -1,10 +1,9 @@
 import type { z } from 'zod'
 import type { InstanceSettings } from '../catalog/offering.ts'
-import type { Attempt } from '../http/idempotency/attempts.ts'
 import { jsonAnswer, keptJson } from '../http/jsonAnswer.ts'
 import { BY_CREATION, showList } from '../http/list.ts'
 import type { Prepare, Work } from '../http/onceForKey.ts'
-import type { Answer, Handle, RouteRequest } from '../http/pipeline.ts'
+import type { Handle, RouteRequest } from '../http/pipeline.ts'
 import type { KeyOrSession } from '../http/principal.ts'
 import { validate } from '../http/validate.ts'
 import { counting } from '../identity/audit/budget.ts'
@@ -97,12 +96,11 @@ export function createInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSess
         ...operationToWire(acceptedOperation(creation.operation)),
         warnings: warningsFor(chosen.value.program.models, asked.model ?? null),
       }
-      const keeping = keepAnswer(attempt, body.operation_id, body)
-      return keeping(async (participants) => {
-        const short = await createInstance(endpoints, creation, [counted, noted, ...participants])
-        if (short === null) endpoints.wake()
-        return short ?? answerOf(body.operation_id, body)
-      })
+      const participants = (await attempt?.keep({ ...keptJson(body, ACCEPTED), operationId: body.operation_id })) ?? []
+      const short = await createInstance(endpoints, creation, [counted, noted, ...participants])
+      if (short !== null) return short
+      endpoints.wake()
+      return answerOf(body.operation_id, body)
     })
   }
 }
@@ -110,22 +108,6 @@ export function createInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSess
 /** Advice on a creation that is accepted. */
 function warningsFor(models: readonly unknown[], model: string | null): string[] {
   return models.length > 0 && model === null ? ['No model is named: the app starts without one.'] : []
-}
-
-/** Keeps the answer of an accepted request for its Idempotency-Key; what is refused or thrown is not kept. */
-function keepAnswer(attempt: Attempt | null, operationId: string, body: object) {
-  type Participants = Awaited<ReturnType<Attempt['keep']>>
-  return async (work: (participants: Participants) => Promise<Answer>): Promise<Answer> => {
-    let isAccepted = false
-    try {
-      const participants = (await attempt?.keep({ ...keptJson(body, ACCEPTED), operationId })) ?? []
-      const answer = await work(participants)
-      isAccepted = answer instanceof Response
-      return answer
-    } finally {
-      if (!isAccepted) attempt?.discard()
-    }
-  }
 }
 
 function answerOf(operationId: string, body: object): Response {
@@ -172,12 +154,7 @@ export function createAppPassword(endpoints: InstanceEndpoints): Prepare<KeyOrSe
     const counted = counting(organizationId, endpoints.clock.now())
     const keep = async (tx: Transaction, password: AppPassword) =>
       joinAll(tx, [counted, noted, ...((await attempt?.keep(keptJson(passwordToWire(password), 201))) ?? [])])
-    let made: AppPassword | null = null
-    try {
-      made = await setAppPassword(endpoints, { id, organizationId }, keep)
-    } finally {
-      if (made === null) attempt?.discard()
-    }
+    const made = await setAppPassword(endpoints, { id, organizationId }, keep)
     return made === null ? NO_LIVE_INSTANCE : jsonAnswer(passwordToWire(made), 201)
   })
 }
@@ -206,12 +183,7 @@ export function deleteInstances(endpoints: InstanceEndpoints): Prepare<KeyOrSess
       ...(hasEnded ? [noted] : []),
       ...((await attempt?.keep({ ...keptJson(operationToWire(accepted), ACCEPTED), operationId: accepted.id })) ?? []),
     ]
-    let accepted: Operation | null = null
-    try {
-      accepted = await deleteInstance(endpoints, { id, organizationId }, operation, keep)
-    } finally {
-      if (accepted === null) attempt?.discard()
-    }
+    const accepted = await deleteInstance(endpoints, { id, organizationId }, operation, keep)
     if (accepted === null) return NO_SUCH_INSTANCE
     endpoints.wake()
     return answerOf(accepted.id, operationToWire(accepted))

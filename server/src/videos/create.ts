@@ -12,8 +12,7 @@ import { type Refusal, Refused } from '../lib/errors.ts'
 import { uuidV7 } from '../lib/ids.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import { HOUR_MS } from '../lib/time.ts'
-import { refuseAfterCancellations } from './cancellations.ts'
-import { refuseAfterFailures } from './failures.ts'
+import { refuseAfterFreeEnds } from './freeEnds.ts'
 import { fullQueue, refuseWhenFull } from './fullQueue.ts'
 import type { VideoDependencies } from './job/dependencies.ts'
 import { acceptedVideo, LAPSE_MS, type NewVideo, type Video } from './job/video.ts'
@@ -114,9 +113,7 @@ export async function createVideo(
 /** Returns the refusal of an organization that has reached a limit on its jobs; null where it has not. */
 async function refuseTooMany(dependencies: CreateDependencies, organizationId: string): Promise<Refusal | null> {
   return (
-    (await refuseAfterCancellations(dependencies, organizationId)) ??
-    (await refuseAfterFailures(dependencies, organizationId)) ??
-    (await refuseWhenFull(dependencies, organizationId))
+    (await refuseAfterFreeEnds(dependencies, organizationId)) ?? (await refuseWhenFull(dependencies, organizationId))
   )
 }
 

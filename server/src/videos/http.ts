@@ -84,15 +84,9 @@ async function accept(
   attempt: Attempt | null,
 ): Promise<Answer> {
   const body = videoToWire(acceptedVideo(job), endpoints.clock.now())
-  let isAccepted = false
-  try {
-    const participants = await attempt?.keep(keptJson(body, ACCEPTED))
-    const created = await createVideo(endpoints, caller, job, participants)
-    if (!created.ok) return created.refusal
-    isAccepted = true
-  } finally {
-    if (!isAccepted) attempt?.discard()
-  }
+  const participants = await attempt?.keep(keptJson(body, ACCEPTED))
+  const created = await createVideo(endpoints, caller, job, participants)
+  if (!created.ok) return created.refusal
   endpoints.wake()
   return jsonAnswer(body, ACCEPTED)
 }

@@ -78,7 +78,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   operations: [],
   // Machines that are rented, made by drivers.
   instances: [
-    'http/idempotency',
     'jobs',
     'identity/audit',
     'catalog',

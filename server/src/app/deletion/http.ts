@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { KEPT_NOTHING } from '../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { SessionPrincipal } from '../../http/principal.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -42,23 +42,21 @@ export function deleteOwnOrganization(dependencies: DeletionHttpDependencies): P
     if (!checked.ok) return checked
     const { principal } = call
     const { organization_id: organizationId, name } = checked.value
-    return ok(
-      freeOnFailure(async (attempt) => {
-        if (organizationId.toLowerCase() !== principal.organizationId) return NO_ORGANIZATION
-        if (!isRecent({ createdAtMs: principal.signedInAtMs }, dependencies.clock.now())) return SIGN_IN_AGAIN
-        const deleted = await deleteOrganization(
-          dependencies,
-          {
-            organizationId: principal.organizationId,
-            typedName: name,
-            actor: actorOf(dependencies.clientAddress, call),
-            ownerId: principal.id,
-          },
-          async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING)),
-        )
-        return deleted.ok ? new Response(null, { status: 204 }) : deleted.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      if (organizationId.toLowerCase() !== principal.organizationId) return NO_ORGANIZATION
+      if (!isRecent({ createdAtMs: principal.signedInAtMs }, dependencies.clock.now())) return SIGN_IN_AGAIN
+      const deleted = await deleteOrganization(
+        dependencies,
+        {
+          organizationId: principal.organizationId,
+          typedName: name,
+          actor: actorOf(dependencies.clientAddress, call),
+          ownerId: principal.id,
+        },
+        async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING)),
+      )
+      return deleted.ok ? new Response(null, { status: 204 }) : deleted.refusal
+    })
   }
 }
 
@@ -68,21 +66,19 @@ export function deleteOperatedOrganization(dependencies: DeletionHttpDependencie
     const checked = validate(operatedDeletion, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
     const [organizationId = ''] = call.parameters
-    return ok(
-      freeOnFailure(async (attempt) => {
-        if (!isUuid(organizationId)) return NO_ORGANIZATION
-        const deleted = await deleteOrganization(
-          dependencies,
-          {
-            organizationId,
-            typedName: checked.value.name,
-            actor: { ...actorOf(dependencies.clientAddress, call), kind: 'operator' },
-            ownerId: null,
-          },
-          async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING)),
-        )
-        return deleted.ok ? new Response(null, { status: 204 }) : deleted.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      if (!isUuid(organizationId)) return NO_ORGANIZATION
+      const deleted = await deleteOrganization(
+        dependencies,
+        {
+          organizationId,
+          typedName: checked.value.name,
+          actor: { ...actorOf(dependencies.clientAddress, call), kind: 'operator' },
+          ownerId: null,
+        },
+        async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING)),
+      )
+      return deleted.ok ? new Response(null, { status: 204 }) : deleted.refusal
+    })
   }
 }

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { grantCredit } from '../../billing/ledger/grantCredit.ts'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { RouteRequest } from '../../http/pipeline.ts'
 import type { SessionPrincipal } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -61,32 +61,30 @@ export function postGrant(dependencies: OperatorDependencies): Prepare<SessionPr
     if (!checked.ok) return checked
     const { amount_cents: amountCents, promotional, note = null } = checked.value
     const [asked = ''] = call.parameters
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const atMs = clock.now()
-        const source = `grant:${uuidV7(atMs, random)}`
-        const granted = await inTransaction(
-          database,
-          null,
-          async (tx): Promise<z.infer<typeof grantedCredit>> => {
-            const { id } = await findOperatedOrganization(tx, asked)
-            await grantCredit(tx, random, {
-              organizationId: id,
-              amountMicrocents: BigInt(amountCents) * MICROCENTS_PER_CENT,
-              source,
-              note,
-              isPayment: !promotional,
-              atMs,
-            })
-            const after = { amount_cents: amountCents, promotional, source }
-            await record(tx, dependencies, call, id, 'credit.granted', null, after)
-            return { organization_id: id, amount_cents: amountCents, source }
-          },
-          async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
-        )
-        return granted.ok ? jsonAnswer(granted.value, 201) : granted.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const atMs = clock.now()
+      const source = `grant:${uuidV7(atMs, random)}`
+      const granted = await inTransaction(
+        database,
+        null,
+        async (tx): Promise<z.infer<typeof grantedCredit>> => {
+          const { id } = await findOperatedOrganization(tx, asked)
+          await grantCredit(tx, random, {
+            organizationId: id,
+            amountMicrocents: BigInt(amountCents) * MICROCENTS_PER_CENT,
+            source,
+            note,
+            isPayment: !promotional,
+            atMs,
+          })
+          const after = { amount_cents: amountCents, promotional, source }
+          await record(tx, dependencies, call, id, 'credit.granted', null, after)
+          return { organization_id: id, amount_cents: amountCents, source }
+        },
+        async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
+      )
+      return granted.ok ? jsonAnswer(granted.value, 201) : granted.refusal
+    })
   }
 }
 
@@ -98,26 +96,24 @@ export function postFreeze(dependencies: OperatorDependencies): Prepare<SessionP
     if (!checked.ok) return checked
     const { reason, note = null } = checked.value
     const [asked = ''] = call.parameters
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const frozen = await inTransaction(
-          database,
-          null,
-          async (tx) => {
-            const { id } = await findOperatedOrganization(tx, asked)
-            const freezes = await changeFreezes(
-              tx,
-              id,
-              () => freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() }),
-              ({ before, after }) => record(tx, dependencies, call, id, 'organization.frozen', before, after),
-            )
-            return frozenBody(id, freezes)
-          },
-          async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
-        )
-        return frozen.ok ? jsonAnswer(frozen.value, 201) : frozen.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const frozen = await inTransaction(
+        database,
+        null,
+        async (tx) => {
+          const { id } = await findOperatedOrganization(tx, asked)
+          const freezes = await changeFreezes(
+            tx,
+            id,
+            () => freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() }),
+            ({ before, after }) => record(tx, dependencies, call, id, 'organization.frozen', before, after),
+          )
+          return frozenBody(id, freezes)
+        },
+        async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
+      )
+      return frozen.ok ? jsonAnswer(frozen.value, 201) : frozen.refusal
+    })
   }
 }
 
@@ -129,29 +125,27 @@ export function deleteFreeze(dependencies: OperatorDependencies): Prepare<Sessio
   return (call) => {
     const [asked = '', name = ''] = call.parameters
     const reason = FREEZE_REASONS.find((each) => each === name)
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const left = await inTransaction(
-          database,
-          null,
-          async (tx) => {
-            const { id } = await findOperatedOrganization(tx, asked)
-            const freezes = await changeFreezes(
-              tx,
-              id,
-              async () => {
-                if (reason === undefined || (await unfreezeOrganization(tx, id, reason)) === 0)
-                  throw new Refused(NOT_FROZEN)
-              },
-              ({ before, after }) => record(tx, dependencies, call, id, 'organization.unfrozen', before, after),
-            )
-            return frozenBody(id, freezes)
-          },
-          async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 200))),
-        )
-        return left.ok ? jsonAnswer(left.value) : left.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const left = await inTransaction(
+        database,
+        null,
+        async (tx) => {
+          const { id } = await findOperatedOrganization(tx, asked)
+          const freezes = await changeFreezes(
+            tx,
+            id,
+            async () => {
+              if (reason === undefined || (await unfreezeOrganization(tx, id, reason)) === 0)
+                throw new Refused(NOT_FROZEN)
+            },
+            ({ before, after }) => record(tx, dependencies, call, id, 'organization.unfrozen', before, after),
+          )
+          return frozenBody(id, freezes)
+        },
+        async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 200))),
+      )
+      return left.ok ? jsonAnswer(left.value) : left.refusal
+    })
   }
 }
 

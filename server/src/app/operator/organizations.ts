@@ -6,7 +6,7 @@ import { openAccount, readBalances } from '../../billing/admission/balance/balan
 import { readPlanState } from '../../billing/plans/readPlan.ts'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
 import { showIdList } from '../../http/list.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { SessionPrincipal } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -102,34 +102,27 @@ export function postNewOrganization(dependencies: OperatorDependencies): Prepare
     const checked = validate(newOrganization, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
     const actor = operatorOf(dependencies, call)
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const made = await inTransaction(
-          database,
-          null,
-          async (tx) => {
-            const organization = await createOrganization(
-              tx,
-              { clock, randomBytes: random, openAccount },
-              checked.value,
-            )
-            const { id, name } = organization
-            await recordAuditEntry(tx, random, clock.now(), {
-              organizationId: id,
-              actor,
-              action: 'organization.created',
-              subjectId: id,
-              before: null,
-              after: { name, standing: organization.standing },
-            })
-            return organization
-          },
-          async (organization) =>
-            attempt === null ? [] : attempt.keep(keptJson(organizationToWire(organization), 201)),
-        )
-        return made.ok ? jsonAnswer(organizationToWire(made.value), 201) : made.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const made = await inTransaction(
+        database,
+        null,
+        async (tx) => {
+          const organization = await createOrganization(tx, { clock, randomBytes: random, openAccount }, checked.value)
+          const { id, name } = organization
+          await recordAuditEntry(tx, random, clock.now(), {
+            organizationId: id,
+            actor,
+            action: 'organization.created',
+            subjectId: id,
+            before: null,
+            after: { name, standing: organization.standing },
+          })
+          return organization
+        },
+        async (organization) => (attempt === null ? [] : attempt.keep(keptJson(organizationToWire(organization), 201))),
+      )
+      return made.ok ? jsonAnswer(organizationToWire(made.value), 201) : made.refusal
+    })
   }
 }
 

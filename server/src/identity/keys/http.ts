@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { jsonAnswer, KEPT_NOTHING, keptJson } from '../../http/jsonAnswer.ts'
 import { showIdList } from '../../http/list.ts'
-import { freeOnFailure, type Prepare, type Work } from '../../http/onceForKey.ts'
+import type { Prepare, Work } from '../../http/onceForKey.ts'
 import type { Handle, RouteRequest } from '../../http/pipeline.ts'
 import { type KeyOrSession, SCOPE_LEVELS } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -153,12 +153,10 @@ export function postKey(dependencies: KeyHttpDependencies): Prepare<KeyOrSession
     const isMembers = (owner ?? (caller.memberId === null ? 'organization' : 'member')) === 'member'
     if (isMembers && caller.memberId === null) return refused(NO_MEMBER)
     const wanted = { ...parsed.value, admin, memberId: isMembers ? caller.memberId : null }
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const made = await createKeyFor(dependencies, caller, wanted, (key) => keepKey(attempt, key, clock.now()))
-        return made.ok ? jsonAnswer(newToWire(made.value, clock.now()), 201) : made.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const made = await createKeyFor(dependencies, caller, wanted, (key) => keepKey(attempt, key, clock.now()))
+      return made.ok ? jsonAnswer(newToWire(made.value, clock.now()), 201) : made.refusal
+    })
   }
 }
 
@@ -200,14 +198,12 @@ export function patchKey(dependencies: KeyHttpDependencies): Prepare<KeyOrSessio
     const changes = parseChanges(checked.value, clock.now())
     if (!changes.ok) return changes
     const [id = ''] = call.parameters
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const changed = await changeKey(dependencies, callerOf(dependencies, call), id, changes.value, async (key) =>
-          attempt === null ? [] : attempt.keep(keptJson(toWire(key, clock.now()), 200)),
-        )
-        return changed.ok ? jsonAnswer(toWire(changed.value, clock.now())) : changed.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const changed = await changeKey(dependencies, callerOf(dependencies, call), id, changes.value, async (key) =>
+        attempt === null ? [] : attempt.keep(keptJson(toWire(key, clock.now()), 200)),
+      )
+      return changed.ok ? jsonAnswer(toWire(changed.value, clock.now())) : changed.refusal
+    })
   }
 }
 
@@ -219,14 +215,12 @@ export function postRotation(dependencies: KeyHttpDependencies): Prepare<KeyOrSe
     if (!checked.ok) return checked
     const [id = ''] = call.parameters
     const overlapMs = checked.value.overlap_seconds * SECOND_MS
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const made = await rotateKey(dependencies, callerOf(dependencies, call), id, overlapMs, (key) =>
-          keepKey(attempt, key, clock.now()),
-        )
-        return made.ok ? jsonAnswer(newToWire(made.value, clock.now()), 201) : made.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const made = await rotateKey(dependencies, callerOf(dependencies, call), id, overlapMs, (key) =>
+        keepKey(attempt, key, clock.now()),
+      )
+      return made.ok ? jsonAnswer(newToWire(made.value, clock.now()), 201) : made.refusal
+    })
   }
 }
 
@@ -234,13 +228,11 @@ export function postRotation(dependencies: KeyHttpDependencies): Prepare<KeyOrSe
 export function deleteKey(dependencies: KeyHttpDependencies): Prepare<KeyOrSession> {
   return (call) => {
     const [id = ''] = call.parameters
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
-        const revoked = await revokeKeyFor(dependencies, callerOf(dependencies, call), id, keep)
-        return revoked.ok ? new Response(null, { status: 204 }) : revoked.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
+      const revoked = await revokeKeyFor(dependencies, callerOf(dependencies, call), id, keep)
+      return revoked.ok ? new Response(null, { status: 204 }) : revoked.refusal
+    })
   }
 }
 
@@ -269,13 +261,11 @@ export function deleteOwnKey(dependencies: KeyHttpDependencies): Prepare {
     const { id, organizationId } = call.principal
     // Of the organization's keys it names itself alone, whatever its rights.
     const caller = { organizationId, actor: actorOf(dependencies.clientAddress, call), memberId: null, isAdmin: true }
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
-        const revoked = await revokeKeyFor(dependencies, caller, id, keep)
-        return revoked.ok ? new Response(null, { status: 204 }) : revoked.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
+      const revoked = await revokeKeyFor(dependencies, caller, id, keep)
+      return revoked.ok ? new Response(null, { status: 204 }) : revoked.refusal
+    })
   }
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { NO_ORGANIZATION } from '../../http/principal.ts'
@@ -45,17 +45,15 @@ export function patchOrganization(dependencies: OrganizationHttpDependencies): P
     if (!checked.ok) return checked
     const { organizationId } = call.principal
     const actor = actorOf(dependencies.clientAddress, call)
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const changed = await changeNotifyAddresses(
-          dependencies,
-          { organizationId, actor },
-          checked.value.notify_addresses,
-          async (made) => (attempt === null ? [] : attempt.keep(keptJson(toWire(made), 200))),
-        )
-        return changed.ok ? jsonAnswer(toWire(changed.value)) : changed.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const changed = await changeNotifyAddresses(
+        dependencies,
+        { organizationId, actor },
+        checked.value.notify_addresses,
+        async (made) => (attempt === null ? [] : attempt.keep(keptJson(toWire(made), 200))),
+      )
+      return changed.ok ? jsonAnswer(toWire(changed.value)) : changed.refusal
+    })
   }
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { planToWire, subscriptionPlan } from '../../catalog/planWire.ts'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
 import type { Noter } from '../../identity/audit/note.ts'
@@ -57,27 +57,25 @@ export function postSubscriptionCheckout(dependencies: SubscriptionHttpDependenc
     )
     if (!checked.ok) return checked
     const { success_url: successUrl, cancel_url: cancelUrl, plan_key: planKey } = checked.value
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const note = dependencies.noter(call)
-        const made = await openSubscriptionCheckout(dependencies, {
-          organizationId: call.principal.organizationId,
-          planKey: planKey ?? null,
-          successUrl: successUrl ?? links.page('/done'),
-          cancelUrl: cancelUrl ?? links.page('/cancelled'),
-          keep: async (opened) => [
-            note({
-              action: 'subscription_checkout.opened',
-              subjectId: opened.id,
-              before: null,
-              after: { plan_key: opened.plan.key },
-            }),
-            ...((await attempt?.keep(keptJson(sessionToWire(opened), 200))) ?? []),
-          ],
-        })
-        return jsonAnswer(sessionToWire(made))
-      }),
-    )
+    return ok(async (attempt) => {
+      const note = dependencies.noter(call)
+      const made = await openSubscriptionCheckout(dependencies, {
+        organizationId: call.principal.organizationId,
+        planKey: planKey ?? null,
+        successUrl: successUrl ?? links.page('/done'),
+        cancelUrl: cancelUrl ?? links.page('/cancelled'),
+        keep: async (opened) => [
+          note({
+            action: 'subscription_checkout.opened',
+            subjectId: opened.id,
+            before: null,
+            after: { plan_key: opened.plan.key },
+          }),
+          ...((await attempt?.keep(keptJson(sessionToWire(opened), 200))) ?? []),
+        ],
+      })
+      return jsonAnswer(sessionToWire(made))
+    })
   }
 }
 

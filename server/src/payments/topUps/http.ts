@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
 import { refuseNonAdmin } from '../../http/middleware/permission.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession, PublicPrincipal } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -85,27 +85,25 @@ export function postTopUp(
     // Auto-pay, which only admins may change, pays by the payment method that was kept last.
     const notAdmin = savesMethod ? refuseNonAdmin(call.principal) : null
     if (notAdmin !== null) return refused(notAdmin)
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const note = dependencies.noter(call)
-        const after = { amount_cents: amountCents, save_payment_method: savesMethod }
-        const id = uuidV7(dependencies.clock.now(), dependencies.random)
-        const opened = await openTopUp(dependencies, {
-          id,
-          organizationId: call.principal.organizationId,
-          amountCents,
-          savesMethod,
-          caller: topUpCallerOf(call.principal),
-          successUrl: successUrl ?? donePage(links, id),
-          cancelUrl: cancelUrl ?? links.page('/cancelled'),
-          keep: async (made) => [
-            note({ action: 'top_up.opened', subjectId: made.id, before: null, after }),
-            ...((await attempt?.keep(keptJson(toWire(made), 201))) ?? []),
-          ],
-        })
-        return jsonAnswer(toWire(opened), 201)
-      }),
-    )
+    return ok(async (attempt) => {
+      const note = dependencies.noter(call)
+      const after = { amount_cents: amountCents, save_payment_method: savesMethod }
+      const id = uuidV7(dependencies.clock.now(), dependencies.random)
+      const opened = await openTopUp(dependencies, {
+        id,
+        organizationId: call.principal.organizationId,
+        amountCents,
+        savesMethod,
+        caller: topUpCallerOf(call.principal),
+        successUrl: successUrl ?? donePage(links, id),
+        cancelUrl: cancelUrl ?? links.page('/cancelled'),
+        keep: async (made) => [
+          note({ action: 'top_up.opened', subjectId: made.id, before: null, after }),
+          ...((await attempt?.keep(keptJson(toWire(made), 201))) ?? []),
+        ],
+      })
+      return jsonAnswer(toWire(opened), 201)
+    })
   }
 }
 

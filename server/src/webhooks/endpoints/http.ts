@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -93,53 +93,49 @@ export function postEndpoint(dependencies: CreateDependencies & Audited, allowed
     const { event_types: types } = checked.value
     const vetted = vetUrl(checked.value.url, allowed)
     if (!vetted.ok) return refused(refusal('validation_failed', `'url' ${vetted.reason}.`, { param: 'url' }))
-    return ok(
-      freeOnFailure(async (attempt) => {
-        // The route requires the key, so there is an attempt.
-        if (attempt === null) throw new Error('an endpoint is made with an Idempotency-Key only')
-        const note = dependencies.noter(call)
-        const made = await createEndpoint(dependencies, {
-          organizationId: call.principal.organizationId,
-          url: vetted.url,
-          eventTypes: types,
-          attempt: attempt.id,
-          keep: async (endpoint, secret) => [
-            note({
-              action: 'webhook_endpoint.created',
-              subjectId: endpoint.id,
-              before: null,
-              after: auditedFieldsOf(endpoint),
-            }),
-            ...(await attempt.keep(keptJson(withSecret(endpoint, secret), 201))),
-          ],
-        })
-        return made.ok ? jsonAnswer(withSecret(made.value.endpoint, made.value.secret), 201) : made.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      // The route requires the key, so there is an attempt.
+      if (attempt === null) throw new Error('an endpoint is made with an Idempotency-Key only')
+      const note = dependencies.noter(call)
+      const made = await createEndpoint(dependencies, {
+        organizationId: call.principal.organizationId,
+        url: vetted.url,
+        eventTypes: types,
+        attempt: attempt.id,
+        keep: async (endpoint, secret) => [
+          note({
+            action: 'webhook_endpoint.created',
+            subjectId: endpoint.id,
+            before: null,
+            after: auditedFieldsOf(endpoint),
+          }),
+          ...(await attempt.keep(keptJson(withSecret(endpoint, secret), 201))),
+        ],
+      })
+      return made.ok ? jsonAnswer(withSecret(made.value.endpoint, made.value.secret), 201) : made.refusal
+    })
   }
 }
 
 /** DELETE /webhook-endpoints/{id}. */
 export function deleteEndpoint(dependencies: RemoveDependencies & Audited): Prepare<KeyOrSession> {
   return (call) =>
-    ok(
-      freeOnFailure(async (attempt) => {
-        const [id = ''] = call.parameters
-        const note = dependencies.noter(call)
-        const kept = { status: 204, contentType: null, operationId: null, body: new Uint8Array() }
-        const keep = async (endpoint: WebhookEndpoint) => [
-          note({
-            action: 'webhook_endpoint.deleted',
-            subjectId: endpoint.id,
-            before: auditedFieldsOf(endpoint),
-            after: null,
-          }),
-          ...((await attempt?.keep(kept)) ?? []),
-        ]
-        const removed = await removeEndpoint(dependencies, call.principal.organizationId, id, keep)
-        return removed.ok ? new Response(null, { status: 204 }) : removed.refusal
-      }),
-    )
+    ok(async (attempt) => {
+      const [id = ''] = call.parameters
+      const note = dependencies.noter(call)
+      const kept = { status: 204, contentType: null, operationId: null, body: new Uint8Array() }
+      const keep = async (endpoint: WebhookEndpoint) => [
+        note({
+          action: 'webhook_endpoint.deleted',
+          subjectId: endpoint.id,
+          before: auditedFieldsOf(endpoint),
+          after: null,
+        }),
+        ...((await attempt?.keep(kept)) ?? []),
+      ]
+      const removed = await removeEndpoint(dependencies, call.principal.organizationId, id, keep)
+      return removed.ok ? new Response(null, { status: 204 }) : removed.refusal
+    })
 }
 
 /** The fields of an endpoint in the audit log. The path and the query of many URLs are secrets: whoever knows them may send to them. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Attempt } from '../../http/idempotency/attempts.ts'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../http/onceForKey.ts'
+import type { Prepare } from '../../http/onceForKey.ts'
 import type { Handle } from '../../http/pipeline.ts'
 import type { KeyOrSession } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -129,13 +129,11 @@ export function showDelivery(database: Queryable): Handle<KeyOrSession> {
 /** POST /manage/v1/deliveries/{id}/redeliver. */
 export function postRedelivery(dependencies: SendDependencies): Prepare<KeyOrSession> {
   return (call) =>
-    ok(
-      freeOnFailure(async (kept) => {
-        const [id = ''] = call.parameters
-        const done = await redeliver(dependencies, call.principal.organizationId, id, keepAccepted(kept))
-        return done.ok ? jsonAnswer(toWire(done.value), 202) : done.refusal
-      }),
-    )
+    ok(async (kept) => {
+      const [id = ''] = call.parameters
+      const done = await redeliver(dependencies, call.principal.organizationId, id, keepAccepted(kept))
+      return done.ok ? jsonAnswer(toWire(done.value), 202) : done.refusal
+    })
 }
 
 /** POST /manage/v1/webhook-endpoints/{id}/test. */
@@ -143,14 +141,12 @@ export function postTest(dependencies: TestDependencies): Prepare<KeyOrSession> 
   return (call) => {
     const query = validate(testQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query
-    return ok(
-      freeOnFailure(async (kept) => {
-        const [endpointId = ''] = call.parameters
-        const asked = { organizationId: call.principal.organizationId, endpointId, type: query.value.type }
-        const done = await sendTest(dependencies, asked, keepAccepted(kept))
-        return done.ok ? jsonAnswer(toWire(done.value), 202) : done.refusal
-      }),
-    )
+    return ok(async (kept) => {
+      const [endpointId = ''] = call.parameters
+      const asked = { organizationId: call.principal.organizationId, endpointId, type: query.value.type }
+      const done = await sendTest(dependencies, asked, keepAccepted(kept))
+      return done.ok ? jsonAnswer(toWire(done.value), 202) : done.refusal
+    })
   }
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { jsonAnswer, KEPT_NOTHING, keptJson } from '../../../http/jsonAnswer.ts'
 import { showIdList } from '../../../http/list.ts'
-import { freeOnFailure, type Prepare } from '../../../http/onceForKey.ts'
+import type { Prepare } from '../../../http/onceForKey.ts'
 import type { Handle } from '../../../http/pipeline.ts'
 import type { KeyOrSession } from '../../../http/principal.ts'
 import { validate } from '../../../http/validate.ts'
@@ -77,19 +77,17 @@ export function postInvitation(dependencies: InvitationHttpDependencies): Prepar
       actor: actorOf(clientAddress, call),
       actingId,
     }
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const isNew = newUntilMs !== null && clock.now() < newUntilMs
-        const retryAfterSeconds = await attempts.invitation(organizationId, wanted.email, isNew)
-        if (retryAfterSeconds !== null) return refusal('rate_limit_exceeded', TOO_OFTEN, { retryAfterSeconds })
-        const invited = await invite(dependencies, wanted, async (made) =>
-          attempt === null ? [] : attempt.keep(keptJson(toWire(made, clock.now()), 201)),
-        )
-        if (!invited.ok) return invited.refusal
-        onEnqueued()
-        return jsonAnswer(toWire(invited.value, clock.now()), 201)
-      }),
-    )
+    return ok(async (attempt) => {
+      const isNew = newUntilMs !== null && clock.now() < newUntilMs
+      const retryAfterSeconds = await attempts.invitation(organizationId, wanted.email, isNew)
+      if (retryAfterSeconds !== null) return refusal('rate_limit_exceeded', TOO_OFTEN, { retryAfterSeconds })
+      const invited = await invite(dependencies, wanted, async (made) =>
+        attempt === null ? [] : attempt.keep(keptJson(toWire(made, clock.now()), 201)),
+      )
+      if (!invited.ok) return invited.refusal
+      onEnqueued()
+      return jsonAnswer(toWire(invited.value, clock.now()), 201)
+    })
   }
 }
 
@@ -99,17 +97,15 @@ const TOO_OFTEN =
 /** DELETE /invitations/{id}, of the management interface. */
 export function deleteInvitation(dependencies: InvitationHttpDependencies): Prepare<KeyOrSession> {
   return (call) =>
-    ok(
-      freeOnFailure(async (attempt) => {
-        const [id = ''] = call.parameters
-        const { organizationId, kind, id: callerId } = call.principal
-        const actor = actorOf(dependencies.clientAddress, call)
-        const actingId = kind === 'session' ? callerId : null
-        const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
-        const withdrawn = await withdrawInvitation(dependencies, { organizationId, id, actor, actingId }, keep)
-        return withdrawn.ok ? new Response(null, { status: 204 }) : withdrawn.refusal
-      }),
-    )
+    ok(async (attempt) => {
+      const [id = ''] = call.parameters
+      const { organizationId, kind, id: callerId } = call.principal
+      const actor = actorOf(dependencies.clientAddress, call)
+      const actingId = kind === 'session' ? callerId : null
+      const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
+      const withdrawn = await withdrawInvitation(dependencies, { organizationId, id, actor, actingId }, keep)
+      return withdrawn.ok ? new Response(null, { status: 204 }) : withdrawn.refusal
+    })
 }
 
 function toWire(invitation: Invitation, nowMs: number): z.infer<typeof invitationEntry> {

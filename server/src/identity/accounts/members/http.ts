@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { jsonAnswer, KEPT_NOTHING, keptJson } from '../../../http/jsonAnswer.ts'
 import { showIdList } from '../../../http/list.ts'
-import { freeOnFailure, type Prepare } from '../../../http/onceForKey.ts'
+import type { Prepare } from '../../../http/onceForKey.ts'
 import type { Handle, RouteRequest } from '../../../http/pipeline.ts'
 import type { KeyOrSession } from '../../../http/principal.ts'
 import { validate } from '../../../http/validate.ts'
@@ -62,26 +62,22 @@ export function patchMember(dependencies: MemberHttpDependencies): Prepare<KeyOr
     const { role } = checked.value
     const change = changeOf(dependencies, call)
     const body: z.infer<typeof changedMember> = { id: change.memberId, role }
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const keep = async () => (attempt === null ? [] : attempt.keep(keptJson(body, 200)))
-        const changed = await changeRole(dependencies, change, role, keep)
-        return changed.ok ? jsonAnswer(body) : changed.refusal
-      }),
-    )
+    return ok(async (attempt) => {
+      const keep = async () => (attempt === null ? [] : attempt.keep(keptJson(body, 200)))
+      const changed = await changeRole(dependencies, change, role, keep)
+      return changed.ok ? jsonAnswer(body) : changed.refusal
+    })
   }
 }
 
 /** DELETE /members/{id}, of the management interface. */
 export function deleteMember(dependencies: MemberHttpDependencies): Prepare<KeyOrSession> {
   return (call) =>
-    ok(
-      freeOnFailure(async (attempt) => {
-        const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
-        const removed = await removeMember(dependencies, changeOf(dependencies, call), keep)
-        return removed.ok ? new Response(null, { status: 204 }) : removed.refusal
-      }),
-    )
+    ok(async (attempt) => {
+      const keep = async () => (attempt === null ? [] : attempt.keep(KEPT_NOTHING))
+      const removed = await removeMember(dependencies, changeOf(dependencies, call), keep)
+      return removed.ok ? new Response(null, { status: 204 }) : removed.refusal
+    })
 }
 
 function changeOf({ clientAddress }: MemberHttpDependencies, call: RouteRequest<KeyOrSession>): MemberChange {

@@ -3,7 +3,7 @@ import { DEPOSIT_ASSETS, DEPOSIT_CHAINS } from '../../../catalog/depositChain.ts
 import type { DepositSettings } from '../../../catalog/settings.ts'
 import type { ExplainIssue } from '../../../http/faults.ts'
 import { jsonAnswer, keptJson } from '../../../http/jsonAnswer.ts'
-import { freeOnFailure, type Prepare } from '../../../http/onceForKey.ts'
+import type { Prepare } from '../../../http/onceForKey.ts'
 import type { Handle } from '../../../http/pipeline.ts'
 import type { KeyOrSession } from '../../../http/principal.ts'
 import { validate } from '../../../http/validate.ts'
@@ -90,23 +90,21 @@ export function postDeposit(dependencies: DepositHttpDependencies): Prepare<KeyO
     const wanted = checked.value
     const supported = settings.chains.find((each) => each.chain === wanted.chain && each.tokens[wanted.asset])
     if (supported === undefined) return refused(unsupported(settings))
-    return ok(
-      freeOnFailure(async (attempt) => {
-        const note = dependencies.noter(call)
-        const after = { amount_cents: wanted.amount_cents, chain: supported.chain, asset: wanted.asset }
-        const made = await createDeposit(dependencies, {
-          organizationId: call.principal.organizationId,
-          chain: supported.chain,
-          asset: wanted.asset,
-          amountCents: wanted.amount_cents,
-          keep: async (deposit) => [
-            note({ action: 'deposit.created', subjectId: deposit.id, before: null, after }),
-            ...((await attempt?.keep(keptJson(toWire({ ...deposit, hasDropped: false }, dependencies), 201))) ?? []),
-          ],
-        })
-        return jsonAnswer(toWire({ ...made, hasDropped: false }, dependencies), 201)
-      }),
-    )
+    return ok(async (attempt) => {
+      const note = dependencies.noter(call)
+      const after = { amount_cents: wanted.amount_cents, chain: supported.chain, asset: wanted.asset }
+      const made = await createDeposit(dependencies, {
+        organizationId: call.principal.organizationId,
+        chain: supported.chain,
+        asset: wanted.asset,
+        amountCents: wanted.amount_cents,
+        keep: async (deposit) => [
+          note({ action: 'deposit.created', subjectId: deposit.id, before: null, after }),
+          ...((await attempt?.keep(keptJson(toWire({ ...deposit, hasDropped: false }, dependencies), 201))) ?? []),
+        ],
+      })
+      return jsonAnswer(toWire({ ...made, hasDropped: false }, dependencies), 201)
+    })
   }
 }
 
