@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { grantCredit } from '../../billing/ledger/grantCredit.ts'
 import { jsonAnswer, keptJson } from '../../http/jsonAnswer.ts'
-import type { Prepare } from '../../http/onceForKey.ts'
+import type { Prepare, Work } from '../../http/onceForKey.ts'
 import type { RouteRequest } from '../../http/pipeline.ts'
 import type { SessionPrincipal } from '../../http/principal.ts'
 import { validate } from '../../http/validate.ts'
@@ -55,65 +55,47 @@ export const frozenOrganization = z
 
 /** POST /operator/organizations/{id}/credits. */
 export function postGrant(dependencies: OperatorDependencies): Prepare<SessionPrincipal> {
-  const { database, clock, random } = dependencies
+  const { clock, random } = dependencies
   return (call) => {
     const checked = validate(creditGrant, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
     const { amount_cents: amountCents, promotional, note = null } = checked.value
-    const [asked = ''] = call.parameters
-    return ok(async (attempt) => {
+    const grant = async (tx: Transaction, id: string): Promise<z.infer<typeof grantedCredit>> => {
       const atMs = clock.now()
       const source = `grant:${uuidV7(atMs, random)}`
-      const granted = await inTransaction(
-        database,
-        null,
-        async (tx): Promise<z.infer<typeof grantedCredit>> => {
-          const { id } = await findOperatedOrganization(tx, asked)
-          await grantCredit(tx, random, {
-            organizationId: id,
-            amountMicrocents: BigInt(amountCents) * MICROCENTS_PER_CENT,
-            source,
-            note,
-            isPayment: !promotional,
-            atMs,
-          })
-          const after = { amount_cents: amountCents, promotional, source }
-          await record(tx, dependencies, call, id, 'credit.granted', null, after)
-          return { organization_id: id, amount_cents: amountCents, source }
-        },
-        async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
-      )
-      return granted.ok ? jsonAnswer(granted.value, 201) : granted.refusal
-    })
+      await grantCredit(tx, random, {
+        organizationId: id,
+        amountMicrocents: BigInt(amountCents) * MICROCENTS_PER_CENT,
+        source,
+        note,
+        isPayment: !promotional,
+        atMs,
+      })
+      const after = { amount_cents: amountCents, promotional, source }
+      await record(tx, dependencies, call, id, 'credit.granted', null, after)
+      return { organization_id: id, amount_cents: amountCents, source }
+    }
+    return ok(changeOrganization(dependencies, call, 201, grant))
   }
 }
 
 /** POST /operator/organizations/{id}/freezes. */
 export function postFreeze(dependencies: OperatorDependencies): Prepare<SessionPrincipal> {
-  const { database, clock } = dependencies
+  const { clock } = dependencies
   return (call) => {
     const checked = validate(freezeRequest, call.body, 'validation_failed', undefined, 'validation_failed')
     if (!checked.ok) return checked
     const { reason, note = null } = checked.value
-    const [asked = ''] = call.parameters
-    return ok(async (attempt) => {
-      const frozen = await inTransaction(
-        database,
-        null,
-        async (tx) => {
-          const { id } = await findOperatedOrganization(tx, asked)
-          const freezes = await changeFreezes(
-            tx,
-            id,
-            () => freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() }),
-            ({ before, after }) => record(tx, dependencies, call, id, 'organization.frozen', before, after),
-          )
-          return frozenBody(id, freezes)
-        },
-        async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 201))),
+    const freeze = async (tx: Transaction, id: string) => {
+      const freezes = await changeFreezes(
+        tx,
+        id,
+        () => freezeOrganization(tx, id, { reason, cause: '', note, frozenAtMs: clock.now() }),
+        ({ before, after }) => record(tx, dependencies, call, id, 'organization.frozen', before, after),
       )
-      return frozen.ok ? jsonAnswer(frozen.value, 201) : frozen.refusal
-    })
+      return frozenBody(id, freezes)
+    }
+    return ok(changeOrganization(dependencies, call, 201, freeze))
   }
 }
 
@@ -121,31 +103,39 @@ const NOT_FROZEN = refusal('not_found', 'This organization is not frozen for thi
 
 /** DELETE /operator/organizations/{id}/freezes/{reason}. */
 export function deleteFreeze(dependencies: OperatorDependencies): Prepare<SessionPrincipal> {
-  const { database } = dependencies
   return (call) => {
-    const [asked = '', name = ''] = call.parameters
+    const [, name] = call.parameters
     const reason = FREEZE_REASONS.find((each) => each === name)
-    return ok(async (attempt) => {
-      const left = await inTransaction(
-        database,
-        null,
-        async (tx) => {
-          const { id } = await findOperatedOrganization(tx, asked)
-          const freezes = await changeFreezes(
-            tx,
-            id,
-            async () => {
-              if (reason === undefined || (await unfreezeOrganization(tx, id, reason)) === 0)
-                throw new Refused(NOT_FROZEN)
-            },
-            ({ before, after }) => record(tx, dependencies, call, id, 'organization.unfrozen', before, after),
-          )
-          return frozenBody(id, freezes)
+    const unfreeze = async (tx: Transaction, id: string) => {
+      const freezes = await changeFreezes(
+        tx,
+        id,
+        async () => {
+          if (reason === undefined || (await unfreezeOrganization(tx, id, reason)) === 0) throw new Refused(NOT_FROZEN)
         },
-        async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, 200))),
+        ({ before, after }) => record(tx, dependencies, call, id, 'organization.unfrozen', before, after),
       )
-      return left.ok ? jsonAnswer(left.value) : left.refusal
-    })
+      return frozenBody(id, freezes)
+    }
+    return ok(changeOrganization(dependencies, call, 200, unfreeze))
+  }
+}
+
+/** Changes the organization that the path names in one transaction with the answer that is kept, and answers with what `change` returns. */
+function changeOrganization(
+  { database }: OperatorDependencies,
+  { parameters: [asked = ''] }: RouteRequest<SessionPrincipal>,
+  status: number,
+  change: (tx: Transaction, id: string) => Promise<object>,
+): Work {
+  return async (attempt) => {
+    const changed = await inTransaction(
+      database,
+      null,
+      async (tx) => change(tx, (await findOperatedOrganization(tx, asked)).id),
+      async (body) => (attempt === null ? [] : attempt.keep(keptJson(body, status))),
+    )
+    return changed.ok ? jsonAnswer(changed.value, status) : changed.refusal
   }
 }
 
