@@ -33,7 +33,12 @@ export async function serveMany(started: ServeContext): Promise<void> {
         startMember(
           started,
           { index, port, url: opened.url },
-          { isFirst, stdoutIsTerminal, sharedDirectory: started.config.dataDirectory, discovered },
+          {
+            ...{ isFirst, stdoutIsTerminal, discovered },
+            // Also where it starts again: nobody else opens that port.
+            hasAppPort: index === 0,
+            sharedDirectory: config.dataDirectory,
+          },
         )
       members.push(new Gateway(start, index, clock, log, (reason) => stopping.fail(reason)))
     }
