@@ -20,7 +20,7 @@ const KEEPER_FILE = fileURLToPath(new URL('./keeper.ts', import.meta.url))
 
 const GIGABYTE = 1_000_000_000
 
-/** Threads of a keeper, and the programs that it starts: they are in the control group of its app. */
+/** The holder of a machine's lock, threads of its keeper, and the programs that this starts: they are in the control group of its app. */
 const KEEPER_TASKS = 32
 
 /** Between two looks whether all of a machine has ended, and how many: what still runs then is killed at the next question. */
