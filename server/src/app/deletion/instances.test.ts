@@ -101,24 +101,27 @@ async function markDeleted(organizationId: string): Promise<void> {
 test.each([
   ['a deletion', async () => {}, async (id: string) => expect(await remove(id)).toMatchObject({ ok: true })],
   ['an erasure', markDeleted, (id: string) => eraseOrganization(parts(), id, () => {})],
-])('%s that also ends videos waits for a bill of an instance, and the bill never for it', async (_what, before, end) => {
-  const id = await house.organization(1_000n * CENT)
-  const instance = await house.create(id)
-  await house.database.query(
-    `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status)
+])(
+  '%s that also ends videos waits for a bill of an instance, and the bill never for it',
+  async (_what, before, end) => {
+    const id = await house.organization(1_000n * CENT)
+    const instance = await house.create(id)
+    await house.database.query(
+      `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status)
      values (gen_random_uuid(), $1::uuid, $1::uuid, '2031-01-01', 'svc/film', 'serverless', '', 1, 4, 'queued')`,
-    [id],
-  )
-  await before(id)
-  let ending: Promise<unknown> = Promise.resolve()
-  await house.database.transaction(async (tx) => {
-    await lockInstance(tx, instance.id)
-    ending = end(id)
-    ending.catch(() => {})
-    await until(isAnyWaiting)
-    await lock(tx, id)
-  })
-  await ending
-  expect((await house.find(instance)).state).toBe('terminating')
-  expect(await house.disagreements()).toEqual([])
-})
+      [id],
+    )
+    await before(id)
+    let ending: Promise<unknown> = Promise.resolve()
+    await house.database.transaction(async (tx) => {
+      await lockInstance(tx, instance.id)
+      ending = end(id)
+      ending.catch(() => {})
+      await until(isAnyWaiting)
+      await lock(tx, id)
+    })
+    await ending
+    expect((await house.find(instance)).state).toBe('terminating')
+    expect(await house.disagreements()).toEqual([])
+  },
+)

@@ -34,7 +34,10 @@ test('an id is given back for the machine that has it, and for no other', async 
 
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('a deletion'), () => {
   const never = new AbortController().signal
-  const [left, next] = ['tollgate-00000000-0000-4000-8000-000000000001', 'tollgate-00000000-0000-4000-8000-000000000002']
+  const [left, next] = [
+    'tollgate-00000000-0000-4000-8000-000000000001',
+    'tollgate-00000000-0000-4000-8000-000000000002',
+  ]
   let machines: ProcessMachines
   beforeAll(async () => {
     machines = await openProcessMachines([], { machinesMost: 1 })
@@ -58,9 +61,13 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('a deletion'), () => {
     })
     await expect(stopped.create(left, listenerSpec(), never)).rejects.toThrow('stops here')
     const uid = await uidOf(left)
-    const holder = spawn(findPrograms().flock, [filesOf(machines.settings.directory, left).lock, 'sh', '-c', 'echo held; read end'], {
-      stdio: ['pipe', 'pipe', 'ignore'],
-    })
+    const holder = spawn(
+      findPrograms().flock,
+      [filesOf(machines.settings.directory, left).lock, 'sh', '-c', 'echo held; read end'],
+      {
+        stdio: ['pipe', 'pipe', 'ignore'],
+      },
+    )
     await once(holder.stdout, 'data')
     let looks = 0
     const late = machines.beside({
