@@ -51,7 +51,7 @@ export async function openMachines(
     publish: (tx, event) => publishEvent(tx, event, webhooks.pendingMost),
   }
   // Of several processes on one host, one has the port of apps.
-  const hasAppPort = config.member === null || config.member.isFirst
+  const hasAppPort = config.member?.hasAppPort ?? true
   const appPort = { host: config.host, trustedProxies }
   const rented = await openInstances({ ...instanceDependencies, noter, reads }, hasAppPort ? appPort : null)
   return [openOperations({ database, reads, clock }), rented]

@@ -43,6 +43,8 @@ export interface ConfigFlags {
 export interface Member {
   /** It makes the first key and says what is served. */
   readonly isFirst: boolean
+  /** It opens the port of apps. The same process of the group has it at every start. */
+  readonly hasAppPort: boolean
   /** True when a person reads what the group prints. */
   readonly stdoutIsTerminal: boolean
   /**

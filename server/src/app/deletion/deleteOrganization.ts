@@ -10,7 +10,7 @@ import { revokeKeysOfOrganization } from '../../identity/keys/revoke.ts'
 import { findOrganizationById } from '../../identity/organizations/find.ts'
 import { lockOrganization, markDeleted } from '../../identity/organizations/remove.ts'
 import type { Database, Transaction } from '../../infra/postgres/database.ts'
-import { endInstancesOf, prepareInstancesEnd } from '../../instances/ending/endAll.ts'
+import { endInstancesOf, lockInstancesOf, prepareInstancesEnd } from '../../instances/ending/endAll.ts'
 import { deleteOrganizationJobs } from '../../jobs/deleteJobs.ts'
 import { Refused, refusal } from '../../lib/errors.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
@@ -109,7 +109,7 @@ async function refuseOtherName(tx: Transaction, { organizationId, typedName }: D
 
 /**
  * Ends everything that the organization has. Locks are taken in the order in which all others take them: open
- * payments, videos, instances, the account, the organization, its people, its keys, its endpoints. Code that gives
+ * payments, instances, videos, the account, the organization, its people, its keys, its endpoints. Code that gives
  * the organization something locks the organization's row first.
  */
 async function endAll(
@@ -119,6 +119,8 @@ async function endAll(
   nowMs: number,
 ): Promise<DeletedOrganization['ended']> {
   const subscriptions = await closePayments(tx, organizationId, paymentProvider, nowMs)
+  // A cancelled video gives its hold back, which locks the account.
+  await lockInstancesOf(tx, organizationId)
   const videos = await cancelVideosOf(tx, organizationId, nowMs)
   const instances = await endInstancesOf(tx, { lowBalanceMicrocents }, organizationId, nowMs)
   await closeAutoPay(tx, organizationId, nowMs)

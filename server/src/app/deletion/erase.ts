@@ -6,7 +6,12 @@ import { eraseNamesInChanges } from '../../identity/audit/erase.ts'
 import { listKeyIds } from '../../identity/keys/list.ts'
 import { findAnyOrganizationById } from '../../identity/organizations/find.ts'
 import type { Database } from '../../infra/postgres/database.ts'
-import { endInstancesOf, eraseInstancesOf, prepareInstancesEnd } from '../../instances/ending/endAll.ts'
+import {
+  endInstancesOf,
+  eraseInstancesOf,
+  lockInstancesOf,
+  prepareInstancesEnd,
+} from '../../instances/ending/endAll.ts'
 import { deleteOrganizationJobs } from '../../jobs/deleteJobs.ts'
 import { SWEEP_ROWS } from '../../lib/periodicTask.ts'
 import type { Clock } from '../../lib/time.ts'
@@ -37,6 +42,8 @@ export async function eraseOrganization(
   if (found === undefined || found.deletedAtMs === null) return
   await prepareInstancesEnd(database, organizationId, clock.now())
   await database.transaction(async (tx) => {
+    // A cancelled video gives its hold back, which locks the account.
+    await lockInstancesOf(tx, organizationId)
     await cancelVideosOf(tx, organizationId, clock.now())
     await endInstancesOf(tx, dependencies, organizationId, clock.now())
   })

@@ -4,8 +4,11 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
 import { type InstanceHouse, openInstanceHouse } from '../../../test/instanceHouse.ts'
 import { GPU_HOUR_MICROCENTS } from '../../../test/instanceProcess.ts'
+import { until } from '../../../test/until.ts'
+import { lock } from '../../billing/admission/holds/hold.ts'
 import { priceInstanceLife } from '../../billing/charges/pricing.ts'
 import { systemRandom } from '../../infra/random.ts'
+import { lockInstance } from '../../instances/store.ts'
 import { DAY_MS, SECOND_MS } from '../../lib/time.ts'
 import { deleteOrganization } from './deleteOrganization.ts'
 import { eraseOrganization } from './erase.ts'
@@ -82,3 +85,43 @@ test('none is made afterwards, and the words of the organization are erased', as
   ).toEqual([])
   expect(await house.disagreements()).toEqual([])
 })
+
+/** A session of this database waits for a lock. */
+const isAnyWaiting = async () =>
+  (
+    await house.database.query(
+      "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    )
+  ).length > 0
+
+async function markDeleted(organizationId: string): Promise<void> {
+  await house.database.query('update organizations set deleted_at = created_at where id = $1', [organizationId])
+}
+
+test.each([
+  ['a deletion', async () => {}, async (id: string) => expect(await remove(id)).toMatchObject({ ok: true })],
+  ['an erasure', markDeleted, (id: string) => eraseOrganization(parts(), id, () => {})],
+])(
+  '%s that also ends videos waits for a bill of an instance, and the bill never for it',
+  async (_what, before, end) => {
+    const id = await house.organization(1_000n * CENT)
+    const instance = await house.create(id)
+    await house.database.query(
+      `insert into videos (id, organization_id, key_id, created_at, model, tier, price_hash, second_microcents, seconds, status)
+     values (gen_random_uuid(), $1::uuid, $1::uuid, '2031-01-01', 'svc/film', 'serverless', '', 1, 4, 'queued')`,
+      [id],
+    )
+    await before(id)
+    let ending: Promise<unknown> = Promise.resolve()
+    await house.database.transaction(async (tx) => {
+      await lockInstance(tx, instance.id)
+      ending = end(id)
+      ending.catch(() => {})
+      await until(isAnyWaiting)
+      await lock(tx, id)
+    })
+    await ending
+    expect((await house.find(instance)).state).toBe('terminating')
+    expect(await house.disagreements()).toEqual([])
+  },
+)

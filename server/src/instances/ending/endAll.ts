@@ -14,6 +14,14 @@ export async function prepareInstancesEnd(database: Queryable, organizationId: s
 }
 
 /**
+ * Locks all live instances of an organization until the end of the transaction. Before anything in it locks the account: who bills an
+ * instance locks the instance, and then the account.
+ */
+export async function lockInstancesOf(tx: Transaction, organizationId: string): Promise<void> {
+  await selectLive(tx, organizationId, { locks: true })
+}
+
+/**
  * Ends all live instances of an organization as if it had deleted each: they are charged up to now, and the driver is to be asked to
  * delete their machines. Returns how many. Locks the instances, and then the account.
  */

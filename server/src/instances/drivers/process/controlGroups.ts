@@ -159,9 +159,10 @@ async function enable(folder: string): Promise<void> {
   }
 }
 
-/** Puts this process, and all that it starts from now on, into a group. */
-export function enterGroup(folder: string): Promise<void> {
-  return writeFile(join(folder, 'cgroup.procs'), '0')
+/** Puts processes, and all that they start from now on, into a group. Rejects where one has ended. */
+export async function enterGroup(folder: string, pids: readonly number[]): Promise<void> {
+  // The kernel takes one at a time.
+  for (const pid of pids) await writeFile(join(folder, 'cgroup.procs'), String(pid))
 }
 
 /** Ends every process of a group, however they hide. Does nothing where there is no such group, or the kernel can't. */

@@ -54,8 +54,12 @@ async function main(): Promise<void> {
   if (text === null || existsSync(files.deleting) || existsSync(files.started)) return
   const spec = JSON.parse(text) as KeptSpec
   const programs = findPrograms()
-  for (const group of spec.groups) await enterGroup(group)
-  await writeSecretFile(files.started, JSON.stringify(await lookUpProcess(process.pid)))
+  const self = await lookUpProcess(process.pid)
+  if (self === null) throw new Error('/proc does not show the process that looks')
+  // The holder of the lock leads the group of processes. Left in the control group of the gateway's service, it would end with the service,
+  // and the machine with it. The number is never that of a later process: it is taken as long as this one is in the group.
+  for (const group of spec.groups) await enterGroup(group, [self.group, self.pid])
+  await writeSecretFile(files.started, JSON.stringify(self))
   // A process that deletes the machine has written so before it looked for `started`: one of the two is seen.
   if (existsSync(files.deleting)) return
   raiseLoopback()

@@ -20,11 +20,11 @@ const KEEPER_FILE = fileURLToPath(new URL('./keeper.ts', import.meta.url))
 
 const GIGABYTE = 1_000_000_000
 
-/** Threads of a keeper, and the programs that it starts: they are in the control group of its app. */
+/** The holder of a machine's lock, threads of its keeper, and the programs that this starts: they are in the control group of its app. */
 const KEEPER_TASKS = 32
 
 /** Between two looks whether all of a machine has ended, and how many: what still runs then is killed at the next question. */
-const END_LOOK_MS = 50
+export const END_LOOK_MS = 50
 const END_LOOKS = 40
 
 export interface ProcessDriverDependencies {
@@ -172,9 +172,11 @@ async function remove(
   const { directory } = dependencies.settings
   const groups = dependencies.host.groups?.foldersOf(name) ?? []
   if (existsSync(files.folder)) await writeFile(files.deleting, '', { mode: FILE_MODE })
-  const uids = await uidsOf(directory, name)
+  let uids: readonly number[]
   for (let looks = 0; ; looks += 1) {
     signal.throwIfAborted()
+    // Anew each time: meanwhile another process may have removed the machine, and its user be that of the next one.
+    uids = await uidsOf(directory, name)
     await killAll(files, uids, groups)
     if (await hasEnded(dependencies, files, uids, groups, signal)) break
     if (looks >= END_LOOKS) return
@@ -184,7 +186,7 @@ async function remove(
   if (!(await sweeper.take(name, files.home))) return sweeper.sweep()
   await rm(files.spec, { force: true })
   await rm(files.folder, { recursive: true, force: true })
-  for (const uid of uids) await freeUid(directory, uid)
+  for (const uid of uids) await freeUid(directory, uid, name)
   sweeper.sweep()
 }
 

@@ -33,11 +33,16 @@ async function takenUids(directory: string): Promise<{ readonly uid: number; rea
   const links = await readdir(folderOf(directory)).catch(absentAs<string[]>([]))
   const taken = await Promise.all(
     links.map(async (uid) => {
-      const name = await readlink(join(folderOf(directory), uid)).catch(absentAs<string | null>(null))
+      const name = await ownerOf(join(folderOf(directory), uid))
       return name === null ? [] : [{ uid: Number(uid), name }]
     }),
   )
   return taken.flat()
+}
+
+/** The machine that has the id of a link; null: none has. */
+function ownerOf(link: string): Promise<string | null> {
+  return readlink(link).catch(absentAs(null))
 }
 
 /** The ids that a machine has. More than one only where two processes have begun to make it. */
@@ -45,7 +50,8 @@ export async function uidsOf(directory: string, machine: string): Promise<number
   return (await takenUids(directory)).filter(({ name }) => name === machine).map(({ uid }) => uid)
 }
 
-/** Gives an id back. No process may have it any more. */
-export async function freeUid(directory: string, uid: number): Promise<void> {
-  await unlink(join(folderOf(directory), String(uid))).catch(absentAs(undefined))
+/** Gives the id of a machine back, unless another machine has it by now. No process may have it any more. */
+export async function freeUid(directory: string, uid: number, machine: string): Promise<void> {
+  const link = join(folderOf(directory), String(uid))
+  if ((await ownerOf(link)) === machine) await unlink(link).catch(absentAs(undefined))
 }
