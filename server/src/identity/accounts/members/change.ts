@@ -75,7 +75,7 @@ export function changeRole(
       // Before the rights of the member's keys change: one of them may be the key that asks.
       await endInvitations(tx, nowMs, { ...change, role })
       if (isAbove(role, member.role)) await countChange(tx, change.organizationId, nowMs)
-      await recordAuditEntry(tx, random, nowMs, {
+      await recordAuditEntry(tx, random, clock.now(), {
         organizationId: change.organizationId,
         actor: change.actor,
         action: 'member.role_changed',
