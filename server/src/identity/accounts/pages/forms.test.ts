@@ -74,7 +74,7 @@ test('a refused sign-in, and refused forms of the own page, put the focus on one
 
 test('the mark of a browser with the number of no data key reads no keys and locks nothing', async () => {
   const { database } = house.gateway
-  // Whoever reads the keys anew writes this row.
+  // A process that reads the keys anew writes this row.
   const versions = () => database.query<{ xmin: string }>('select xmin::text from data_key_holders order by slot')
   const before = await versions()
   const browser = house.browser()
