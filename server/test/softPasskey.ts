@@ -1,6 +1,6 @@
 /** A device with one passkey, in software: it answers the options of a page, and can be told to answer wrongly. */
 
-import { createHash, generateKeyPairSync, sign as signBytes } from 'node:crypto'
+import { createHash, createPrivateKey, generateKeyPairSync, type KeyObject, sign as signBytes } from 'node:crypto'
 
 /** In place of what an honest device would do. */
 export interface Dishonest {
@@ -12,6 +12,8 @@ export interface Dishonest {
   /** Left out: 0x05, the user was present and verified. */
   readonly flags?: number
   readonly signCount?: number
+  /** The format in which a new key is attested; left out: `none`. */
+  readonly attestation?: 'packed' | 'packed by a certificate' | 'apple'
 }
 
 export interface SoftPasskey {
@@ -37,6 +39,18 @@ export function passkeyOptionsIn(html: string): PasskeyOptions {
 
 const VERIFIED = 0x05
 const WITH_CREDENTIAL = 0x40
+
+/** The key of a maker of devices, and its certificate, which says that http://192.0.2.1/crl lists the revoked ones. */
+const MAKER_KEY =
+  'MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg6RmuIkdgU4DGPEEdlm2HAKe+CkoWKGIxvzBpoh6KToahRANCAATv9tjoQPODUm' +
+  'pddLCPha7RYoCWaxNu06+rE6EIaJiGuy8EecRAVdr5Zuco3bCfKziIw+PyWEctMKgFdXR1L4xb'
+const MAKER_CERTIFICATE =
+  'MIIB1jCCAXygAwIBAgIBATAKBggqhkjOPQQDAjBJMQswCQYDVQQGEwJERTEKMAgGA1UECgwBeDEiMCAGA1UECwwZQXV0aGVudGljYXRvciBBdH' +
+  'Rlc3RhdGlvbjEKMAgGA1UEAwwBeDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowSTELMAkGA1UEBhMCREUxCjAIBgNVBAoMAXgx' +
+  'IjAgBgNVBAsMGUF1dGhlbnRpY2F0b3IgQXR0ZXN0YXRpb24xCjAIBgNVBAMMAXgwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATv9tjoQPODUm' +
+  'pddLCPha7RYoCWaxNu06+rE6EIaJiGuy8EecRAVdr5Zuco3bCfKziIw+PyWEctMKgFdXR1L4xbo1MwUTAJBgNVHRMEAjAAMCUGA1UdHwQeMBww' +
+  'GqAYoBaGFGh0dHA6Ly8xOTIuMC4yLjEvY3JsMB0GA1UdDgQWBBQviniwl8MwrpmM6o2blC8wahwhtzAKBggqhkjOPQQDAgNIADBFAiBZ1LWZhf' +
+  'eEmTF/m4HLQBJUPeSrMueQ4Sjp2Ywcl3mHLwIhAJOfD74VN1Gg4aS/64DxVaSWIb8rsGylTPxFV23n/Nm0'
 
 export function softPasskey(origin: string): SoftPasskey {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -67,16 +81,18 @@ export function softPasskey(origin: string): SoftPasskey {
         credentialId,
         key,
       ])
-      // A map of CBOR: fmt "none", attStmt {}, authData.
-      const attestation = Buffer.concat([
-        Buffer.from('a363666d74646e6f6e656761747453746d74a068617574684461746158', 'hex'),
-        Buffer.from([authData.length]),
-        authData,
+      const data = clientData('webauthn.create', options, dishonest)
+      const signed = Buffer.concat([authData, createHash('sha256').update(data).digest()])
+      const statement = statementOf(dishonest.attestation, signed, privateKey)
+      const attestation = cborMap([
+        ['fmt', cborText(dishonest.attestation?.split(' ')[0] ?? 'none')],
+        ['attStmt', statement],
+        ['authData', cborBytes(authData)],
       ])
       return JSON.stringify({
         id: credentialId.toString('base64url'),
         response: {
-          clientDataJSON: clientData('webauthn.create', options, dishonest).toString('base64url'),
+          clientDataJSON: data.toString('base64url'),
           attestationObject: attestation.toString('base64url'),
         },
       })
@@ -97,4 +113,35 @@ export function softPasskey(origin: string): SoftPasskey {
       })
     },
   }
+}
+
+/** The statement beside a new key: nothing, or a signature (ES256) by the key itself or by the key of a certificate. */
+function statementOf(attestation: Dishonest['attestation'], signed: Buffer, own: KeyObject): Buffer {
+  if (attestation === undefined) return cborMap([])
+  const signatureBy = (key: KeyObject): [string, Buffer][] => [
+    ['alg', Buffer.from([0x26])],
+    ['sig', cborBytes(signBytes('sha256', signed, key))],
+  ]
+  if (attestation === 'packed') return cborMap(signatureBy(own))
+  const makerKey = createPrivateKey({ key: Buffer.from(MAKER_KEY, 'base64'), format: 'der', type: 'pkcs8' })
+  const certificates = Buffer.concat([Buffer.from([0x81]), cborBytes(Buffer.from(MAKER_CERTIFICATE, 'base64'))])
+  return cborMap([...signatureBy(makerKey), ['x5c', certificates]])
+}
+
+function cborMap(fields: readonly (readonly [string, Buffer])[]): Buffer {
+  return Buffer.concat([
+    Buffer.from([0xa0 + fields.length]),
+    ...fields.flatMap(([name, value]) => [cborText(name), value]),
+  ])
+}
+
+/** A text of at most 23 characters. */
+function cborText(text: string): Buffer {
+  return Buffer.concat([Buffer.from([0x60 + text.length]), Buffer.from(text)])
+}
+
+function cborBytes(bytes: Buffer): Buffer {
+  const head = Buffer.from([0x59, 0, 0])
+  head.writeUInt16BE(bytes.length, 1)
+  return Buffer.concat([head, bytes])
 }

@@ -14,4 +14,6 @@ export interface DataKeys {
   take(): SealingKey
   /** Returns the key of this number. Rejects when this process does not have it. */
   find(number: number): Promise<Uint8Array>
+  /** Returns the key of this number when this process has it in memory, else null. For numbers that strangers may make up: it reads nothing. */
+  peek(number: number): Uint8Array | null
 }

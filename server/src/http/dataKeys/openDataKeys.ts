@@ -69,6 +69,10 @@ class ProcessKeys implements OpenDataKeys {
     throw new DataKeyFailure(`${this.options.ring.name}: the data key number ${number} is missing; add it there.`)
   }
 
+  peek(number: number): Uint8Array | null {
+    return this.known.get(number) ?? null
+  }
+
   refresh(): Promise<void> {
     const next = this.last.then(() => this.note())
     this.last = next.catch(() => {})

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AccountsHouse, memberIdOf, openAccountsHouse } from '../../../test/accountsHouse.ts'
+import { until } from '../../../test/until.ts'
 import type { Visitor } from '../../../test/visitor.ts'
 
 let house: AccountsHouse
@@ -83,6 +84,39 @@ test.each(CHANGES)(
     expect(await rowsOf()).toEqual(before)
   },
 )
+
+const WAITING = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+
+test('a key that is revoked while its change waits for others of the organization makes no key', async () => {
+  const { database } = house.gateway
+  const { id, key } = await knownKey()
+  const keys = 'select count(*) from api_keys'
+  const before = await database.query(keys)
+  const { changing } = await database.transaction(async (tx) => {
+    await tx.query('select 1 from audit_budgets where organization_id = $1::uuid for update', [house.organizationId])
+    const body = { scope: 'full_access', admin: true, owner: 'organization' }
+    const asked = house.gateway.ask({ path: KEYS, method: 'POST', key, body })
+    await until(async () => (await database.query(WAITING)).length > 0)
+    expect((await owner.call('DELETE', `${KEYS}/${id}`)).status).toBe(204)
+    return { changing: asked }
+  })
+  expect((await changing).status).toBe(401)
+  expect(await database.query(keys)).toEqual(before)
+})
+
+test('a key whose end is being written changes nothing, and is told to try again', async () => {
+  const { id, key } = await knownKey()
+  const before = await rowsOf()
+  await house.gateway.database.transaction(async (tx) => {
+    await tx.query('update api_keys set revoked_at = now() where id = $1::uuid', [id])
+    const { status, json } = await house.gateway.ask({
+      ...{ path: '/billing/spending-limit', method: 'PUT', key },
+      body: { monthly_limit_dollars: 9_000 },
+    })
+    expect([status, json]).toMatchObject([503, { detail: expect.stringContaining('Nothing was changed') }])
+  })
+  expect(await rowsOf()).toEqual(before)
+})
 
 test("one whose member was an admin a moment ago has an admin's rights no more", async () => {
   const memberId = await memberIdOf(admin)

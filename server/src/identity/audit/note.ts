@@ -42,7 +42,7 @@ export function createNoter(dependencies: {
       const entry = { ...change, id: uuidV7(createdAtMs, random), organizationId, actor, createdAtMs }
       return async (tx) => {
         if (principal.kind === 'session') await refuseFormer(tx, principal)
-        await writeAuditEntry(tx, entry)
+        await writeAuditEntry(tx, entry, clock.now())
         return true
       }
     }

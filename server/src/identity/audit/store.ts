@@ -45,22 +45,24 @@ export async function insertAuditEntry(tx: Transaction, entry: AuditEntry): Prom
 }
 
 /**
- * Returns a key that is neither revoked nor expired at an instant, with the rights that it has now: a member's key has an admin's only while
- * the member has them. Undefined: it has ended.
+ * Keeps a key as it is until the transaction ends, so that its revocation waits for that. Returns whether it was revoked or has expired
+ * at an instant, and the rights that it has now: a member's key has an admin's only while the member has them. Undefined: another
+ * transaction is changing it. It waits for none, since that one may wait for what this one has locked.
  */
-export async function selectUsableKey(
+export async function holdKey(
   tx: Transaction,
   id: string | null,
   atMs: number,
-): Promise<{ readonly admin: boolean } | undefined> {
-  const rows = await tx.query<{ admin: boolean }>(
-    `select k.admin and (k.member_id is null or exists (
-       select 1 from members m where m.id = k.member_id and m.removed_at is null and m.role in ('owner', 'admin')
-     )) as admin
-     from api_keys k where k.id = $1::uuid and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2::timestamptz)`,
+): Promise<{ readonly hasEnded: boolean; readonly admin: boolean } | undefined> {
+  const rows = await tx.query<{ has_ended: boolean; admin: boolean }>(
+    `select k.revoked_at is not null or coalesce(k.expires_at <= $2::timestamptz, false) as has_ended,
+       k.admin and (k.member_id is null or exists (
+         select 1 from members m where m.id = k.member_id and m.removed_at is null and m.role in ('owner', 'admin')
+       )) as admin
+     from api_keys k where k.id = $1::uuid for share of k skip locked`,
     [id, new Date(atMs)],
   )
-  return rows[0]
+  return rows[0] && { hasEnded: rows[0].has_ended, admin: rows[0].admin }
 }
 
 /** Returns the role that a member has now; undefined: the person was removed. */

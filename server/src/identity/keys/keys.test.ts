@@ -10,6 +10,7 @@ import { createAuthenticator } from './authenticate.ts'
 import { createKey } from './create.ts'
 import { drawKey } from './key.ts'
 import { listKeyPage, listKeys } from './list.ts'
+import { reconsiderKeysOf, reconsiderKeysOfMember } from './reconsider.ts'
 import { revokeKey } from './revoke.ts'
 import { parseScopes } from './scopes.ts'
 import { KEYS_CHANNEL } from './store.ts'
@@ -133,6 +134,68 @@ test('over a real listener, two processes accept a new key that they had refused
     await each.close()
   }
 })
+
+test("a change of a role tells of the member's keys with an admin's rights alone, a first payment of all that are not revoked", async () => {
+  const [organizationId, userId, memberId] = [randomUUID(), randomUUID(), randomUUID()]
+  await fresh.database.query(
+    "insert into organizations (id, name, standing, created_at) values ($1, 'told', 'established', now())",
+    [organizationId],
+  )
+  await fresh.database.query(
+    "insert into users (id, name, email, created_at, updated_at) values ($1, 'Ada', 'ada@example.com', now(), now())",
+    [userId],
+  )
+  await fresh.database.query(
+    "insert into members (id, organization_id, user_id, role, created_at) values ($1, $2, $3, 'admin', now())",
+    [memberId, organizationId, userId],
+  )
+  nowMs = NOW_MS
+  const hashOf = async (admin: boolean, columns: string) => {
+    const { record } = await makeKey(organizationId, admin)
+    const [row] = await fresh.database.query<{ hash: string }>(
+      `update api_keys set ${columns} where id = $1 returning encode(hash, 'hex') as hash`,
+      [record.id],
+    )
+    return row?.hash ?? ''
+  }
+  const own = `member_id = '${memberId}'`
+  const owned = await hashOf(true, own)
+  const plain = await hashOf(false, own)
+  await hashOf(true, `${own}, revoked_at = now()`)
+  const long = await hashOf(true, `${own}, expires_at = '2029-12-31'`)
+  const lately = await hashOf(true, `${own}, expires_at = '2029-12-31T23:30:00Z'`)
+  const another = await hashOf(true, 'name = name')
+  const told = await hearKeys()
+  await fresh.database.transaction((tx) => reconsiderKeysOfMember(tx, memberId, NOW_MS))
+  expect((await told.sofar()).sort()).toEqual([owned, lately].sort())
+  await fresh.database.transaction((tx) => reconsiderKeysOf(tx, organizationId))
+  expect((await told.sofar()).sort()).toEqual([owned, plain, long, lately, another].sort())
+  await told.close()
+})
+
+/** Hears what is told of keys: `sofar` returns the hashes since it was called last. */
+async function hearKeys() {
+  const confirmed = Promise.withResolvers<void>()
+  let hashes: string[] = []
+  let fence = Promise.withResolvers<void>()
+  const listener = openListener(toAddress(fresh.url), {
+    clock: systemClock,
+    channels: { [KEYS_CHANNEL]: (payload) => (payload === 'fence' ? fence.resolve() : void hashes.push(payload)) },
+    onConfirmed: (is) => is && confirmed.resolve(),
+  })
+  await confirmed.promise
+  return {
+    async sofar() {
+      fence = Promise.withResolvers<void>()
+      await fresh.database.query("select pg_notify($1, 'fence')", [KEYS_CHANNEL])
+      await fence.promise
+      const heard = hashes
+      hashes = []
+      return heard
+    },
+    close: () => listener.close(),
+  }
+}
 
 function bytesFrom(bytes: Uint8Array): RandomBytes {
   let used = 0

@@ -92,11 +92,10 @@ export function createKeyFor(
   return inTransaction(
     database,
     caller.organizationId,
-    async (tx) => {
-      const made = await createKeyWithin(tx, { clock, random }, caller, wanted)
-      await countChange(tx, caller.organizationId, clock.now())
-      return made
-    },
+    (tx) =>
+      createCountedKey(tx, { clock, random }, caller, wanted, () =>
+        countChange(tx, caller.organizationId, clock.now()),
+      ),
     keep,
   )
 }
@@ -105,11 +104,22 @@ export function createKeyFor(
  * The same within a transaction of the caller's, who has counted it. Throws {@link Refused} where the rights that the caller has
  * now do not cover it.
  */
-export async function createKeyWithin(
+export function createKeyWithin(
+  tx: Transaction,
+  dependencies: Omit<KeyDependencies, 'database'>,
+  caller: KeyCaller,
+  wanted: Omit<NewKey, 'organizationId'>,
+): Promise<CreatedKey> {
+  return createCountedKey(tx, dependencies, caller, wanted, async () => {})
+}
+
+/** `count` counts the change. It comes before the entry, so that the caller's key is looked at when nothing is waited for any more. */
+async function createCountedKey(
   tx: Transaction,
   { clock, random }: Omit<KeyDependencies, 'database'>,
   caller: KeyCaller,
   wanted: Omit<NewKey, 'organizationId'>,
+  count: () => Promise<void>,
 ): Promise<CreatedKey> {
   const { organizationId } = caller
   // The organization is locked before its members, as by an invitation: in another order they could wait for each other.
@@ -117,6 +127,7 @@ export async function createKeyWithin(
   const { isAdmin, memberId } = await callerNow(tx, caller)
   if (!isAdmin && (wanted.admin || wanted.memberId !== memberId)) throw new Refused(NO_ADMIN)
   const made = await createKey({ database: tx, clock, randomBytes: random }, { ...wanted, organizationId })
+  await count()
   await record(tx, { clock, random }, caller, 'key.created', made.record.id, null, fieldsOf(made.record))
   return made
 }

@@ -64,10 +64,19 @@ export async function announceKey(database: Queryable, keyHash: string): Promise
 
 /** Tells every process, when and only if the transaction commits, that what it knows of an organization's keys is old. */
 export async function announceKeysOf(tx: Transaction, organizationId: string): Promise<void> {
-  await tx.query("select pg_notify($1, encode(hash, 'hex'))::text from api_keys where organization_id = $2", [
-    KEYS_CHANNEL,
-    organizationId,
-  ])
+  await tx.query(
+    "select pg_notify($1, encode(hash, 'hex'))::text from api_keys where organization_id = $2 and revoked_at is null",
+    [KEYS_CHANNEL, organizationId],
+  )
+}
+
+/** The same of a member's keys with an admin's rights that had not expired at `sinceMs`. */
+export async function announceAdminKeysOf(tx: Transaction, memberId: string, sinceMs: number): Promise<void> {
+  await tx.query(
+    `select pg_notify($1, encode(hash, 'hex'))::text from api_keys
+     where member_id = $2 and admin and revoked_at is null and (expires_at is null or expires_at > $3)`,
+    [KEYS_CHANNEL, memberId, new Date(sinceMs)],
+  )
 }
 
 /**

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { NextPage } from '../pages/visit.ts'
+import { NEXT_PAGES, type NextPage } from '../pages/visit.ts'
 import { isSameText } from '../secrets/token.ts'
 import type { Flow } from './identity.ts'
 
@@ -22,10 +22,7 @@ export function flowOf(secret: string, providerId: string, purpose: FlowPurpose)
   return { state: derive('state'), nonce: derive('nonce'), verifier: derive('verifier') }
 }
 
-const SIGN_INS: readonly FlowPurpose[] = [
-  { kind: 'sign_in', next: 'account' },
-  { kind: 'sign_in', next: 'device' },
-]
+const SIGN_INS = (Object.keys(NEXT_PAGES) as NextPage[]).map((next): FlowPurpose => ({ kind: 'sign_in', next }))
 
 /** Returns what the flow with this state is for, and its secrets; null when the browser began none. */
 export function flowWith(

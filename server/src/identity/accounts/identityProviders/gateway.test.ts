@@ -64,6 +64,20 @@ async function through(browser: Visitor, id: Id, isLink = false) {
   return browser.open(await providerOf(id).visit(await begin(browser, id, isLink)))
 }
 
+/** Makes an organization whose owner invites the first person. */
+async function invite(name: string): Promise<void> {
+  const made = await (await signedIn()).call('POST', '/manage/v1/operator/organizations', { name })
+  const { id } = await made.json()
+  await rows(
+    `insert into members (id, organization_id, user_id, role, created_at)
+     select gen_random_uuid(), '${id}', u.id, 'owner', now() from users u where u.email = 'member@example.com'`,
+  )
+  const other = await signedIn('member@example.com')
+  await other.call('PATCH', '/manage/v1/session', { organization_id: id })
+  const invited = await other.call('POST', '/manage/v1/invitations', { email: OWNER.email, role: 'member' })
+  expect(invited.status).toBe(201)
+}
+
 test('without the setting there are none', async () => {
   const off = await openAccountsHouse()
   const browser = await off.owner()
@@ -150,6 +164,16 @@ describe.each<[Id, string]>([
     expect(mark).toBeDefined()
     await browser.fill('/account/sign-in?again=yes', { email: OWNER.email, password: OWNER.new_password })
     expect([await isSignedIn(browser), browser.cookies.get('tollgate_browser')]).toEqual([true, mark])
+  })
+
+  test('leads back to an invitation, which the person accepts', async () => {
+    await invite(`invites by ${id}`)
+    const browser = house.browser()
+    expect((await browser.open(await house.linkTo(OWNER.email))).text).toContain('"/account/sign-in?next=accept"')
+    const entered = await browser.open(await providerOf(id).visit(await begin(browser, id, false, '&next=accept')))
+    expect([entered.status, entered.location]).toEqual([303, '/account/accept'])
+    expect((await browser.fill('/account/accept', {})).location).toBe('/account')
+    expect((await browser.open('/account')).text).toContain(`You act for the organization “invites by ${id}”`)
   })
 
   test('is linked to one person, once', async () => {

@@ -84,12 +84,12 @@ export async function invite(
       if (!mayManage(actingRole, role)) throw new Refused(noRightToInvite(wanted, actingRole))
       if (await isMember(tx, organizationId, email)) throw new Refused(MEMBER_ALREADY)
       const nowMs = clock.now()
-      for (const older of await withdrawOlder(tx, organizationId, email, nowMs)) {
-        if (!mayManage(actingRole, older.role)) throw new Refused(noRightToInvite(wanted, actingRole))
-        await recordAuditEntry(tx, random, nowMs, withdrawal(organizationId, actor, older))
-      }
+      const withdrawn = await withdrawOlder(tx, organizationId, email, nowMs)
+      if (withdrawn.some((older) => !mayManage(actingRole, older.role)))
+        throw new Refused(noRightToInvite(wanted, actingRole))
       if ((await countOpenInvitations(tx, organizationId, nowMs)) >= OPEN_MOST) throw new Refused(TOO_MANY)
       await countChange(tx, organizationId, nowMs)
+      for (const older of withdrawn) await recordAuditEntry(tx, random, nowMs, withdrawal(organizationId, actor, older))
       const invitation: Invitation = {
         id: uuidV7(nowMs, random),
         organizationId,
@@ -102,7 +102,7 @@ export async function invite(
       }
       await insertInvitation(tx, invitation, invitedBy)
       await enqueueLinkMail(tx, organizationId, { purpose: 'invitation', invitationId: invitation.id }, nowMs)
-      await recordAuditEntry(tx, random, nowMs, {
+      await recordAuditEntry(tx, random, clock.now(), {
         organizationId,
         actor,
         action: 'invitation.created',

@@ -8,7 +8,7 @@ import { countChange } from '../../audit/budget.ts'
 import type { Actor } from '../../audit/entry.ts'
 import { inTransaction, type Keep } from '../../audit/inTransaction.ts'
 import { recordAuditEntry } from '../../audit/record.ts'
-import { reconsiderKeysOf } from '../../keys/reconsider.ts'
+import { reconsiderKeysOfMember } from '../../keys/reconsider.ts'
 import { revokeKeysOfMember } from '../../keys/revoke.ts'
 import { endSessionsActingFor } from '../sessions/own.ts'
 import { mayManage } from './member.ts'
@@ -75,7 +75,7 @@ export function changeRole(
       // Before the rights of the member's keys change: one of them may be the key that asks.
       await endInvitations(tx, nowMs, { ...change, role })
       if (isAbove(role, member.role)) await countChange(tx, change.organizationId, nowMs)
-      await recordAuditEntry(tx, random, nowMs, {
+      await recordAuditEntry(tx, random, clock.now(), {
         organizationId: change.organizationId,
         actor: change.actor,
         action: 'member.role_changed',
@@ -84,7 +84,7 @@ export function changeRole(
         after: { role },
       })
       await updateRole(tx, change.memberId, role)
-      await reconsiderKeysOf(tx, change.organizationId)
+      await reconsiderKeysOfMember(tx, change.memberId, nowMs)
       return { role }
     },
     keep,

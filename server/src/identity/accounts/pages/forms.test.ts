@@ -1,4 +1,4 @@
-/** Forms of the pages: whose password it is, where the focus goes after a refusal, and what comes next without a mail server. */
+/** Forms of the pages: whose password it is, where the focus goes after a refusal, what comes next without a mail server, and cookies. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
@@ -70,6 +70,17 @@ test('a refused sign-in, and refused forms of the own page, put the focus on one
   const current = await send('/account/new-address', { email: 'a@b.example', password: 'wrong' })
   const form = current.text.slice(current.text.indexOf('action="/account/new-address"'))
   expect([focusOf(current.text), focusOf(form)]).toEqual([['password'], ['password']])
+})
+
+test('the mark of a browser with the number of no data key reads no keys and locks nothing', async () => {
+  const { database } = house.gateway
+  // A process that reads the keys anew writes this row.
+  const versions = () => database.query<{ xmin: string }>('select xmin::text from data_key_holders order by slot')
+  const before = await versions()
+  const browser = house.browser()
+  browser.cookies.set('tollgate_browser', `999999999.99999999999.${'a'.repeat(32)}.${'b'.repeat(43)}`)
+  const answer = await browser.fill('/account/sign-in', { email: OWNER.email, password: 'wrong' })
+  expect([answer.status, before.length, await versions()]).toEqual([401, 1, before])
 })
 
 test('without a mail server a forgotten password says who gives the link, and with one that a mail is on its way', async () => {

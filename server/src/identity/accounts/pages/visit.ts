@@ -196,7 +196,7 @@ export async function handOver(
   const { database, cookies } = dependencies
   const before = await findSession(dependencies, values.session)
   if (before !== null) await endSession(database, before.person.id, before.id)
-  const isKnown = await isKnownBrowser(dependencies, values.known, email)
+  const isKnown = isKnownBrowser(dependencies, values.known, email)
   const known = isKnown ? [] : [setKnownBrowser(cookies, markBrowser(dependencies, email))]
   return [setSession(cookies, token), ...known]
 }

@@ -1,6 +1,6 @@
 /** Passkeys on the whole gateway: a device in software, honest and not. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
 import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import {
   type Dishonest,
@@ -197,6 +197,25 @@ describe('a passkey', () => {
     expect((await house.browser().open(NEW)).location).toBe('/account/sign-in')
     expect(await rows('select id from passkeys')).toEqual(before)
   })
+
+  test('attested by its own key is added, as browsers may send it where no attestation was asked for', async () => {
+    const attested = softPasskey(BROWSER_ORIGIN)
+    expect((await add(member, attested, 'security key', { attestation: 'packed' })).location).toBe('/account/passkeys')
+    expect((await signIn(house.browser(), attested)).status).toBe(303)
+  })
+
+  test.each<NonNullable<Dishonest['attestation']>>(['apple', 'packed by a certificate'])(
+    'attested %s is not added, and no list of revoked certificates is fetched',
+    async (attestation) => {
+      const before = await rows('select id from passkeys')
+      const fetching = spyOn(globalThis, 'fetch').mockRejectedValue(new Error('nothing is to be fetched'))
+      const answer = await add(member, softPasskey(BROWSER_ORIGIN), 'x', { attestation })
+      const fetched = [...fetching.mock.calls]
+      fetching.mockRestore()
+      expect([answer.status, fetched]).toEqual([422, []])
+      expect(await rows('select id from passkeys')).toEqual(before)
+    },
+  )
 
   test('is not added by a session that began more than ten minutes ago, until its person signs in again', async () => {
     const late = house.browser()

@@ -27,16 +27,19 @@ export function markBrowser({ clock, random, dataKeys }: KnownBrowserDependencie
   return mark
 }
 
-/** Returns whether this server made a mark for this mail address, and it has not expired. */
-export async function isKnownBrowser(
+/**
+ * Returns whether this server made a mark for this mail address, and it has not expired. Every living process has in memory each key that
+ * marks are made with.
+ */
+export function isKnownBrowser(
   { clock, dataKeys }: Omit<KnownBrowserDependencies, 'random'>,
   mark: string | null,
   email: string,
-): Promise<boolean> {
+): boolean {
   if (mark === null || mark.length > CHARACTERS_MOST) return false
   const [, number, expires, nonce, signature] = MARK.exec(mark) ?? []
   if (signature === undefined || Number(expires) * SECOND_MS <= clock.now()) return false
-  const key = await dataKeys.find(Number(number)).catch(() => null)
+  const key = dataKeys.peek(Number(number))
   return key !== null && isSameText(signature, signatureOf(key, `${number}.${expires}.${nonce}`, email))
 }
 

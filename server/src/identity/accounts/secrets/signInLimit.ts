@@ -27,6 +27,6 @@ export async function waitToSignIn(
   email: string,
 ): Promise<number | null> {
   const { attempts } = dependencies
-  if (known !== null && (await isKnownBrowser(dependencies, known, email))) return attempts.byKnownBrowser(known)
+  if (known !== null && isKnownBrowser(dependencies, known, email)) return attempts.byKnownBrowser(known)
   return (await attempts.byAddress('signIn', address)) ?? (await attempts.byEmail('signIn', email))
 }

@@ -86,6 +86,23 @@ test('of an address 1,000 cookies of strangers wait at most, two queries at a ti
   expect(sessions.queries()).toBe(7)
 })
 
+test('many requests of one known session are two queries at a time, and those that wait share one, also with other sessions', async () => {
+  const sessions = openSessions()
+  const known = await sessionOf(owner)
+  const again = house.browser()
+  await again.fill('/account/sign-in', { email: OWNER.email, password: OWNER.new_password })
+  const other = await sessionOf(again)
+  expect([await sessions.ask(known), await sessions.ask(other)]).toEqual(['in', 'in'])
+  sessions.hold(2)
+  const asked = Array.from({ length: 50 }, () => sessions.ask(known))
+  expect(sessions.queries()).toBe(4)
+  const others = sessions.ask(other)
+  sessions.release()
+  expect(new Set(await Promise.all([...asked, others]))).toEqual(new Set(['in']))
+  // The last one asks for both sessions.
+  expect(sessions.queries()).toBe(5)
+})
+
 test('a cookie that no session can have costs no query', async () => {
   const sessions = openSessions()
   for (const token of ['', 'short', 'x'.repeat(129), `${'x'.repeat(31)}!`])

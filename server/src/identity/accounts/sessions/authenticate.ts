@@ -44,8 +44,8 @@ async function sessionOf({ database, clock }: SessionDependencies, tokenHash: st
 
 /**
  * Returns the function that says who sends a request with a session's cookie. It asks the database each time, so that the end of
- * a session, a changed role and a removed member count at once in every process. A session that this process has let in before is
- * looked up by itself. Any other cookie waits in the line of its address, as unknown keys do (K5): whatever strangers send, they cost two
+ * a session, a changed role and a removed member count at once in every process. A session that this process has let in before waits
+ * in a line of its own, beside no strangers; its requests that wait share one query, which begins after each of them. Any other cookie waits in the line of its address, as unknown keys do (K5): whatever strangers send, they cost two
  * queries at a time, and keep no known session waiting.
  */
 export function authenticateSessions(
@@ -56,10 +56,11 @@ export function authenticateSessions(
   const report = (error: unknown) => log.warn({ err: error }, 'accounts: a session could not be looked up')
   const find = (tokenHashes: readonly string[]) => selectSessionsByToken(database, tokenHashes, clock.now())
   const strangers = new LookUps<FoundSession>({ clock, report, find })
+  const known = new LookUps<FoundSession>({ clock, report, find })
 
   const lookUp = (tokenHash: string, address: () => string) => {
-    if (seen.get(tokenHash) !== undefined) return sessionOf(dependencies, tokenHash)
-    const asked = strangers.ask(addressGroup(address()), tokenHash)
+    const isSeen = seen.get(tokenHash) !== undefined
+    const asked = isSeen ? known.ask(tokenHash, tokenHash) : strangers.ask(addressGroup(address()), tokenHash)
     return within(clock, LOOK_UP_TIMEOUT_MS, asked, 'unavailable' as const)
   }
 
@@ -68,7 +69,7 @@ export function authenticateSessions(
     const tokenHash = hashToken(token)
     const found = await lookUp(tokenHash, address)
     if (found === 'unavailable') return refused(UNAVAILABLE)
-    if (found === null || found === 'unknown') {
+    if (found === 'unknown') {
       seen.delete(tokenHash)
       return refused(SESSION_ENDED)
     }
