@@ -33,7 +33,7 @@ export async function serveMany(started: ServeContext): Promise<void> {
         startMember(
           started,
           { index, port, url: opened.url },
-          { isFirst, stdoutIsTerminal, sharedDirectory: started.config.dataDirectory, discovered },
+          { isFirst, stdoutIsTerminal, sharedDirectory: config.dataDirectory, discovered, isEmbedded: opened.embedded },
         )
       members.push(new Gateway(start, index, clock, log, (reason) => stopping.fail(reason)))
     }
