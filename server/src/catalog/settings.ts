@@ -127,7 +127,7 @@ export interface AccountSettings {
   readonly identityProviders: readonly IdentityProviderSettings[]
 }
 
-/** The payments of a server without a settings file on a loopback address. */
+/** The payments of a server without a settings file on a loopback address, with the embedded database. */
 export const LOCAL_PAYMENTS: PaymentSettings = {
   provider: { name: 'local' },
   topUpMinCents: 500,

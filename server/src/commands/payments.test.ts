@@ -227,3 +227,18 @@ test('an organization is frozen for each of several reasons, until none is left'
   expect((await tollgate('orgs', 'unfreeze', 'cold', '--reason', 'operator')).stderr).toContain('is not frozen for')
   expect(await json('orgs', 'unfreeze', 'cold', '--reason', 'screening')).toMatchObject({ frozen: false })
 })
+
+test('where organizations pay at another payment provider and no settings file is found, nothing is compared', async () => {
+  await json('orgs', 'create', 'elsewhere')
+  const elsewhere = 'organization_id = (select id from organizations where name = $1)'
+  await fresh.database.query(
+    `insert into payment_customers (organization_id, provider, customer, created_at)
+     select id, 'stripe', 'cus_1', now() from organizations where name = $1`,
+    ['elsewhere'],
+  )
+  const { exitCode, stdout, stderr } = await tollgate('payments', 'reconcile')
+  expect([exitCode, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(/there is no settings file .*: name the one of your server with --config or TOLLGATE_CONFIG\n$/)
+  await fresh.database.query(`delete from payment_customers where ${elsewhere}`, ['elsewhere'])
+  expect(await tollgate('payments', 'reconcile')).toMatchObject({ exitCode: 0 })
+})

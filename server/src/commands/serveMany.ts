@@ -31,6 +31,7 @@ export async function serveMany(started: ServeContext): Promise<void> {
             // Also where it starts again: nobody else opens that port.
             hasAppPort: index === 0,
             sharedDirectory: config.dataDirectory,
+            isEmbedded: opened.embedded,
           },
         )
       members.push(new GatewayProcess(start, index, clock, log, (reason) => stopping.fail(reason)))

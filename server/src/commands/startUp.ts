@@ -19,6 +19,7 @@ import { ENGINE_MISSING, isEngineInstalled } from '../providers/gguf/install.ts'
 import { CommandFailure } from './command.ts'
 import type { CommandContext, ServeOptions } from './context.ts'
 import { findModels } from './findModels.ts'
+import { refuseTestPayments } from './paymentTools.ts'
 import { type Signals, stopRequests } from './signals.ts'
 import { MIGRATIONS_FOLDER } from './system.ts'
 
@@ -66,6 +67,7 @@ export async function startUp(
     clock = await openDatabaseClock({ read: () => readClock(opened.database), timers, log })
     await migrate(opened.database, MIGRATIONS_FOLDER, clock)
     if (config.member === null) {
+      await refuseTestPayments(config, opened.database)
       await warnOfPower(opened, needsRoot(config), log)
       warnOfRedis(config, log)
     }

@@ -255,6 +255,12 @@ test('payments are in test mode without a settings file on this machine, and off
   expect(await paymentsOf({ host: '::1' })).toMatchObject({ provider: { name: 'local' } })
   expect(await paymentsOf({ host: '0.0.0.0' })).toBeNull()
   expect(await paymentsOf({}, folder({ 'tollgate.yaml': 'log_level: info' }))).toBeNull()
+  // A database of the operator's own has customers, and its settings file is missing.
+  const external = { DATABASE_URL: 'postgres://u@127.0.0.1/d' }
+  expect((await configOf({}, external)).settings).toMatchObject({ plans: [], fixed: { payments: null } })
+  // The embedded database of a group is named to its processes.
+  const member = { ...external, TOLLGATE_MEMBER: JSON.stringify({ isEmbedded: true }) }
+  expect((await configOf({}, member)).settings.fixed.payments).toMatchObject({ provider: { name: 'local' } })
   const plansOf = async (flags: ConfigFlags) => (await configOf(flags)).settings.plans.map(({ key }) => key)
   expect(await plansOf({})).toEqual(['sandbox'])
   expect(await plansOf({ host: '0.0.0.0' })).toEqual([])

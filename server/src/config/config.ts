@@ -53,6 +53,8 @@ export interface Member {
    */
   readonly sharedDirectory: string
   readonly discovered: readonly Discovered[]
+  /** True when its database is the embedded one of the group. */
+  readonly isEmbedded: boolean
 }
 
 export const MEMBER_VARIABLE = 'TOLLGATE_MEMBER'
@@ -131,7 +133,8 @@ export async function loadConfig(
   const source = isThere ? watched : null
   const stamp = (await source?.stamp()) ?? null
   const read = await loadFirst(source, overrides, reject)
-  const settings = source === null && isLoopback(host) ? withLocalPayments(read) : read
+  const isEmbedded = member?.isEmbedded ?? databaseUrl === null
+  const settings = source === null && isLoopback(host) && isEmbedded ? withLocalPayments(read) : read
   if (problems.length > 0) return { ok: false, problems }
   const dataDirectory = resolve(workingDirectory, directory)
   return {
@@ -156,7 +159,10 @@ export async function loadConfig(
   }
 }
 
-/** Without a settings file, whoever tries Tollgate on one machine can try payments too: test mode, no real money. */
+/**
+ * Without a settings file, whoever tries Tollgate on one machine can try payments too: test mode, no real money. An external database is
+ * no trial: there the file is missing.
+ */
 function withLocalPayments(settings: Settings): Settings {
   return { ...settings, plans: [LOCAL_PLAN], fixed: { ...settings.fixed, payments: LOCAL_PAYMENTS } }
 }

@@ -9,6 +9,8 @@ import { postUnread } from '../unreadRequest.ts'
 import { type SteppedCall, type SteppedProvider, startSteppedProvider } from './steppedProvider.ts'
 
 const LIMIT_MS = 60_000
+/** More than can be charged in the moments that an end takes. */
+const STREAMS = 40
 
 let server: TestServer
 let provider: SteppedProvider
@@ -59,6 +61,18 @@ async function readAll(socket: Socket): Promise<string> {
   socket.resume()
   await closed
   return text
+}
+
+/** Resolves when a text has come over a socket. */
+async function heard(socket: Socket, text: string): Promise<void> {
+  let said = ''
+  await new Promise<void>((resolve) => {
+    socket.on('data', (bytes) => {
+      said += bytes.toString('latin1')
+      if (said.includes(text)) resolve()
+    })
+    socket.resume()
+  })
 }
 
 /** Closes the connection; resolves when the server has closed it too, and so knows. */
@@ -158,6 +172,25 @@ test(
     server.process.kill('SIGTERM')
     await readAll(socket)
     expect(await stopped).toBe(0)
+  },
+  LIMIT_MS,
+)
+
+test(
+  'what had reached the clients of streams that a second signal ends is charged',
+  async () => {
+    await start()
+    const sockets = Array.from({ length: STREAMS }, () => call(true))
+    const all = Promise.all(sockets.map((socket) => heard(socket, ' over')))
+    for (const _ of sockets) (await provider.next()).says(`${' word'.repeat(50)} over`)
+    await all
+    const stopped = server.stop()
+    await untilStopping()
+    server.process.kill('SIGTERM')
+    expect(await stopped).toBe(0)
+    // At 1 micro-cent a token: more than the prompt alone.
+    const costs = await charged()
+    expect(costs.map((cost) => cost > 50n)).toEqual(sockets.map(() => true))
   },
   LIMIT_MS,
 )

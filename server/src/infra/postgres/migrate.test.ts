@@ -7,6 +7,7 @@ import { NUMBERED_RECORD } from '../../../test/numberedRecord.ts'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { systemClock } from '../clock.ts'
+import { openClient } from './client.ts'
 import type { Database } from './database.ts'
 import { migrate } from './migrate.ts'
 
@@ -101,6 +102,16 @@ test('a file that fails names file, line and reason, and leaves nothing of itsel
     "select to_regclass('c')::text as c, to_regclass('a')::text as a",
   )
   expect(left).toEqual({ c: null, a: 'a' })
+})
+
+test('a file that takes longer than a statement may names the command that allows it more', async () => {
+  await emptySchema()
+  const folder = await folderOf({ ...FIRST, '20300102-0000-long.sql': 'select pg_sleep(60);' })
+  const hasty = openClient(fresh.url, { maxConnections: 1, clock: systemClock, statementTimeoutMs: 500 })
+  await expect(migrate(hasty, folder, systemClock)).rejects.toThrow(
+    /^Migration 20300102-0000-long.sql failed and was rolled back: .*timeout\. Run "tollgate migrate", which allows each statement 12 hours, and then start again\.$/,
+  )
+  await hasty.close()
 })
 
 test('a recorded file that was edited is refused', async () => {

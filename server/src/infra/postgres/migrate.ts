@@ -4,11 +4,15 @@ import { join } from 'node:path'
 import type { Clock } from '../../lib/time.ts'
 import { MINUTE_MS, sleep } from '../../lib/time.ts'
 import type { Database, Transaction } from './database.ts'
+import { sqlStateOf } from './faults.ts'
 import { LOCK_CLASS } from './locks.ts'
 
 /** Another process may be rewriting a large table; past this something is stuck and an operator should look. */
 const LOCK_TIMEOUT_MS = 10 * MINUTE_MS
 const LOCK_POLL_MS = 100
+/** The SQLSTATE of a statement that took longer than its connection allows, or that an operator ended. */
+const OUT_OF_TIME = '57014'
+const PATIENTLY = 'Run "tollgate migrate", which allows each statement 12 hours, and then start again.'
 
 /** A migration can't be applied, or the database is not one of this program's. The message says what to do. */
 class MigrationError extends Error {
@@ -173,7 +177,8 @@ function describeFailure(file: MigrationFile, error: unknown): string {
   const line = given?.position === undefined ? '' : `:${lineAt(file.text, Number(given.position) - 1)}`
   const more = [given?.detail, given?.hint].filter((part) => part !== undefined)
   const message = error instanceof Error ? error.message : String(error)
-  return `Migration ${file.name}${line} failed and was rolled back: ${[message, ...more].join(' ')}`
+  const said = `Migration ${file.name}${line} failed and was rolled back: ${[message, ...more].join(' ')}`
+  return sqlStateOf(error) === OUT_OF_TIME ? `${said}. ${PATIENTLY}` : said
 }
 
 /** The line, from 1, of a character of a text (PostgreSQL counts characters, not UTF-16 units). */

@@ -1,4 +1,4 @@
-/** The query on what is under way at payment providers. */
+/** The queries on what is under way at payment providers, and on which have been paid at. */
 
 import type { Queryable } from '../../infra/postgres/database.ts'
 
@@ -27,4 +27,13 @@ export async function countUnderWay(db: Queryable, served: string | null): Promi
   )
   const { subscriptions = 0n, auto_pay: autoPay = 0n, payments = 0n } = rows[0] ?? {}
   return { subscriptions: Number(subscriptions), autoPay: Number(autoPay), payments: Number(payments) }
+}
+
+/** Returns whether an organization has ever been a customer of another payment provider than `served`. */
+export async function hasOtherCustomers(db: Queryable, served: string): Promise<boolean> {
+  const rows = await db.query<{ has: boolean }>(
+    'select exists (select 1 from payment_customers where provider <> $1) as has',
+    [served],
+  )
+  return rows[0]?.has === true
 }
