@@ -20,6 +20,7 @@ import { removeSetUpFile } from './entry/setUpFile.ts'
 import type { IdentityProviderOptions } from './identityProviders/identity.ts'
 import { openIdentityProviders } from './identityProviders/open.ts'
 import { identityRoutes } from './identityProviders/routes.ts'
+import { sweepInvitations } from './invitations/erase.ts'
 import { endInvitationsOf, type InvitingMember } from './invitations/invite.ts'
 import { sweepLinks } from './links/link.ts'
 import { enqueueLastMail, lastMailHandler } from './mail/lastMail.ts'
@@ -188,6 +189,7 @@ function sweepOf({ database, clock }: AccountsOptions, passkeys: SignInWay) {
   return async (isStopping: () => boolean): Promise<void> => {
     await sweepInBatches((atMost) => sweepSessions({ database, clock }, atMost), isStopping)
     await sweepInBatches((atMost) => sweepLinks({ database, clock }, atMost), isStopping)
+    await sweepInBatches((atMost) => sweepInvitations({ database, clock }, atMost), isStopping)
     await sweepInBatches((atMost) => sweepDeviceLogins({ database, clock }, atMost), isStopping)
     await sweepInBatches(passkeys.sweep, isStopping)
   }
