@@ -79,7 +79,9 @@ test('an address that was invited and never joined is erased everywhere', async 
   for (const table of ['invitations', 'account_links', 'audit_entries', 'organizations', 'jobs'])
     expect(await rows(`select 1 from ${table} t where t::text like '%${guest}%'`)).toEqual([])
   expect((await house.browser().open(link)).status).toBe(404)
-  const [entry] = await rows<object>("select actor_kind, subject_id, before, after from audit_entries where action = 'address.erased'")
+  const [entry] = await rows<object>(
+    "select actor_kind, subject_id, before, after from audit_entries where action = 'address.erased'",
+  )
   expect(entry).toEqual({ actor_kind: 'operator', subject_id: null, before: null, after: null })
   expect((await run(guest, '--confirm', guest, '--json')).exitCode).toBe(1)
 }, 30_000)

@@ -10,7 +10,8 @@ import { configOf, orThrow, withDatabase } from './environment.ts'
 /** `tollgate users erase EMAIL --confirm EMAIL` */
 export const erasePersonCommand: Command = {
   words: ['users', 'erase'],
-  summary: 'Erase a person for good: name, address, sessions, memberships and their API keys; or an address of no account',
+  summary:
+    'Erase a person for good: name, address, sessions, memberships and their API keys; or an address of no account',
   argument: { name: 'EMAIL', summary: "the person's mail address" },
   options: [
     { name: 'confirm', value: 'EMAIL', summary: 'the address once more', required: true },

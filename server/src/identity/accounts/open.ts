@@ -11,6 +11,7 @@ import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { isLoopback } from '../../lib/loopback.ts'
 import type { MailTransport } from '../../lib/mail.ts'
+import { readMailAddress } from '../../lib/mailAddress.ts'
 import { sweepInBatches } from '../../lib/periodicTask.ts'
 import { type Clock, DAY_MS, DAY_SECONDS, MINUTE_MS, toTimestamp } from '../../lib/time.ts'
 import type { OpenAccount } from '../organizations/register.ts'
@@ -35,6 +36,7 @@ import { sweepChallenges } from './passkeys/challenge.ts'
 import { relyingPartyOf } from './passkeys/options.ts'
 import { passkeyRoutes } from './passkeys/routes.ts'
 import { openPasskeyVerifier } from './passkeys/verifier.ts'
+import { findPasswordHashByEmail } from './people/find.ts'
 import type { Person } from './people/person.ts'
 import { invitationRoutes, memberRoutes, sessionRoutes } from './routes.ts'
 import { createAttemptCounter } from './secrets/attempts.ts'
@@ -105,6 +107,7 @@ export async function openAccounts(options: AccountsOptions) {
     random,
     passwords,
     dataKeys: options.dataKeys,
+    passwordHashOf: (email: string) => findPasswordHashByEmail(database, readMailAddress(email) ?? ''),
     cookies,
     attempts: createAttemptCounter(options.rateLimiter),
     endInvitations: (tx: Transaction, nowMs: number, member: InvitingMember) =>

@@ -34,6 +34,7 @@ import {
   accountOf,
   attempted,
   enter,
+  knownFromNowOn,
   MEMBERSHIPS_SHOWN,
   NEXT_PAGES,
   type NextPage,
@@ -201,7 +202,9 @@ export function postPassword(dependencies: PageDependencies): PageHandle {
     if (!changed.ok) return accountOf(dependencies, session, visit.form, faultIn('/account/password', changed.refusal))
     dependencies.onEnqueued()
     const done = 'Your password is changed, and your other sessions have ended.'
-    return accountOf(dependencies, session, visit.form, { done })
+    const page = await accountOf(dependencies, session, visit.form, { done })
+    page.headers.append('Set-Cookie', await knownFromNowOn(dependencies, person.email))
+    return page
   })
 }
 
