@@ -177,7 +177,10 @@ export function postAccept(dependencies: PageDependencies): PageHandle {
     const session = await findSession(dependencies, visit.values.session)
     if (session?.person.email !== offered.email) return askToSignIn(dependencies, visit, offered, session)
     const accepted = await acceptInvitation(dependencies, secret, session.person, address)
-    if (!accepted.ok) return brokenLinkPage()
+    if (!accepted.ok) {
+      const { code, message } = accepted.refusal
+      return code === 'validation_failed' ? showFault({ problem: message }) : brokenLinkPage()
+    }
     await switchOrganization(dependencies, { id: session.id, userId: session.person.id }, offered.organizationId)
     return redirect(ACCOUNT_PATH, [clearInvitation(dependencies.cookies)])
   })
