@@ -107,8 +107,7 @@ export async function openAccounts(options: AccountsOptions) {
     random,
     passwords,
     dataKeys: options.dataKeys,
-    passwordHashOf: (email: string) => findPasswordHashByEmail(database, readMailAddress(email) ?? ''),
-    cookies,
+    ...{ cookies, passwordHashOf: passwordHashIn(database) },
     attempts: createAttemptCounter(options.rateLimiter),
     endInvitations: (tx: Transaction, nowMs: number, member: InvitingMember) =>
       endInvitationsOf(tx, random, nowMs, member),
@@ -160,6 +159,11 @@ export async function openAccounts(options: AccountsOptions) {
     },
     close: () => pool.end(),
   }
+}
+
+/** Returns the function that finds the hash of the password of a mail address, in whatever form somebody has typed it. */
+function passwordHashIn(database: Database) {
+  return (email: string) => findPasswordHashByEmail(database, readMailAddress(email) ?? '')
 }
 
 /** Returns the features that the pages show: instances, payments and the balance. */
