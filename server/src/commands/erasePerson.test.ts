@@ -40,7 +40,8 @@ test('is told the address twice, and erases nothing else', async () => {
   const { exitCode, stdout, stderr } = await run(EMAIL, '--confirm', 'ada@example.com')
   expect([exitCode, stdout, stderr]).toEqual([1, '', expect.stringContaining('nothing was erased')])
   const unknown = await run('nobody@example.com', '--confirm', 'nobody@example.com')
-  expect([unknown.exitCode, unknown.stderr]).toEqual([1, expect.stringContaining('nobody has an account')])
+  expect([unknown.exitCode, unknown.stderr]).toEqual([1, expect.stringContaining('obody has an account')])
+  expect((await run('nobody', '--confirm', 'nobody')).stderr).toContain('"nobody" is no mail address')
   expect((await member.open('/account')).status).toBe(200)
 }, 30_000)
 
@@ -60,7 +61,29 @@ test('erases: sessions and keys end, and the log says that an operator did it', 
     { actor_kind: 'operator', actor_id: null },
   ])
   expect(await rows(`select 1 from users where email = '${EMAIL}'`)).toEqual([])
-  expect((await run(EMAIL, '--confirm', EMAIL)).stderr).toContain('nobody has an account with the address')
+  expect((await run(EMAIL, '--confirm', EMAIL)).stderr).toContain('obody has an account with the address')
+}, 30_000)
+
+test('an address that was invited and never joined is erased everywhere', async () => {
+  const guest = 'invited-once@example.com'
+  for (const role of ['member', 'admin'])
+    expect((await owner.call('POST', '/manage/v1/invitations', { email: guest, role })).status).toBe(201)
+  const told = { notify_addresses: ['ops@example.com', guest] }
+  expect((await owner.call('PATCH', '/manage/v1/organization', told)).status).toBe(200)
+  const link = await house.linkTo(guest)
+  const { exitCode, stdout } = await run(guest, '--confirm', guest)
+  expect([exitCode, stdout]).toEqual([
+    0,
+    `Nobody has an account with ${guest}. The address was erased where it stood. Invitations: 2. Entries of the audit log: 4. Organizations that told it of their limits: 1.\n`,
+  ])
+  for (const table of ['invitations', 'account_links', 'audit_entries', 'organizations', 'jobs'])
+    expect(await rows(`select 1 from ${table} t where t::text like '%${guest}%'`)).toEqual([])
+  expect((await house.browser().open(link)).status).toBe(404)
+  const [entry] = await rows<object>(
+    "select actor_kind, subject_id, before, after from audit_entries where action = 'address.erased'",
+  )
+  expect(entry).toEqual({ actor_kind: 'operator', subject_id: null, before: null, after: null })
+  expect((await run(guest, '--confirm', guest, '--json')).exitCode).toBe(1)
 }, 30_000)
 
 test('the last owner and the last operator are refused', async () => {

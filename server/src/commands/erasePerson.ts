@@ -1,5 +1,6 @@
 import { enqueueLastMail } from '../identity/accounts/mail/lastMail.ts'
 import { erasePerson } from '../identity/accounts/ownData/erase.ts'
+import { type ErasedAddress, eraseAddress } from '../identity/accounts/ownData/eraseAddress.ts'
 import { findPersonByEmail } from '../identity/accounts/people/find.ts'
 import { SHELL } from '../identity/audit/shell.ts'
 import { readMailAddress } from '../lib/mailAddress.ts'
@@ -9,7 +10,8 @@ import { configOf, orThrow, withDatabase } from './environment.ts'
 /** `tollgate users erase EMAIL --confirm EMAIL` */
 export const erasePersonCommand: Command = {
   words: ['users', 'erase'],
-  summary: 'Erase a person for good: name, address, sessions, memberships and their API keys',
+  summary:
+    'Erase a person for good: name, address, sessions, memberships and their API keys; or an address of no account',
   argument: { name: 'EMAIL', summary: "the person's mail address" },
   options: [
     { name: 'confirm', value: 'EMAIL', summary: 'the address once more', required: true },
@@ -27,9 +29,13 @@ export const erasePersonCommand: Command = {
     const { settings } = await configOf(invocation, context)
     const { randomBytes: random } = context
     return withDatabase(invocation, context, async (database, clock) => {
-      const person = await findPersonByEmail(database, readMailAddress(typed) ?? '')
-      if (person === null)
-        throw new CommandFailure(`nobody has an account with the address "${typed}": check the address`)
+      const email = readMailAddress(typed)
+      if (email === null) throw new CommandFailure(`"${typed}" is no mail address: check it`)
+      const person = await findPersonByEmail(database, email)
+      if (person === null) {
+        const erased = orThrow(await eraseAddress({ database, clock, random }, { email, actor: SHELL }))
+        return { json: { id: null, ...erased }, text: textOf(email, erased) }
+      }
       const tellErased: Parameters<typeof erasePerson>[0]['tellErased'] =
         settings.fixed.smtp === null ? async () => {} : (tx, to, atMs) => enqueueLastMail(tx, random, to, atMs)
       const erasure = { userId: person.id, provenHash: null, actor: SHELL }
@@ -40,4 +46,9 @@ export const erasePersonCommand: Command = {
       }
     })
   },
+}
+
+function textOf(email: string, { invitations, entries, organizations }: ErasedAddress): string {
+  const counts = `Invitations: ${invitations}. Entries of the audit log: ${entries}. Organizations that told it of their limits: ${organizations}.`
+  return `Nobody has an account with ${email}. The address was erased where it stood. ${counts}\n`
 }

@@ -31,7 +31,7 @@ export const setUpLinkCommand: Command = {
       const secret = await makeSetUpLink({ database, clock, random })
       if (secret === null)
         throw new CommandFailure(
-          'somebody has an account already: "tollgate users reset-link EMAIL" lets them in again',
+          'somebody has an account already: "tollgate users reset-link EMAIL" lets them in again, and "tollgate operators add EMAIL" makes them an operator',
         )
       const url = `${base}/account/set-up?token=${secret.reveal()}`
       return { json: { url }, text: `The link works once, within a day:\n\n${url}\n` }

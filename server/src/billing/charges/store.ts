@@ -162,6 +162,9 @@ const instanceParts = (at: number): Parts => ({
   )`,
 })
 
+/** Posts into no closed day (`statements/closing/`), where the database's clock was set back: nobody looks there any more. */
+const POSTED_AT = `greatest($12::timestamptz, (select (max(day) + 1)::timestamp at time zone 'UTC' from closed_days))`
+
 /** The texts are few, so that each is prepared once. */
 function postingWith(parts: readonly Parts[]): string {
   const joined = (pick: (part: Parts) => string) => parts.map(pick).join('')
@@ -175,7 +178,7 @@ function postingWith(parts: readonly Parts[]): string {
     insert into charges (admitted_at, id, organization_id, key_id, served_model, prompt_tokens,
       cached_prompt_tokens, completion_tokens, estimated, cost_microcents, outcome, posted_at${columns})
     select c.admitted_at, c.id, c.organization_id, c.key_id, c.served_model, c.prompt_tokens, c.cached_prompt_tokens,
-      c.completion_tokens, c.estimated, c.cost_microcents, c.outcome, $12::timestamptz${columns}
+      c.completion_tokens, c.estimated, c.cost_microcents, c.outcome, ${POSTED_AT}${columns}
     from unnest($1::text::timestamptz[], $2::text::uuid[], $3::text::uuid[], $4::text::uuid[], $5::text::integer[],
       $6::text::integer[], $7::text::integer[], $8::text::integer[], $9::text::boolean[], $10::text::bigint[],
       $11::text::text[]${arrays})

@@ -17,7 +17,7 @@ const NOTICE: Notice = {
 
 test('a letter says what happened, the figures, what it means and what to do', () => {
   expect(writeLetter(NOTICE, false)).toEqual({
-    subject: 'Acme: the monthly spending limit is reached',
+    subject: '"Acme": the monthly spending limit is reached',
     text: `Hello,
 
 "Acme" has reached its monthly spending limit.

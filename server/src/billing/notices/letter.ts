@@ -1,4 +1,5 @@
 import { MICROCENTS_PER_DOLLAR } from '../../lib/money.ts'
+import { quotedName } from '../../lib/nameCharacters.ts'
 import { utcDay } from '../../lib/time.ts'
 import type { Notice } from './notice.ts'
 
@@ -23,7 +24,7 @@ export function writeLetter(notice: Notice, hasAccounts: boolean): Letter {
     `You get this mail because your address is set for notices of this organization.\n${hasAccounts ? BY_ADMIN : BY_OPERATOR}`,
   ]
   return {
-    subject: `${notice.organizationName}: ${SUBJECTS[notice.kind]}`,
+    subject: `${quotedName(notice.organizationName)}: ${SUBJECTS[notice.kind]}`,
     text: `${paragraphs.join('\n\n')}\n`,
   }
 }
@@ -54,7 +55,7 @@ const TELLERS: Readonly<Record<Notice['kind'], (notice: Notice) => Told>> = {
   monthly: (notice) =>
     tellLimit(notice, 'monthly', utcDay(notice.periodMs).slice(0, 7), 'when the next month begins, at 00:00 UTC'),
   new_account: (notice) => ({
-    happened: `"${notice.organizationName}" has reached the spending cap of new accounts.`,
+    happened: `${quotedName(notice.organizationName)} has reached the spending cap of new accounts.`,
     figures: [
       ['Spent in 60 minutes', usd(notice.amountMicrocents)],
       ['Cap', usd(notice.limitMicrocents)],
@@ -65,7 +66,7 @@ const TELLERS: Readonly<Record<Notice['kind'], (notice: Notice) => Told>> = {
     mend: 'What to do: wait, or make a first payment. With it, or seven days after the\naccount was made, the cap ends for good.',
   }),
   low_balance: (notice) => ({
-    happened: `The credit balance of "${notice.organizationName}" is low.`,
+    happened: `The credit balance of ${quotedName(notice.organizationName)} is low.`,
     figures: [
       ['Balance', usd(notice.amountMicrocents)],
       ['You are told below', usd(notice.limitMicrocents)],
@@ -76,20 +77,20 @@ const TELLERS: Readonly<Record<Notice['kind'], (notice: Notice) => Told>> = {
     mend: 'What to do: add credit. Once the balance is above this amount again, you are\ntold the next time it falls below.',
   }),
   auto_pay_off: (notice) => ({
-    happened: `Auto-pay of "${notice.organizationName}" is switched off: its payments were declined.`,
+    happened: `Auto-pay of ${quotedName(notice.organizationName)} is switched off: its payments were declined.`,
     figures: autoPayFigures(notice),
     means:
       'No further payment is tried. Calls are served until the balance is used up. Then\nthey are refused with 402 insufficient_balance, and running ones are cut.',
     mend: `What to do: ${payHere(notice)}\nIt saves the card that you pay with, and switches auto-pay on again.`,
   }),
   auto_pay_authentication: (notice) => ({
-    happened: `A payment by auto-pay of "${notice.organizationName}" was not made.\nThe bank asks the person who has the card to confirm it.`,
+    happened: `A payment by auto-pay of ${quotedName(notice.organizationName)} was not made.\nThe bank asks the person who has the card to confirm it.`,
     figures: autoPayFigures(notice),
     means: 'Auto-pay tries again later, and the bank may ask again. Calls are served until the\nbalance is used up.',
     mend: `What to do: ${payHere(notice)}\nAuto-pay uses the card that you pay with from then on.`,
   }),
   instance_ending: (notice) => ({
-    happened: `The money of "${notice.organizationName}" for one of its instances runs out.`,
+    happened: `The money of ${quotedName(notice.organizationName)} for one of its instances runs out.`,
     figures: [
       ['Instance', notice.instanceId ?? '-'],
       ['Price of an hour', usd(notice.amountMicrocents)],
@@ -120,7 +121,7 @@ function payHere({ link }: Notice): string {
 function tellLimit(notice: Notice, name: string, period: string, renewal: string): Told {
   const { organizationName, enforcement } = notice
   return {
-    happened: `"${organizationName}" has reached its ${name} spending limit.`,
+    happened: `${quotedName(organizationName)} has reached its ${name} spending limit.`,
     figures: [
       [`Spent in ${period}`, usd(notice.amountMicrocents)],
       [`${name === 'daily' ? 'Daily' : 'Monthly'} limit`, usd(notice.limitMicrocents)],

@@ -11,6 +11,7 @@ import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { isLoopback } from '../../lib/loopback.ts'
 import type { MailTransport } from '../../lib/mail.ts'
+import { readMailAddress } from '../../lib/mailAddress.ts'
 import { sweepInBatches } from '../../lib/periodicTask.ts'
 import { type Clock, DAY_MS, DAY_SECONDS, MINUTE_MS, toTimestamp } from '../../lib/time.ts'
 import type { OpenAccount } from '../organizations/register.ts'
@@ -20,6 +21,7 @@ import { removeSetUpFile } from './entry/setUpFile.ts'
 import type { IdentityProviderOptions } from './identityProviders/identity.ts'
 import { openIdentityProviders } from './identityProviders/open.ts'
 import { identityRoutes } from './identityProviders/routes.ts'
+import { sweepInvitations } from './invitations/erase.ts'
 import { endInvitationsOf, type InvitingMember } from './invitations/invite.ts'
 import { sweepLinks } from './links/link.ts'
 import { enqueueLastMail, lastMailHandler } from './mail/lastMail.ts'
@@ -34,6 +36,7 @@ import { sweepChallenges } from './passkeys/challenge.ts'
 import { relyingPartyOf } from './passkeys/options.ts'
 import { passkeyRoutes } from './passkeys/routes.ts'
 import { openPasskeyVerifier } from './passkeys/verifier.ts'
+import { findPasswordHashByEmail } from './people/find.ts'
 import type { Person } from './people/person.ts'
 import { invitationRoutes, memberRoutes, sessionRoutes } from './routes.ts'
 import { createAttemptCounter } from './secrets/attempts.ts'
@@ -104,7 +107,7 @@ export async function openAccounts(options: AccountsOptions) {
     random,
     passwords,
     dataKeys: options.dataKeys,
-    cookies,
+    ...{ cookies, passwordHashOf: passwordHashIn(database) },
     attempts: createAttemptCounter(options.rateLimiter),
     endInvitations: (tx: Transaction, nowMs: number, member: InvitingMember) =>
       endInvitationsOf(tx, random, nowMs, member),
@@ -158,6 +161,11 @@ export async function openAccounts(options: AccountsOptions) {
   }
 }
 
+/** Returns the function that finds the hash of the password of a mail address, in whatever form somebody has typed it. */
+function passwordHashIn(database: Database) {
+  return (email: string) => findPasswordHashByEmail(database, readMailAddress(email) ?? '')
+}
+
 /** Returns the features that the pages show: instances, payments and the balance. */
 function offersOf({ offersInstances, takesPayments, readBalance }: AccountsOptions) {
   return { offersInstances, takesPayments, readBalance }
@@ -188,6 +196,7 @@ function sweepOf({ database, clock }: AccountsOptions, passkeys: SignInWay) {
   return async (isStopping: () => boolean): Promise<void> => {
     await sweepInBatches((atMost) => sweepSessions({ database, clock }, atMost), isStopping)
     await sweepInBatches((atMost) => sweepLinks({ database, clock }, atMost), isStopping)
+    await sweepInBatches((atMost) => sweepInvitations({ database, clock }, atMost), isStopping)
     await sweepInBatches((atMost) => sweepDeviceLogins({ database, clock }, atMost), isStopping)
     await sweepInBatches(passkeys.sweep, isStopping)
   }

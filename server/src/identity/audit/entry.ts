@@ -30,7 +30,8 @@ export interface NewAuditEntry {
 
 /** The person whose entries are looked for. */
 export interface AuditedPerson {
-  readonly userId: string
+  /** Null: nobody has an account with the addresses. */
+  readonly userId: string | null
   /** The mail addresses that are the person's, in lower case. */
   readonly addresses: readonly string[]
 }

@@ -35,16 +35,18 @@ const UNDER_WAY_MS = 5 * MINUTE_MS
 /**
  * Takes what names a person out of the log: all of it, or the entries of an instant and later. Each entry goes on saying what happened,
  * with the person's id; names, mail addresses and the addresses that the person came from are gone. While memberships still name the
- * person.
+ * person. Returns how many entries were found.
  */
-export async function redactChanges(tx: Transaction, person: AuditedPerson, sinceMs: number | null): Promise<void> {
+export async function redactChanges(tx: Transaction, person: AuditedPerson, sinceMs: number | null): Promise<number> {
+  let found = 0
   let afterId = sinceMs === null ? null : lowestIdAt(sinceMs - UNDER_WAY_MS)
   for (;;) {
     const { lastId, count } = await redactPage(tx, person, afterId, REDACTED_AT_ONCE)
+    found += count
     if (count < REDACTED_AT_ONCE) break
     afterId = lastId
   }
-  await redactNotifyAddresses(tx, person.addresses)
+  return found + (await redactNotifyAddresses(tx, person.addresses))
 }
 
 /** Ids of entries are made of their instants. */

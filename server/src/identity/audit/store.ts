@@ -255,15 +255,16 @@ const withoutAddresses = (fields: string) => `case when ${fields} ->> 'notify_ad
       select string_agg(case when lower(address) = any($1::text::text[]) then '${ERASED}' else address end, ', ' order by n)
       from unnest(string_to_array(${fields} ->> 'notify_addresses', ', ')) with ordinality as l (address, n)))) end`
 
-/** Takes these addresses out of the entries that say whom an organization tells of its limits. */
-export async function redactNotifyAddresses(tx: Transaction, addresses: readonly string[]): Promise<void> {
-  await tx.query(
+/** Takes these addresses out of the entries that say whom an organization tells of its limits; returns how many entries had one. */
+export async function redactNotifyAddresses(tx: Transaction, addresses: readonly string[]): Promise<number> {
+  const rows = await tx.query(
     `update audit_entries set before = ${withoutAddresses('before')}, after = ${withoutAddresses('after')}
      where action = 'organization.changed' and exists (
        select 1 from unnest(string_to_array(lower(concat_ws(', ', before ->> 'notify_addresses', after ->> 'notify_addresses')), ', ')) a
-       where a = any($1::text::text[]))`,
+       where a = any($1::text::text[])) returning 1`,
     [arrayLiteral(addresses)],
   )
+  return rows.length
 }
 
 /** Removes at most `atMost` entries from before `beforeMs`; returns how many. */

@@ -19,20 +19,25 @@ export function listNotifying(
 
 /**
  * Locks every organization that the erasing of a person changes, always in the same order: those of which the person is a member, and
- * those that send notices of their limits to one of these addresses.
+ * those that send notices of their limits to one of these addresses. `userId` is null where nobody has an account with them.
  */
-export function lockOrganizationsOf(tx: Transaction, userId: string, addresses: readonly string[]): Promise<void> {
+export function lockOrganizationsOf(
+  tx: Transaction,
+  userId: string | null,
+  addresses: readonly string[],
+): Promise<void> {
   return lockOrganizationsAround(tx, userId, addresses)
 }
 
-/** Takes these addresses out of those that organizations tell of their limits. The audit log of each says who is told now. */
+/** Takes these addresses out of those that organizations tell of their limits; returns of how many. The audit log of each says who is told now. */
 export async function forgetNotifyAddresses(
   tx: Transaction,
   random: RandomBytes,
   nowMs: number,
   { addresses, actor }: { readonly addresses: readonly string[]; readonly actor: Actor },
-): Promise<void> {
-  for (const { id, notifyAddresses } of await removeNotifyAddresses(tx, addresses))
+): Promise<number> {
+  const changed = await removeNotifyAddresses(tx, addresses)
+  for (const { id, notifyAddresses } of changed)
     await recordAuditEntry(tx, random, nowMs, {
       organizationId: id,
       actor,
@@ -41,4 +46,5 @@ export async function forgetNotifyAddresses(
       before: null,
       after: { notify_addresses: notifyAddresses.join(', ') },
     })
+  return changed.length
 }

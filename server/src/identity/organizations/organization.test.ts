@@ -7,6 +7,14 @@ test.each([
   ['acme-2'],
   ["O'Brien & Co. (EU)"],
   ['Acme.com: R/D'],
+  ['Acme Inc.'],
+  ["St. John's"],
+  ['node.js'],
+  ['booking.com'],
+  ['Acme Inc./Beta'],
+  ['S.p.A./GmbH'],
+  ['Version 2.0/3'],
+  ['Awww. Toys'],
   ['東京 ラボ'],
   ['7'],
   ['a'.repeat(64)],
@@ -40,14 +48,20 @@ test('an id is no name: organizations that registered themselves are called by t
   })
 })
 
-test.each([['Claim $500 at https://evil.example/win now'], ['9 invoices due: HTTP://evil.example'], ['x://y']])(
-  '%p can not: a name stands in mails to strangers',
-  (name) => {
-    const parsed = parseOrganizationName(name)
-    expect(parsed).toMatchObject({ ok: false, refusal: { code: 'validation_failed', param: 'name' } })
-    if (!parsed.ok) expect(parsed.refusal.message).toContain('address of a page')
-  },
-)
+test.each([
+  ['Claim $500 at https://evil.example/win now'],
+  ['9 invoices due: HTTP://evil.example'],
+  ['x://y'],
+  ['Account locked, go to www.evil.example/login'],
+  ['Account locked, go to WWW.evil.example'],
+  ['Account locked, go to evil.example/login'],
+  ['Account locked: evil.xn--p1ai:8443/a'],
+  ['Account locked: ｗｗｗ．evil．example'],
+])('%p can not: a name stands in mails to strangers', (name) => {
+  const parsed = parseOrganizationName(name)
+  expect(parsed).toMatchObject({ ok: false, refusal: { code: 'validation_failed', param: 'name' } })
+  if (!parsed.ok) expect(parsed.refusal.message).toContain('address of a page')
+})
 
 test('one name has one spelling', () => {
   expect(parseOrganizationName('Cafe\u0301')).toEqual({ ok: true, value: 'Caf\u00e9' })

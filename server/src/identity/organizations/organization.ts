@@ -1,6 +1,7 @@
 import { refusal } from '../../lib/errors.ts'
 import { isUuid } from '../../lib/ids.ts'
 import { readMailAddress } from '../../lib/mailAddress.ts'
+import { holdsPageAddress } from '../../lib/nameCharacters.ts'
 import { ok, type Result, refused } from '../../lib/result.ts'
 
 /**
@@ -43,9 +44,9 @@ export function parseOrganizationName(text: string): Result<string> {
     const problem = 'A name can not look like an id: organizations that registered themselves are called by their ids.'
     return refused(refusal('validation_failed', problem, { param: 'name' }))
   }
-  if (name.includes('://')) {
+  if (holdsPageAddress(name)) {
     const problem =
-      'A name can not hold the address of a page: it stands in mails, such as invitations. Use the name of your organization alone.'
+      'A name can not hold the address of a page: it stands in mails, such as invitations. Use the name of your organization alone, without "://", "www.", or a slash behind a word such as "a.example".'
     return refused(refusal('validation_failed', problem, { param: 'name' }))
   }
   if ([...name].length <= NAME_CHARACTERS_MAX && NAME.test(name)) return ok(name)

@@ -151,7 +151,7 @@ export async function updateNotifyAddresses(
  */
 export async function lockOrganizationsAround(
   tx: Transaction,
-  userId: string,
+  userId: string | null,
   addresses: readonly string[],
 ): Promise<void> {
   await tx.query(

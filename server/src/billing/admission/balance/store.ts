@@ -39,11 +39,15 @@ export async function selectBalances(db: Queryable, organizationIds: readonly st
   return new Map(rows.map((row) => [row.organization_id, row.balance]))
 }
 
-/** Adds a movement to the ledger and to the balance. Returns false, and changes nothing, where its source was posted before. */
+/**
+ * Adds a movement to the ledger and to the balance. Returns false, and changes nothing, where its source was posted before. It counts in no
+ * month that is closed, also where the database's clock was set back.
+ */
 export async function insertEntry(tx: Transaction, entry: LedgerEntry): Promise<boolean> {
   const inserted = await tx.query(
     `insert into ledger_entries (id, organization_id, amount_microcents, kind, source, note, posted_at)
-     values ($1::uuid, $2::uuid, $3::bigint, $4, $5, $6, $7::timestamptz)
+     values ($1::uuid, $2::uuid, $3::bigint, $4, $5, $6, greatest($7::timestamptz,
+       (select (max(month) + interval '1 month')::timestamp at time zone 'UTC' from closed_months)))
      on conflict (source) do nothing returning id`,
     [
       entry.id,

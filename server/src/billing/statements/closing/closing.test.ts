@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Books, openBooks } from '../../../../test/books.ts'
-import { TurnedClock } from '../../../../test/clock.ts'
+import { SettableClock, TurnedClock } from '../../../../test/clock.ts'
 import { SILENCE } from '../../../../test/silence.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { uuidV7 } from '../../../lib/ids.ts'
@@ -12,7 +12,7 @@ import { createStatementReader } from '../months/read.ts'
 import { closeDays } from './closeDays.ts'
 import { closeMonths } from './closeMonths.ts'
 
-const clock = new TurnedClock(Date.UTC(2030, 0, 30, 12))
+const clock = new SettableClock(Date.UTC(2030, 0, 30, 12))
 
 let books: Books
 let one: string
@@ -130,6 +130,34 @@ test('a charge that is committed into a closed day is found', async () => {
   if (found?.kind !== 'statement') throw new Error('not found')
   expect(found.stated - found.booked).toBe(charge.costMicrocents)
   await move('2030-03-02T00:00:00Z')
+  expect(await books.verify()).toEqual([])
+})
+
+test('after the clock was set back across closed days, and a month, charges and credits count in what is open', async () => {
+  await turnTo(Date.UTC(2030, 3, 3, 2))
+  await close()
+  const [march, april] = [await statementOf(one, '2030-03'), await statementOf(one, '2030-04')]
+  for (const atMs of [Date.UTC(2030, 3, 1, 23), Date.UTC(2030, 2, 30, 12)]) {
+    clock.set(atMs)
+    const charge = await books.post(one, clock.now(), { model: 'svc/set-back' })
+    await books.grant(one, 3n)
+    const [{ posted_at: postedAt = null } = {}] = await books.database.query<{ posted_at: Date | null }>(
+      'select posted_at from charges where id = $1::uuid',
+      [charge.chargeId],
+    )
+    // The first instant that no closed day has.
+    expect(postedAt?.getTime()).toBe(Date.UTC(2030, 3, 3))
+  }
+  clock.set(Date.UTC(2030, 3, 3, 3))
+  const after = await statementOf(one, '2030-04')
+  expect(after.charges).toMatchObject([{ model: 'svc/set-back', charges: 2n }])
+  const charged = after.charges.reduce((sum, { costMicrocents }) => sum + costMicrocents, 0n)
+  expect(after.closingMicrocents).toBe(april.closingMicrocents + 6n - charged)
+  expect(await statementOf(one, '2030-03')).toEqual(march)
+  expect(await books.verify()).toEqual([])
+  await turnTo(Date.UTC(2030, 3, 5))
+  await close()
+  expect(await statementOf(one, '2030-04')).toMatchObject({ closingMicrocents: after.closingMicrocents })
   expect(await books.verify()).toEqual([])
 })
 

@@ -1,7 +1,7 @@
 /** How strangers register, where the settings allow it: their address is confirmed first, and they get a new organization. */
 
 import type { Database } from '../../../infra/postgres/database.ts'
-import { Refused } from '../../../lib/errors.ts'
+import { Refused, refusal } from '../../../lib/errors.ts'
 import { type RandomBytes, uuidV7 } from '../../../lib/ids.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
 import type { Clock } from '../../../lib/time.ts'
@@ -13,6 +13,7 @@ import { NO_LINK, readLink, takeLink } from '../links/link.ts'
 import { enqueueLinkMail } from '../links/mailJob.ts'
 import { addMember } from '../members/add.ts'
 import { addPerson } from '../people/add.ts'
+import { isAnybodyThere } from '../people/find.ts'
 import { checkPerson, type Person, parseEmail } from '../people/person.ts'
 import type { Passwords } from '../secrets/betterAuth.ts'
 
@@ -27,7 +28,13 @@ export interface RegistrationDependencies {
   readonly openAccount: OpenAccount
 }
 
-/** Mails a link to an address. Somebody who has an account gets another mail; nobody else is told which. */
+/** The set-up link works until somebody has an account: no stranger is to be the first. */
+const NOT_SET_UP = refusal(
+  'validation_failed',
+  'This server is not set up yet. Its operator must first make an account, with the link that the start of the server shows; "./tollgate users set-up-link" makes one too.',
+)
+
+/** Mails a link to an address. Refused (`validation_failed`) until the first person has an account. Somebody who has an account gets another mail; nobody else is told which. */
 export async function requestRegistration(
   { database, clock }: Pick<RegistrationDependencies, 'database' | 'clock'>,
   text: string,
@@ -36,6 +43,7 @@ export async function requestRegistration(
 ): Promise<Result<null>> {
   const email = parseEmail(text)
   if (!email.ok) return email
+  if (!(await isAnybodyThere(database))) return refused(NOT_SET_UP)
   if ((await waitToSend(email.value)) !== null) return ok(null)
   await database.transaction((tx) =>
     enqueueLinkMail(tx, STRANGERS, { purpose: 'registration', email: email.value }, clock.now()),
@@ -53,7 +61,8 @@ export async function readRegistration(
 
 /**
  * Makes the account of a link's address, and a new organization that it owns. Refused where the link does not work, or somebody
- * has an account with the address meanwhile (`not_found`), or a value can't be used (`validation_failed`).
+ * has an account with the address meanwhile (`not_found`), a value can't be used, or the first person has no account yet
+ * (`validation_failed`).
  */
 export async function register(
   dependencies: RegistrationDependencies,
@@ -73,6 +82,7 @@ export async function register(
   const [userId, organizationId, memberId] = [1, 2, 3].map(() => uuidV7(nowMs, random)) as [string, string, string]
   const person: Person = { ...checked.value, id: userId, isOperator: false }
   return inTransaction(database, null, async (tx) => {
+    if (!(await isAnybodyThere(tx))) throw new Refused(NOT_SET_UP)
     if ((await takeLink(tx, clock, secret, 'registration')) === null) throw new Refused(NO_LINK)
     if (!(await addPerson(tx, person, hash, nowMs))) throw new Refused(NO_LINK)
     await registerOrganization(tx, openAccount, { id: organizationId, name: organization.value, createdAtMs: nowMs })

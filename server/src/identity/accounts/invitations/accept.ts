@@ -52,7 +52,15 @@ const ANOTHER = refusal(
   'This invitation is for another address. Sign in with the address that it was sent to.',
 )
 
-/** Accepts an invitation for a person who is signed in. Refused where the link does not work, or is for another address. */
+const MEMBER_ALREADY = refusal(
+  'validation_failed',
+  'You are a member of this organization already. Nothing was changed: the invitation stays open until it expires. Ask an admin of the organization if you need another role.',
+)
+
+/**
+ * Accepts an invitation for a person who is signed in. Refused where the link does not work (`not_found`), is for another address, or the
+ * person is a member already, with an address that is new to them (`validation_failed`).
+ */
 export async function acceptInvitation(
   dependencies: Omit<AcceptDependencies, 'passwords'>,
   secret: string,
@@ -110,7 +118,8 @@ async function join(
   if ((await takeLink(tx, clock, secret, 'invitation')) === null) throw new Refused(NO_LINK)
   if (!(await updateAccepted(tx, invitationId, nowMs))) throw new Refused(NO_LINK)
   const memberId = uuidV7(nowMs, random)
-  await addMember(tx, { id: memberId, organizationId, userId: person.id, role }, nowMs)
+  const isNew = await addMember(tx, { id: memberId, organizationId, userId: person.id, role }, nowMs)
+  if (!isNew) throw new Refused(MEMBER_ALREADY)
   await recordAuditEntry(tx, random, nowMs, {
     organizationId,
     actor: { kind: 'user', id: person.id, address },

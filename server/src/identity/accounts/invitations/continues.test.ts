@@ -62,6 +62,37 @@ test('somebody who is signed in as another person signs out by a form of the pag
   expect((await browser.fill('/account/accept', {})).location).toBe('/account')
 })
 
+test('a member who has changed to the invited address is told of the membership, and nothing is written down', async () => {
+  const { database } = house.gateway
+  const link = await invite('third')
+  await database.query(
+    `insert into members (id, organization_id, user_id, role, created_at)
+     select gen_random_uuid(), o.id, u.id, 'admin', now() from organizations o, users u where o.name = 'third' and u.email = $1`,
+    [EMAIL],
+  )
+  const browser = house.browser()
+  await browser.fill('/account/sign-in', SIGN_IN)
+  const entries = () => database.query<object>('select id from audit_entries order by id')
+  const before = await entries()
+  const told = await browser.fill(link, {})
+  expect([told.status, told.text]).toEqual([
+    422,
+    expect.stringContaining('You are a member of this organization already'),
+  ])
+  expect(await entries()).toEqual(before)
+  const ofThird = "from members m join organizations o on o.id = m.organization_id where o.name = 'third'"
+  expect(await database.query(`select m.role ${ofThird} order by m.role`)).toEqual([
+    { role: 'admin' },
+    { role: 'owner' },
+  ])
+  expect(
+    await database.query(
+      'select 1 from invitations where email = $1 and accepted_at is null and withdrawn_at is null',
+      [EMAIL],
+    ),
+  ).toHaveLength(1)
+})
+
 test('a sign-in leads to no address that stands in its own', async () => {
   for (const next of ['https://evil.test', '//evil.test', '/account/device', 'constructor', '__proto__']) {
     const path = `/account/sign-in?next=${encodeURIComponent(next)}`

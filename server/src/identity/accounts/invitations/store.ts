@@ -146,6 +146,17 @@ export async function deleteInvitationsTo(tx: Transaction, emails: readonly stri
   return rows.map(({ id }) => id)
 }
 
+/** Removes at most `atMost` invitations that expired before `beforeMs`, whatever became of them; returns how many. Their links go with them. */
+export async function deleteOldInvitations(database: Queryable, beforeMs: number, atMost: number): Promise<number> {
+  const rows = await database.query(
+    `delete from invitations where id in (
+       select id from invitations where expires_at < $1 order by expires_at limit $2::integer
+     ) returning id`,
+    [new Date(beforeMs), atMost],
+  )
+  return rows.length
+}
+
 /** Withdraws an open invitation; undefined where there is none of this id. */
 export async function updateWithdrawn(
   tx: Transaction,

@@ -82,8 +82,8 @@ export function listLinksOf(
   return selectLinksOf(database, userId, emails, atMost)
 }
 
-/** Ends every link of a person who is erased: by the person, to these addresses, and of invitations to them. */
-export function endLinksOf(tx: Transaction, userId: string, emails: readonly string[]): Promise<void> {
+/** Ends every link of a person who is erased: by the person (null: nobody has an account), to these addresses, and of invitations to them. */
+export function endLinksOf(tx: Transaction, userId: string | null, emails: readonly string[]): Promise<void> {
   return deleteLinksOf(tx, userId, emails)
 }
 

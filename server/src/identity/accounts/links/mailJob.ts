@@ -41,16 +41,20 @@ export function turnOfAddress(email: string): string {
   return uuidOfHex(hash('sha256', `turn of ${email}`).slice(0, 32))
 }
 
-/** Drops the mails with links to a person that were not sent: by the person's id, to these addresses, and of these invitations. */
+/** Drops the mails with links to a person that were not sent: by the person's id (null: none), to these addresses, and of these invitations. */
 export async function dropLinkMails(
   tx: Transaction,
   {
     userId,
     addresses,
     invitationIds,
-  }: { readonly userId: string; readonly addresses: readonly string[]; readonly invitationIds: readonly string[] },
+  }: {
+    readonly userId: string | null
+    readonly addresses: readonly string[]
+    readonly invitationIds: readonly string[]
+  },
 ): Promise<void> {
-  await dropJobs(tx, LINK_MAIL, 'userId', [userId])
+  await dropJobs(tx, LINK_MAIL, 'userId', userId === null ? [] : [userId])
   await dropJobs(tx, LINK_MAIL, 'email', addresses)
   for (const address of addresses) await dropJobsOf(tx, turnOfAddress(address))
   await dropJobs(tx, LINK_MAIL, 'invitationId', invitationIds)

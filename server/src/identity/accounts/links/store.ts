@@ -90,7 +90,7 @@ export async function selectLinksOf(
 }
 
 /** Removes the links of a person, those to these addresses, and those of invitations to them. */
-export async function deleteLinksOf(tx: Transaction, userId: string, emails: readonly string[]): Promise<void> {
+export async function deleteLinksOf(tx: Transaction, userId: string | null, emails: readonly string[]): Promise<void> {
   await tx.query(
     `delete from account_links where user_id = $1 or email = any($2::text::text[])
        or invitation_id in (select id from invitations where email = any($2::text::text[]))`,

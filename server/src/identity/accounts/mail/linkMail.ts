@@ -5,6 +5,7 @@ import { JOB_DONE, type JobHandler, type JobResult, jobHandler } from '../../../
 import { sendMail } from '../../../jobs/mail.ts'
 import { toHex } from '../../../lib/ids.ts'
 import type { MailTransport } from '../../../lib/mail.ts'
+import { quotedName } from '../../../lib/nameCharacters.ts'
 import { MINUTE_MS } from '../../../lib/time.ts'
 import { invitationStateAt } from '../invitations/invitation.ts'
 import { findInvitation } from '../invitations/list.ts'
@@ -145,8 +146,8 @@ async function invitationLetter(
   const as = role === 'member' ? 'a member' : `an ${role}`
   return {
     to: email,
-    subject: `You are invited to "${organizationName}"`,
-    text: `${inviter === null ? 'An admin' : `${inviter.name} (${inviter.email})`} invites you to become ${as} of the organization "${organizationName}" on the Tollgate server ${new URL(link.url).host}.\n\nAccept within 7 days here:\n\n${link.url}\n\nIf you don't want to, or don't know who this is, do nothing.\n`,
+    subject: `You are invited to ${quotedName(organizationName)}`,
+    text: `${inviter === null ? 'An admin' : `${quotedName(inviter.name)} (${inviter.email})`} invites you to become ${as} of the organization ${quotedName(organizationName)} on the Tollgate server ${new URL(link.url).host}.\n\nAccept within 7 days here:\n\n${link.url}\n\nIf you don't want to, or don't know who this is, do nothing.\n`,
     id: link.id,
   }
 }

@@ -185,6 +185,21 @@ describe('signing in', () => {
     await still.gateway.close()
   }, 120_000)
 
+  test('a new password ends the marks of all browsers but the one in which it was changed', async () => {
+    const still = await openAccountsHouse({ clock: new TurnedClock(Date.now()) })
+    const [own, other] = [await still.owner(), still.browser()]
+    await signIn(other)
+    const changed = { password: PASSWORD, new_password: 'another long phrase' }
+    expect((await own.fill('/account', changed, { action: '/account/password' })).status).toBe(200)
+    const again = { email: OWNER.email, password: 'another long phrase' }
+    for (let count = 0; count < 30; count += 1)
+      await signIn(still.browser(), { ...again, password: 'a wrong long phrase' })
+    expect((await signIn(other, again)).status).toBe(429)
+    await own.fill('/account', {}, { action: '/account/sign-out' })
+    expect((await signIn(own, again)).location).toBe('/account')
+    await still.gateway.close()
+  }, 120_000)
+
   test('signing out ends the session, not only its cookie', async () => {
     const browser = house.browser()
     await signIn(browser)

@@ -34,6 +34,7 @@ import {
   accountOf,
   attempted,
   enter,
+  knownFromNowOn,
   MEMBERSHIPS_SHOWN,
   NEXT_PAGES,
   type NextPage,
@@ -176,7 +177,10 @@ export function postAccept(dependencies: PageDependencies): PageHandle {
     const session = await findSession(dependencies, visit.values.session)
     if (session?.person.email !== offered.email) return askToSignIn(dependencies, visit, offered, session)
     const accepted = await acceptInvitation(dependencies, secret, session.person, address)
-    if (!accepted.ok) return brokenLinkPage()
+    if (!accepted.ok) {
+      const { code, message } = accepted.refusal
+      return code === 'validation_failed' ? showFault({ problem: message }) : brokenLinkPage()
+    }
     await switchOrganization(dependencies, { id: session.id, userId: session.person.id }, offered.organizationId)
     return redirect(ACCOUNT_PATH, [clearInvitation(dependencies.cookies)])
   })
@@ -201,7 +205,9 @@ export function postPassword(dependencies: PageDependencies): PageHandle {
     if (!changed.ok) return accountOf(dependencies, session, visit.form, faultIn('/account/password', changed.refusal))
     dependencies.onEnqueued()
     const done = 'Your password is changed, and your other sessions have ended.'
-    return accountOf(dependencies, session, visit.form, { done })
+    const page = await accountOf(dependencies, session, visit.form, { done })
+    page.headers.append('Set-Cookie', await knownFromNowOn(dependencies, person.email))
+    return page
   })
 }
 

@@ -1,10 +1,13 @@
 /** Strangers who register on the whole gateway. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { ACCOUNT_SETTINGS, type AccountsHouse, openAccountsHouse } from '../../../../test/accountsHouse.ts'
+import { ACCOUNT_SETTINGS, type AccountsHouse, OWNER, openAccountsHouse } from '../../../../test/accountsHouse.ts'
 import { type MailServer, openMailServer } from '../../../../test/mailServer.ts'
 import type { Visitor } from '../../../../test/visitor.ts'
 import { BROWSER_ORIGIN } from '../../../../test/visitor.ts'
+import { systemClock } from '../../../infra/clock.ts'
+import { systemRandom } from '../../../infra/random.ts'
+import { makeLink } from '../links/link.ts'
 
 const OPEN = `accounts: { registration: true }\npublic_url: ${BROWSER_ORIGIN}\n`
 const FIELDS = { name: 'Eve', organization: 'default', new_password: 'a long enough phrase' }
@@ -39,6 +42,28 @@ test('is off unless the settings say so', async () => {
   expect((await closed.browser().open('/account/sign-in')).text).not.toContain('/account/register')
   await closed.gateway.close()
 })
+
+test('no stranger registers before the set-up link was used, and the link goes on working', async () => {
+  const fresh = await openAccountsHouse({ settings: OPEN, mailServer })
+  const setUp = await fresh.setUpPath()
+  const email = 'too-early@example.com'
+  const asked = await fresh.browser().fill('/account/register', { email })
+  expect([asked.status, asked.text]).toEqual([422, expect.stringContaining('not set up yet')])
+  // A link that was sent by a process of an earlier version.
+  const { database } = fresh.gateway
+  const link = await database.transaction((tx) =>
+    makeLink(tx, { clock: systemClock, random: systemRandom() }, { purpose: 'registration', email }),
+  )
+  const path = `/account/register/finish?token=${link.reveal()}`
+  expect((await fresh.browser().fill(path, FIELDS)).text).toContain('not set up yet')
+  expect((await fresh.browser().fill(setUp, OWNER)).location).toBe('/account')
+  expect((await fresh.browser().fill(path, FIELDS)).location).toBe('/account')
+  expect(await database.query('select is_operator from users order by email')).toEqual([
+    { is_operator: true },
+    { is_operator: false },
+  ])
+  await fresh.gateway.close()
+}, 30_000)
 
 test('nobody has an account before the address is confirmed; then there is a new organization, apart from every other', async () => {
   await ask('eve@example.com')

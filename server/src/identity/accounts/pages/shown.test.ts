@@ -212,7 +212,7 @@ test('the mail of an invitation names who invites, and where', async () => {
   const path = join(house.gateway.dataDirectory, 'account-links')
   const mails = await readFile(path, 'utf8')
   expect(mails).toContain(
-    `Ada (ada@example.com) invites you to become an admin of the organization "default" on the Tollgate server ${new URL(BROWSER_ORIGIN).host}.`,
+    `"Ada" (ada@example.com) invites you to become an admin of the organization "default" on the Tollgate server ${new URL(BROWSER_ORIGIN).host}.`,
   )
 })
 

@@ -1,11 +1,8 @@
 /** One request of a browser for a page: its cookies and fields, who is signed in with it, and how somebody comes to be. */
 
 import type { Database, Transaction } from '../../../infra/postgres/database.ts'
-import type { DataKeys } from '../../../lib/dataKeys.ts'
 import type { Refusal } from '../../../lib/errors.ts'
-import type { RandomBytes } from '../../../lib/ids.ts'
 import type { Result } from '../../../lib/result.ts'
-import type { Clock } from '../../../lib/time.ts'
 import type { Actor } from '../../audit/entry.ts'
 import type { OpenAccount } from '../../organizations/register.ts'
 import { signIn } from '../entry/signIn.ts'
@@ -15,7 +12,7 @@ import { findPasswordHash } from '../people/find.ts'
 import type { Person } from '../people/person.ts'
 import type { AttemptCounter } from '../secrets/attempts.ts'
 import type { Passwords } from '../secrets/betterAuth.ts'
-import { isKnownBrowser, markBrowser } from '../secrets/knownBrowser.ts'
+import { isKnownBrowser, type KnownBrowserDependencies, markBrowser } from '../secrets/knownBrowser.ts'
 import { findSession } from '../sessions/authenticate.ts'
 import { endSession, listSessions } from '../sessions/own.ts'
 import type { FoundSession } from '../sessions/session.ts'
@@ -39,12 +36,9 @@ export type DeleteOrganization = (who: {
   readonly ownerId: string
 }) => Promise<Result<unknown>>
 
-export interface PageDependencies {
+export interface PageDependencies extends KnownBrowserDependencies {
   readonly database: Database
-  readonly clock: Clock
-  readonly random: RandomBytes
   readonly passwords: Passwords
-  readonly dataKeys: DataKeys
   readonly cookies: Cookies
   readonly attempts: AttemptCounter
   /** Withdraws open invitations that a member may not make any more. */
@@ -196,9 +190,13 @@ export async function handOver(
   const { database, cookies } = dependencies
   const before = await findSession(dependencies, values.session)
   if (before !== null) await endSession(database, before.person.id, before.id)
-  const isKnown = isKnownBrowser(dependencies, values.known, email)
-  const known = isKnown ? [] : [setKnownBrowser(cookies, markBrowser(dependencies, email))]
-  return [setSession(cookies, token), ...known]
+  const isKnown = await isKnownBrowser(dependencies, values.known, email)
+  return [setSession(cookies, token), ...(isKnown ? [] : [await knownFromNowOn(dependencies, email)])]
+}
+
+/** Returns the cookie by which the browser of a person is known from now on. */
+export async function knownFromNowOn(dependencies: PageDependencies, email: string): Promise<string> {
+  return setKnownBrowser(dependencies.cookies, await markBrowser(dependencies, email))
 }
 
 /** The person's own page. */

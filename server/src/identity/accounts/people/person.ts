@@ -1,6 +1,6 @@
 import { refusal } from '../../../lib/errors.ts'
 import { readMailAddress } from '../../../lib/mailAddress.ts'
-import { NOT_IN_NAMES } from '../../../lib/nameCharacters.ts'
+import { holdsPageAddress, NOT_IN_NAMES } from '../../../lib/nameCharacters.ts'
 import { ok, type Result, refused } from '../../../lib/result.ts'
 import { parsePassword } from '../secrets/password.ts'
 
@@ -36,18 +36,15 @@ export function parseEmail(text: string): Result<string> {
   return email === null ? refused(NO_ADDRESS) : ok(email)
 }
 
-/** The address of a page: a name stands in mails to people who do not know the person. */
-const OF_PAGE = '://'
-
 /** Reads a person's name: 1 to 100 characters on one line. */
 function parsePersonName(text: string): Result<string> {
   const name = text.trim().normalize('NFC')
-  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !NOT_IN_NAMES.test(name) && !name.includes(OF_PAGE))
+  if (name !== '' && name.length <= NAME_CHARACTERS_MOST && !NOT_IN_NAMES.test(name) && !holdsPageAddress(name))
     return ok(name)
   return refused(
     refusal(
       'validation_failed',
-      `A name has 1 to ${NAME_CHARACTERS_MOST} characters on one line, and no address of a page.`,
+      `A name has 1 to ${NAME_CHARACTERS_MOST} characters on one line, and no address of a page. Type your name alone: without "://", "www.", or a slash behind a word such as "a.example".`,
       { param: 'name' },
     ),
   )

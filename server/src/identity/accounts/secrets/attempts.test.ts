@@ -40,6 +40,16 @@ test('a new organization mails ten invitations at once, whoever they are to', as
   expect(await useUp(() => attempts.invitation('a', `${turn++}@example.com`, true))).toBe(10)
 })
 
+test('the known browsers of one account have a limit together, and those of another account theirs', async () => {
+  const attempts = open()
+  let turn = 0
+  const byNewMark = () =>
+    attempts.byKnownBrowser(`mark ${turn++}`, turn % 2 === 0 ? 'Ada@example.com ' : 'ada@example.com')
+  expect(await useUp(() => attempts.byKnownBrowser('a mark', 'ada@example.com'))).toBe(10)
+  expect(await useUp(byNewMark)).toBe(50)
+  expect(await attempts.byKnownBrowser('a mark of another', 'eve@example.com')).toBeNull()
+})
+
 describe('the total of attempts', () => {
   test('is used up by a customer with a /48 for further ones alone: 256 groups of addresses that try all the time', async () => {
     const attempts = open()

@@ -56,6 +56,8 @@ const DEVICE_LIMITS = {
 
 /** Of a browser that has signed in with the account before. */
 const KNOWN_BROWSER: AttemptLimit = { burst: 10, everyMs: 20 * SECOND_MS }
+/** Of all such browsers of an account together: each sign-in of a browser without a mark makes one. */
+const KNOWN_BROWSERS: AttemptLimit = { burst: 60, everyMs: 10 * SECOND_MS }
 
 /** Of a person who is signed in, from wherever: who types codes of logins, or the password again, or changes ways to sign in. */
 const PERSON_LIMITS = {
@@ -82,8 +84,8 @@ type DeviceAttemptKind = keyof typeof DEVICE_LIMITS
 export interface AttemptCounter {
   byAddress(kind: AttemptKind | DeviceAttemptKind, address: string): Promise<number | null>
   byEmail(kind: AttemptKind, email: string): Promise<number | null>
-  /** `browser`: the value of its cookie. */
-  byKnownBrowser(browser: string): Promise<number | null>
+  /** `browser`: the value of its cookie. It also counts for all known browsers of the mail address. */
+  byKnownBrowser(browser: string, email: string): Promise<number | null>
   /** An invitation from an organization to a mail address. `isNew`: the organization is new (K2). */
   invitation(organizationId: string, email: string, isNew: boolean): Promise<number | null>
   /** A person who is signed in. */
@@ -103,7 +105,9 @@ export function createAttemptCounter(limiter: BucketLimiter): AttemptCounter {
   return {
     byAddress: (kind, address) => take(kind, 'address', address, { ...LIMITS, ...DEVICE_LIMITS }[kind].address),
     byEmail: (kind, email) => take(kind, 'email', email.trim().toLowerCase(), LIMITS[kind].email),
-    byKnownBrowser: (browser) => take('signIn', 'browser', browser, KNOWN_BROWSER),
+    byKnownBrowser: async (browser, email) =>
+      (await take('signIn', 'browser', browser, KNOWN_BROWSER)) ??
+      (await take('signIn', 'browsers', email.trim().toLowerCase(), KNOWN_BROWSERS)),
     invitation: async (id, email, isNew) =>
       (await take('invitation', 'recipient', `${id} ${email.trim().toLowerCase()}`, INVITATIONS.recipient)) ??
       (isNew

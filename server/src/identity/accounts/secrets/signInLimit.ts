@@ -1,12 +1,8 @@
-import type { DataKeys } from '../../../lib/dataKeys.ts'
-import type { Clock } from '../../../lib/time.ts'
 import type { AttemptCounter } from './attempts.ts'
-import { isKnownBrowser } from './knownBrowser.ts'
+import { isKnownBrowser, type KnownBrowserDependencies } from './knownBrowser.ts'
 
-export interface SignInLimitDependencies {
+export interface SignInLimitDependencies extends Omit<KnownBrowserDependencies, 'random'> {
   readonly attempts: Pick<AttemptCounter, 'byAddress' | 'byEmail' | 'byKnownBrowser'>
-  readonly clock: Clock
-  readonly dataKeys: DataKeys
 }
 
 /** The browser that somebody types a password in. */
@@ -19,7 +15,8 @@ export interface TypingBrowser {
 
 /**
  * Counts an attempt at the password of a mail address; null admits, else the seconds to wait. A browser that has signed in with the
- * address before has a limit of its own: whatever others try with the address, or from the same place, the person gets in.
+ * address and its present password before has a limit of its own: whatever others try with the address, or from the same place, the
+ * person gets in.
  */
 export async function waitToSignIn(
   dependencies: SignInLimitDependencies,
@@ -27,6 +24,6 @@ export async function waitToSignIn(
   email: string,
 ): Promise<number | null> {
   const { attempts } = dependencies
-  if (known !== null && isKnownBrowser(dependencies, known, email)) return attempts.byKnownBrowser(known)
+  if (known !== null && (await isKnownBrowser(dependencies, known, email))) return attempts.byKnownBrowser(known, email)
   return (await attempts.byAddress('signIn', address)) ?? (await attempts.byEmail('signIn', email))
 }
