@@ -236,6 +236,7 @@ async function answerStreamed(
 /** An unknown model on a stream is told as the stream's only event, with status 200 (C2). */
 function refuseModel(refused: Refusal, request: ChatRequest, call: RouteRequest): Response | Refusal {
   if (!request.stream) return refused
+  call.noteUnpaid()
   return new Response(errorEvent(refused) + DONE, { headers: streamHeadersOf(call) })
 }
 
