@@ -65,7 +65,7 @@ export function replaysWith(clock: Clock, memoryBytes = 256 << 20): ReplayDepend
 }
 
 /** Returns a kept answer with all of its body. */
-export async function wholeOf(answer: ReplayedAnswer): Promise<KeptAnswer> {
+export async function wholeOf(answer: ReplayedAnswer): Promise<KeptAnswer & { readonly body: Uint8Array }> {
   const { body } = answer
   if (body instanceof Uint8Array) return { ...answer, body }
   const pieces: Uint8Array[] = []

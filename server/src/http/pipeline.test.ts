@@ -90,9 +90,9 @@ test('a caller that is signed out while its request runs gets no headers of a li
 describe('a body that was worked on', () => {
   const unpaid: unknown[] = []
   const bodyWork = { ...pipelineParts().bodyWork, noteUnpaid: (...noted: unknown[]) => void unpaid.push(noted) }
-  const post = async (answer: Answer, needs: Requirements) => {
+  const post = async (answer: Answer | Handle, needs: Requirements) => {
     unpaid.length = 0
-    const { ask } = open(() => answer, { body: 'json', ...needs }, { bodyWork })
+    const { ask } = open(typeof answer === 'function' ? answer : () => answer, { body: 'json', ...needs }, { bodyWork })
     await ask('/v1/models', { method: 'POST', headers: { 'Content-Length': '7' }, body: '{"a":1}' })
     return unpaid
   }
@@ -103,6 +103,11 @@ describe('a body that was worked on', () => {
     expect(await post(refusal('context_length_exceeded', 'Shorten it.'), { isPaid: true })).toEqual(noted)
     expect(await post(replayed, { isPaid: true })).toEqual(noted)
     expect(await post(new Response(''), {})).toEqual(noted)
+    const refusing: Handle = (call) => {
+      call.noteUnpaid()
+      return new Response('data: a refusal')
+    }
+    expect(await post(refusing, { isPaid: true })).toEqual(noted)
   })
 
   test('is none where its answer is paid for', async () => {

@@ -57,6 +57,8 @@ export interface RouteRequest<P extends Principal = ApiKeyPrincipal> {
    * more is cut off then.
    */
   holdOpen(): EndAnswer
+  /** Says that nobody pays for the answer, although its status is that of a success. */
+  noteUnpaid(): void
   /** The calls under way in this process. */
   readonly openCalls: OpenCalls
   /**
@@ -106,6 +108,8 @@ export interface PendingRequest extends Mutable<RouteRequest<Principal>> {
   bodyMemory: BodyReservation | null
   /** Its body was not read to its end: the connection is closed after the answer. */
   isCutOff: boolean
+  /** Nobody pays for the answer, whatever its status says. */
+  isUnpaid: boolean
   /** By the monotonic clock, milliseconds. */
   readonly startedAtMs: number
 }
@@ -222,6 +226,9 @@ export function pipeline(
         held = true
         return close
       },
+      noteUnpaid: () => {
+        pending.isUnpaid = true
+      },
       openCalls: dependencies.openCalls,
       isStillAllowed: async () => (await refuseEnded(steps.again, pending)) === null,
       target,
@@ -231,6 +238,7 @@ export function pipeline(
       leavePlace: null,
       bodyMemory: null,
       isCutOff: false,
+      isUnpaid: false,
       startedAtMs,
     }
     let response: Response
@@ -282,9 +290,9 @@ function noteUnpaid(
   { bodyWork }: PipelineDependencies,
   { isPaid }: Requirements,
   { ok, headers }: Response,
-  { bodyMemory }: PendingRequest,
+  { bodyMemory, isUnpaid }: PendingRequest,
 ): void {
-  if (bodyMemory === null || (isPaid === true && ok && !headers.has('Idempotency-Replayed'))) return
+  if (bodyMemory === null || (isPaid === true && ok && !isUnpaid && !headers.has('Idempotency-Replayed'))) return
   bodyWork.noteUnpaid(bodyMemory.owner, bodyMemory.mostBytes)
 }
 

@@ -2,9 +2,11 @@
 
 import { expect, test } from 'bun:test'
 import { TurnedClock } from '../../test/clock.ts'
+import { ByteBudget, LARGE_BYTES, type MemoryReservation } from '../lib/byteBudget.ts'
 import { refusal } from '../lib/errors.ts'
 import { ok, type Result, refused } from '../lib/result.ts'
 import type { Attempt } from './idempotency/attempts.ts'
+import { AT_ONCE_BYTES } from './inSlices.ts'
 import { createOpenCalls } from './openCalls.ts'
 import type { RouteRequest } from './pipeline.ts'
 import { type Body, wholeAnswer } from './wholeAnswer.ts'
@@ -12,7 +14,14 @@ import { type Body, wholeAnswer } from './wholeAnswer.ts'
 const NO = refusal('upstream_unavailable', 'Not now.')
 
 /** A call with a key whose steps are noted in order. */
-function stage({ unanswered = false }: { readonly unanswered?: boolean } = {}) {
+function stage({
+  unanswered = false,
+  memory,
+}: {
+  readonly unanswered?: boolean
+  readonly memory?: MemoryReservation
+} = {}) {
+  const clock = new TurnedClock()
   const steps: string[] = []
   const openCalls = createOpenCalls()
   const call = {
@@ -41,8 +50,8 @@ function stage({ unanswered = false }: { readonly unanswered?: boolean } = {}) {
     release: () => steps.push(isCommitted ? 'over' : 'released'),
   }
   const answer = (pay: () => Promise<Result<{ prepared: typeof prepared }>>, toWire: () => Body, key = true) =>
-    wholeAnswer(call, key ? attempt : null, { clock: new TurnedClock(), isTraced: true }, pay, toWire)
-  return { steps, prepared, answer, openCalls }
+    wholeAnswer(call, key ? attempt : null, { clock, isTraced: true, ...(memory && { memory }) }, pay, toWire)
+  return { steps, prepared, answer, openCalls, clock }
 }
 
 test('an answer is written, kept and committed, and then leaves with its cost', async () => {
@@ -150,4 +159,55 @@ test('a large answer that is still leaving ends with its key', async () => {
   expect(steps.at(-1)).toBe('left')
   await expect(response instanceof Response && response.text()).rejects.toThrow('cut off')
   expect(openCalls.keys()).toEqual([])
+})
+
+/** Answers a call with so many bytes, for which `memory` is held while they leave. */
+const answerOf = (bytes: number, memory: MemoryReservation) => {
+  const { prepared, answer, ...more } = stage({ memory })
+  return {
+    ...more,
+    answered: answer(
+      async () => ok({ prepared }),
+      () => 'x'.repeat(bytes),
+    ),
+  }
+}
+
+test('answers of up to a MiB take no memory of large ones, whoever reads them slowly', async () => {
+  const budget = new ByteBudget(2 * LARGE_BYTES, 0, LARGE_BYTES)
+  for (const bytes of [AT_ONCE_BYTES + 1, LARGE_BYTES]) {
+    const memory = budget.open('one')
+    // As a provider's longer answer has left it.
+    memory.set(100)
+    await answerOf(bytes, memory).answered
+    expect(budget.takenBytes).toBe(0)
+  }
+  await answerOf(LARGE_BYTES + 1, budget.open('one')).answered
+  expect(budget.takenBytes).toBe(LARGE_BYTES + 1)
+})
+
+test('an answer that has grown beyond a MiB waits in turn for its memory, and then leaves', async () => {
+  const budget = new ByteBudget(4 * LARGE_BYTES, 1, 2 * LARGE_BYTES)
+  const first = budget.open('one')
+  first.set(2 * LARGE_BYTES)
+  const { steps, answered } = answerOf(LARGE_BYTES + 1, budget.open('one'))
+  while (budget.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+  expect(steps).toEqual([])
+  first.close()
+  const response = await answered
+  expect([response instanceof Response, budget.takenBytes]).toEqual([true, LARGE_BYTES + 1])
+  expect(response instanceof Response && (await response.text())).toHaveLength(LARGE_BYTES + 1)
+  expect(budget.takenBytes).toBe(0)
+})
+
+test('where that takes too long, or too many wait, the call is 503 and not charged', async () => {
+  const budget = new ByteBudget(4 * LARGE_BYTES, 1, 2 * LARGE_BYTES)
+  budget.open('one').set(2 * LARGE_BYTES)
+  const { steps, answered, clock } = answerOf(LARGE_BYTES + 1, budget.open('one'))
+  const crowded = answerOf(LARGE_BYTES + 1, budget.open('one'))
+  expect(await crowded.answered).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 5 })
+  await clock.turn(10_000)
+  expect(await answered).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 5 })
+  for (const told of [steps, crowded.steps]) expect(told).toEqual(['released', 'left'])
+  expect([budget.waiting, budget.takenBytes, clock.pending]).toEqual([0, 2 * LARGE_BYTES, 0])
 })

@@ -1,11 +1,17 @@
 /** One paid call whose answer leaves in one piece: its cost, its kept answer, its memory. */
 
 import type { Participant } from '../infra/postgres/database.ts'
-import type { MemoryReservation } from '../lib/byteBudget.ts'
+import {
+  BudgetFull,
+  LARGE_BYTES,
+  type MemoryReservation,
+  NO_MEMORY_MESSAGE,
+  NO_MEMORY_RETRY_AFTER_SECONDS,
+} from '../lib/byteBudget.ts'
 import type { CallSignal } from '../lib/callSignal.ts'
-import type { Refusal } from '../lib/errors.ts'
+import { type Refusal, refusal } from '../lib/errors.ts'
 import type { Result } from '../lib/result.ts'
-import type { Clock } from '../lib/time.ts'
+import { type Clock, SECOND_MS } from '../lib/time.ts'
 import { type EarlyEnd, watchCall } from './callEnd.ts'
 import { COST_HEADER } from './cost.ts'
 import type { KeptAnswer } from './idempotency/answer.ts'
@@ -78,11 +84,12 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     const { prepared } = answered.value
     let body: Body
     try {
+      body = toWire(answered.value)
+      if (memory !== undefined && !(await takeGrown(memory, bytesOf(body), clock))) return NO_MEMORY
       if (end.refusal !== null) {
         await prepared.commit()
         return end.refusal
       }
-      body = toWire(answered.value)
       const participants = attempt === null ? undefined : await attempt.keep(keptOf(body))
       const unanswered = await prepared.commit(participants)
       if (unanswered !== null) return unanswered.refusal
@@ -98,7 +105,7 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     }
     const bytes = bytesOf(body)
     if (bytes <= AT_ONCE_BYTES) return new Response(typeof body === 'string' ? body : joined(body), { headers })
-    memory?.set(bytes)
+    memory?.set(bytes > LARGE_BYTES ? bytes : 0)
     isLeaving = true
     const leaving = startLeaving(call, (client) => {
       memory?.close()
@@ -112,6 +119,32 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
       memory?.close()
       leave()
     }
+  }
+}
+
+/** So long an answer that is ready waits for memory at most: its client waits for it, and it takes memory that is not counted. */
+const GROWN_WAIT_MS = 10 * SECOND_MS
+
+const NO_MEMORY = refusal('upstream_unavailable', NO_MEMORY_MESSAGE, {
+  retryAfterSeconds: NO_MEMORY_RETRY_AFTER_SECONDS,
+})
+
+/**
+ * Takes memory, in turn, for a large answer that took none while it was read: it was small then, or made here. Returns false where
+ * there is none in time.
+ */
+async function takeGrown(memory: MemoryReservation, bytes: number, clock: Clock): Promise<boolean> {
+  if (bytes <= LARGE_BYTES || memory.bytes > 0) return true
+  const waiting = new AbortController()
+  const cancelTimer = clock.after(GROWN_WAIT_MS, () => waiting.abort(new BudgetFull('there was no memory in time')))
+  try {
+    await memory.take(bytes, waiting.signal)
+    return true
+  } catch (error) {
+    if (error instanceof BudgetFull) return false
+    throw error
+  } finally {
+    cancelTimer()
   }
 }
 

@@ -17,6 +17,7 @@ test('a call that finds too little left waits in turn, and is served when others
   first.set(10)
   await Promise.all([large, small])
   expect([order, budget.takenBytes]).toEqual([['large', 'small'], 100])
+  expect([first, second, third].map(({ waits }) => waits)).toEqual([0, 1, 1])
   for (const reservation of [first, second, third, third]) reservation.close()
   expect([budget.takenBytes, budget.waiting]).toEqual([0, 0])
 })

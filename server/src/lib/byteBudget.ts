@@ -17,8 +17,16 @@ const PASSES_MOST = 64
 /** Thrown where as many wait already as may. */
 export class BudgetFull extends Error {}
 
+/** The words for a client whose answer finds no memory: a large answer takes its server and its client some seconds. */
+export const NO_MEMORY_MESSAGE =
+  'Too many large answers are being made here at this moment. Nothing was charged. Try again shortly.'
+export const NO_MEMORY_RETRY_AFTER_SECONDS = 5
+
 /** The memory that one call has of a budget: nothing at first. */
 export interface MemoryReservation {
+  readonly bytes: number
+  /** How often a `take` found too little left, and waited. */
+  readonly waits: number
   /**
    * Takes so many bytes in place of what it has, in turn. Rejects with {@link BudgetFull} or the signal's reason. Never
    * called while another `take` of the same reservation waits.
@@ -70,6 +78,7 @@ export class ByteBudget {
 
   open(owner: string): MemoryReservation {
     let own = 0
+    let waits = 0
     let isClosed = false
     const set = (bytes: number) => {
       this.add(owner, bytes - own)
@@ -77,9 +86,17 @@ export class ByteBudget {
       this.serve()
     }
     return {
+      get bytes() {
+        return own
+      },
+      get waits() {
+        return waits
+      },
       take: async (bytes, signal) => {
         set(0)
-        await this.place(owner, bytes, signal)
+        await this.place(owner, bytes, signal, () => {
+          waits += 1
+        })
         own = bytes
         // The call may have ended while it waited.
         if (isClosed) set(0)
@@ -131,13 +148,14 @@ export class ByteBudget {
     return true
   }
 
-  private async place(owner: string, bytes: number, signal: AbortSignal): Promise<void> {
+  private async place(owner: string, bytes: number, signal: AbortSignal, onWait: () => void): Promise<void> {
     signal.throwIfAborted()
     if (this.mayTake(owner, bytes)) {
       this.add(owner, bytes)
       return
     }
     if (this.waitingCount >= this.waitingMost && !this.refuseLongest(owner)) throw tooManyWait()
+    onWait()
     await this.wait(owner, bytes, signal)
   }
 

@@ -18,6 +18,7 @@ let written: (() => void)[]
 /** Of those that are silent: ends the attempt. */
 let fail: ((failure: ProviderFailure) => void)[]
 let answerLate: (() => void)[]
+let waits: number
 beforeEach(() => {
   clock = new TurnedClock()
   client = new AbortController()
@@ -28,6 +29,7 @@ beforeEach(() => {
   written = []
   fail = []
   answerLate = []
+  waits = 0
 })
 
 const DEADLINES = { connectMs: 1_000, firstByteMs: 10_000, silenceMs: 5_000, wholeMs: 60_000 }
@@ -67,6 +69,11 @@ function ask(
     log: SILENCE,
     attemptMs: 10_000,
     isRepeatable: more.isRepeatable ?? true,
+    memory: {
+      get waits() {
+        return waits
+      },
+    },
     metrics: {
       attempt: (name, outcome, elapsedMs) => attempts.push(`${name} ${outcome} ${elapsedMs}`),
       hedged: () => {},
@@ -255,4 +262,21 @@ test('that there is no memory here says nothing of the target, and nobody else i
   expect(asked).toEqual(['a', 'a', 'a'])
   expect(attempts).toEqual(['a cancelled 0', 'a cancelled 0', 'a cancelled 0'])
   expect(await ask({ a: 'a' }, { targets })).toBe('a')
+})
+
+test('the deadline of an answer that waited for memory here says nothing of the target, and nobody else is asked', async () => {
+  const targets = [target('a'), target('b')]
+  for (let call = 0; call < 3; call += 1) {
+    const answer = ask({ a: 'silence', b: 'b' }, { targets })
+    waits += 1
+    await clock.turn(10_000)
+    expect(await answer).toBe('unavailable!')
+    expect(signals[call]?.aborted).toBe(true)
+  }
+  expect(attempts).toEqual(['a cancelled 10000', 'a cancelled 10000', 'a cancelled 10000'])
+  // A wait of an attempt before excuses nobody.
+  const answer = ask({ a: 'silence', b: 'b' }, { targets })
+  await clock.turn(10_000)
+  expect(await answer).toBe('b')
+  expect(attempts.slice(3)).toEqual(['a timeout 10000', 'b answered 0'])
 })

@@ -1,4 +1,5 @@
 import type { Deadlines } from '../catalog/provider.ts'
+import type { MemoryReservation } from '../lib/byteBudget.ts'
 import { NoMemoryLeft, ProviderFailure, type ProviderTarget } from '../providers/dialect/spec.ts'
 import type { AbortUntilWritten, CommittingAttempt } from './abortUntilWritten.ts'
 import { askUntil } from './askUntil.ts'
@@ -14,6 +15,8 @@ export interface WholeOptions extends Omit<RoundsOptions, 'signal'>, ReportOptio
   readonly attemptMs: number
   /** The work may be done twice without harm: after a deadline another target may be asked. */
   readonly isRepeatable: boolean
+  /** Of the call's large answer. */
+  readonly memory: Pick<MemoryReservation, 'waits'>
 }
 
 /** Sends the call to one target; rejects, and tells `onWritten`, as the methods of `Provider` do. */
@@ -101,13 +104,17 @@ class WholeRound<T> implements Round<WholeAnswer<T>> {
   }
 
   private attempt(target: ProviderTarget, { written }: CommittingAttempt): Promise<T> {
-    const { abort, deadlines, clock, attemptMs, isRepeatable } = this.options
+    const { abort, deadlines, clock, attemptMs, isRepeatable, memory } = this.options
     const leftMs = this.wholeDueMs - clock.monotonicMs()
     const isLast = leftMs <= attemptMs
-    const late = () =>
-      new ProviderFailure('timeout', `no whole answer within ${isLast ? deadlines.wholeMs : attemptMs} ms`, {
+    const waitsBefore = memory.waits
+    const late = () => {
+      // The target has begun to answer, and its answer waited for us: it is not to blame, and another would wait as well.
+      if (memory.waits > waitsBefore) return new NoMemoryLeft()
+      return new ProviderFailure('timeout', `no whole answer within ${isLast ? deadlines.wholeMs : attemptMs} ms`, {
         mayFailOver: isRepeatable && !isLast,
       })
+    }
     return askUntil({ clock, signal: abort.signal, limitMs: Math.min(attemptMs, leftMs), late }, (signal) =>
       this.ask(target, signal, deadlines.connectMs, written),
     )

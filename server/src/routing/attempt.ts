@@ -175,8 +175,9 @@ export class TargetAttempt implements ChatEvents {
       if (this.leaving !== null && result.done !== true) this.unread.push(result.value)
       return
     }
-    if (result.done === true) this.over('answered', null)
-    else this.watchdog.due(this.options.wholeDueMs)
+    if (result.done !== true) this.watchdog.due(this.options.wholeDueMs)
+    // An end before any event is a failure, which `begin` throws.
+    else if (this.phase === 'answering') this.over('answered', null)
     const pending = this.pending
     this.pending = null
     pending?.resolve(result)

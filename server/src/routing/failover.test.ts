@@ -63,8 +63,18 @@ test('once an answer has begun no other target is asked', async () => {
   expect(b.calls).toHaveLength(0)
 })
 
-test('an empty answer is faulty', async () => {
-  expect(await routed.text(routed.provider('a', []))).toBe('faulty!')
+test('an empty answer is faulty, for its client, the metrics and the log', async () => {
+  const a = routed.provider('a', [])
+  expect(await routed.text(a)).toBe('faulty!')
+  expect(routed.attempts).toEqual(['a faulty 0'])
+  expect(routed.logged).toEqual(['warn a faulty'])
+  expect(routed.clock.pending).toBe(0)
+})
+
+test('a target whose answers are empty is asked behind the others', async () => {
+  const [a, b] = [routed.provider('a', []), routed.provider('b', ['b'])]
+  for (let call = 0; call < 5; call += 1) expect(await routed.text(a, b)).toBe('faulty!')
+  expect(await routed.text(a, b)).toBe('b')
 })
 
 test('an error that a dialect throws by mistake is faulty, and its text is not logged', async () => {

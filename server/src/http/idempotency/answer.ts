@@ -12,13 +12,20 @@ export const KEY_LIMIT = 255
  */
 export const PIECE_BYTES = 256 * 1024
 
+/** A body that is written while it is kept, so that it need not be in memory whole. Never empty. */
+export interface WrittenBody {
+  readonly byteLength: number
+  /** Writes it from its beginning, in blocks of any length. May be called again. */
+  blocks(): Iterable<Uint8Array>
+}
+
 /** An answer as it is kept: what is given again, byte for byte. */
 export interface KeptAnswer {
   readonly status: number
   readonly contentType: string | null
   /** Of an asynchronous operation: the `Operation-Id` header. */
   readonly operationId: string | null
-  readonly body: Uint8Array
+  readonly body: Uint8Array | WrittenBody
 }
 
 /** A body that is read while it leaves. */

@@ -5,7 +5,7 @@ import type { Queryable } from '../../infra/postgres/database.ts'
 import type { DataKeys, SealingKey } from '../../lib/dataKeys.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
-import { type BodyInPieces, PIECE_BYTES } from './answer.ts'
+import { type BodyInPieces, type KeptAnswer, PIECE_BYTES } from './answer.ts'
 import { piecesOf, rangeOf, sealedBytesOf, sealPieces, unsealPiece } from './sealedBody.ts'
 import type { KeptSpace } from './space.ts'
 import { type AttemptRow, readBodyRange } from './store.ts'
@@ -28,7 +28,7 @@ export interface KeptBodies {
    * Encrypts a body with `key` and writes a large one to the store. Returns the bytes for the row; null when they are a file, there for
    * good. A store that takes none leaves it to the row, and says that it is short, so that few follow. Never rejects.
    */
-  keep(attempt: string, body: Uint8Array, key: SealingKey): Promise<Uint8Array | null>
+  keep(attempt: string, body: KeptAnswer['body'], key: SealingKey): Promise<Uint8Array | null>
   /** Takes the data key that bodies are encrypted with now. */
   takeKey(): SealingKey
   /** Returns the body of an attempt that was answered. Rejects when this process lacks the data key that the body is sealed with. */

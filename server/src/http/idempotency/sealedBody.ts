@@ -2,7 +2,7 @@
 
 import type { RandomBytes } from '../../lib/ids.ts'
 import { SEAL_BYTES, type SealedThing, seal, unseal } from '../../lib/seal.ts'
-import { PIECE_BYTES } from './answer.ts'
+import { type KeptAnswer, PIECE_BYTES, type WrittenBody } from './answer.ts'
 
 const SEALED_PIECE_BYTES = PIECE_BYTES + SEAL_BYTES
 
@@ -26,13 +26,38 @@ export function sealedBytesOf(bodyBytes: number): number {
 export function* sealPieces(
   dataKey: Uint8Array,
   attempt: string,
-  body: Uint8Array,
+  body: KeptAnswer['body'],
   random: RandomBytes,
 ): Generator<Uint8Array> {
-  for (let index = 0; index < piecesOf(body.byteLength); index += 1) {
-    const piece = body.subarray(index * PIECE_BYTES, (index + 1) * PIECE_BYTES)
+  let index = 0
+  for (const piece of body instanceof Uint8Array ? cutBody(body) : writePieces(body)) {
     yield seal(dataKey, thingOf(attempt, body.byteLength, index), piece, random)
+    index += 1
   }
+}
+
+function* cutBody(body: Uint8Array): Generator<Uint8Array> {
+  for (let index = 0; index < piecesOf(body.byteLength); index += 1) {
+    yield body.subarray(index * PIECE_BYTES, (index + 1) * PIECE_BYTES)
+  }
+}
+
+/** Each piece is in the same memory as the one before. */
+function* writePieces(body: WrittenBody): Generator<Uint8Array> {
+  const piece = new Uint8Array(Math.min(PIECE_BYTES, body.byteLength))
+  let filled = 0
+  for (const block of body.blocks()) {
+    for (let at = 0; at < block.byteLength; ) {
+      const part = block.subarray(at, at + piece.byteLength - filled)
+      piece.set(part, filled)
+      filled += part.byteLength
+      at += part.byteLength
+      if (filled < piece.byteLength) continue
+      yield piece
+      filled = 0
+    }
+  }
+  if (filled > 0) yield piece.subarray(0, filled)
 }
 
 /** Returns where a piece's encrypted bytes are among those of the body: the first and the last, both included. */

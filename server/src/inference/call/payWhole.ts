@@ -6,6 +6,7 @@ import type { WorstCase } from '../../billing/admission/gates.ts'
 import type { Prepared } from '../../billing/charges/settle.ts'
 import type { ResolvedModel } from '../../catalog/model.ts'
 import type { Deadlines } from '../../catalog/provider.ts'
+import type { MemoryReservation } from '../../lib/byteBudget.ts'
 import type { CallSignal } from '../../lib/callSignal.ts'
 import { ok, type Result } from '../../lib/result.ts'
 import type { TracedCall } from '../../lib/telemetry.ts'
@@ -34,6 +35,8 @@ export interface WholeCall<T> {
   readonly attemptDeadline: keyof Pick<Deadlines, 'firstByteMs' | 'wholeMs'>
   /** The work may be done twice without harm: after a deadline another target may be asked. */
   readonly isRepeatable: boolean
+  /** Holds a large answer. */
+  readonly memory: MemoryReservation
   readonly admission: Admission
   /** The most that the call can cost, at the rate of its admission's instant. */
   readonly worst: WorstCase
@@ -87,8 +90,8 @@ export async function payWhole<T>(
 async function askAndDeliver<T>(paid: PaidCall, call: WholeCall<T>, abort: AbortUntilWritten): Promise<PreparedAnswer> {
   const { dependencies, resolved } = paid.context
   const route = paid.routeOptions(abort.signal)
-  const { isRepeatable, attemptDeadline } = call
-  const options = { ...route, abort, attemptMs: route.deadlines[attemptDeadline], isRepeatable }
+  const { isRepeatable, attemptDeadline, memory } = call
+  const options = { ...route, abort, attemptMs: route.deadlines[attemptDeadline], isRepeatable, memory }
   const { target, answer } = await askWhole(dependencies.providers.targetsOf(resolved.tier), call.send, options)
   return call.deliver(answer, paid.admitted, target)
 }

@@ -14,12 +14,12 @@ import { validate } from '../../http/validate.ts'
 import { wholeAnswer } from '../../http/wholeAnswer.ts'
 import { type CallSignal, signalWith } from '../../lib/callSignal.ts'
 import { type Refusal, refusal } from '../../lib/errors.ts'
-import { GrowingText } from '../../lib/growingText.ts'
 import { ok, refused } from '../../lib/result.ts'
 import type { InferenceCaller } from '../call/caller.ts'
 import { TEXT_PARTS_MOST, withJoinedText, withoutNeutral } from './compat.ts'
 import { completeStreamed, completeWhole } from './complete.ts'
 import type { ChatDependencies } from './dependencies.ts'
+import { KeptStream } from './keptStream.ts'
 import type { EndPart, Heading, ShownUsage, StreamedPart, StreamedReply, WholeReply } from './reply.ts'
 import type { ChatRequest } from './request.ts'
 import {
@@ -236,6 +236,7 @@ async function answerStreamed(
 /** An unknown model on a stream is told as the stream's only event, with status 200 (C2). */
 function refuseModel(refused: Refusal, request: ChatRequest, call: RouteRequest): Response | Refusal {
   if (!request.stream) return refused
+  call.noteUnpaid()
   return new Response(errorEvent(refused) + DONE, { headers: streamHeadersOf(call) })
 }
 
@@ -255,7 +256,7 @@ function partWriter(
   callEnd: EarlyEnd,
 ): (part: StreamedPart) => string | Promise<string> {
   const write = chunkWriter(reply, includeUsage)
-  const kept = new GrowingText()
+  const kept = attempt === null ? null : new KeptStream()
   let opening = write.first()
 
   /** The key ended the call: what was generated is charged, and the client reads why there is no more. */
@@ -268,10 +269,11 @@ function partWriter(
   const writeEnd = async (part: EndPart): Promise<string> => {
     const { prepared } = part
     if (callEnd.refusal !== null) return writeKeyEnd(part, callEnd.refusal)
-    const end = opening + write.end(part) + costComment(prepared.costMicrocents) + DONE
-    const participants = attempt === null ? undefined : await attempt.keep(keptStream(`${kept}${end}`))
+    const end = write.end(part) + costComment(prepared.costMicrocents) + DONE
+    const body = kept?.body({ opening: write.first(), event: write.text, end })
+    const participants = body && (await attempt?.keep({ ...KEPT_STREAM, body }))
     const unanswered = await prepared.commit(participants)
-    if (unanswered === null) return end
+    if (unanswered === null) return opening + end
     await attempt?.end()
     return errorToWire(unanswered.refusal, unanswered.isCharged ? prepared.costMicrocents : null)
   }
@@ -281,9 +283,10 @@ function partWriter(
       const error = errorToWire(callEnd.refusal ?? part.refusal, part.costMicrocents)
       return attempt === null ? error : attempt.end().then(() => error)
     }
-    const piece = opening + write.text(part.text)
+    const json = JSON.stringify(part.text)
+    const piece = opening + write.text(json)
     opening = ''
-    if (attempt !== null) kept.add(piece)
+    kept?.add(json)
     return piece
   }
 }
@@ -293,11 +296,8 @@ function errorToWire(refused: Refusal, costMicrocents: bigint | null): string {
   return errorEvent(refused) + (costMicrocents === null ? '' : costComment(costMicrocents)) + DONE
 }
 
-/** Returns a streamed answer as it is given again. */
-function keptStream(text: string) {
-  const body = new TextEncoder().encode(text)
-  return { status: 200, contentType: STREAM_HEADERS['Content-Type'], operationId: null, body }
-}
+/** A streamed answer that is given again, but for its body. */
+const KEPT_STREAM = { status: 200, contentType: STREAM_HEADERS['Content-Type'], operationId: null } as const
 
 const DONE = 'data: [DONE]\n\n'
 
@@ -333,7 +333,8 @@ function chunkWriter(reply: Heading, includeUsage: boolean) {
     `"model":${JSON.stringify(reply.model)},"choices":[{"index":0,"delta":`
   return {
     first: () => `${shared}{"role":"assistant","content":""},"finish_reason":null}]}\n\n`,
-    text: (text: string) => `${shared}{"content":${JSON.stringify(text)}},"finish_reason":null}]}\n\n`,
+    /** Of a text that is given in JSON. */
+    text: (json: string) => `${shared}{"content":${json}},"finish_reason":null}]}\n\n`,
     end: ({ finishReason, usage }: EndPart) => {
       const totals = includeUsage ? `,"usage":${JSON.stringify(usageToWire(usage))}` : ''
       return `${shared}{},"finish_reason":"${finishReason}"}]${totals}}\n\n`

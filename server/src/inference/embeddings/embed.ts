@@ -57,6 +57,7 @@ export async function embed(
       ownWords: OWN_WORDS,
       attemptDeadline: 'firstByteMs',
       isRepeatable: true,
+      memory,
       admission,
       worst: embeddingWorstCase(rateAt(resolved.tier.price, admission.admittedAtMs), tokensAtMost),
       send({ provider, model }, attemptSignal, connectMs, onWritten) {

@@ -41,6 +41,7 @@ export function generate(
       // An answer begins when all of it is made.
       attemptDeadline: 'wholeMs',
       isRepeatable: false,
+      memory,
       admission: beginCall(dependencies.money, caller, resolved),
       worst: imageWorstCase(price, request),
       send({ provider, model }, attemptSignal, connectMs, onWritten) {

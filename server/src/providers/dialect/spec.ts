@@ -5,7 +5,7 @@
  */
 
 import type { Arriving } from '../../lib/arriving.ts'
-import type { MemoryReservation } from '../../lib/byteBudget.ts'
+import { type MemoryReservation, NO_MEMORY_MESSAGE, NO_MEMORY_RETRY_AFTER_SECONDS } from '../../lib/byteBudget.ts'
 import type { CallSignal } from '../../lib/callSignal.ts'
 import type { TokenUsage } from '../../lib/tokenUsage.ts'
 
@@ -105,16 +105,12 @@ export class ProviderFailure extends Error implements Required<ProviderFailureOp
 export class NoMemoryLeft extends ProviderFailure {
   constructor() {
     super('unavailable', 'too many large answers at once', {
-      retryAfterSeconds: NO_ROOM_RETRY_AFTER_SECONDS,
-      publicMessage:
-        'Too many large answers are being made here at this moment. Nothing was charged. Try again shortly.',
+      retryAfterSeconds: NO_MEMORY_RETRY_AFTER_SECONDS,
+      publicMessage: NO_MEMORY_MESSAGE,
     })
     this.name = 'NoMemoryLeft'
   }
 }
-
-/** A large answer takes its server and its client some seconds. */
-const NO_ROOM_RETRY_AFTER_SECONDS = 5
 
 /** The events of an answer, in their order. One `next()` at a time. */
 export interface ChatEvents extends AsyncIterator<ChatEvent, unknown>, Arriving<ChatEvent> {
