@@ -103,7 +103,8 @@ export async function openChatStage(
     },
   }
   const client = new AbortController()
-  const caller = { traceparent: null, organizationId: organization, keyId: KEY }
+  const isClientGone = () => client.signal.aborted
+  const caller = { traceparent: null, organizationId: organization, keyId: KEY, isClientGone }
   const asked = (stream: boolean, maxTokens: number | null): ChatRequest => ({
     model: MODEL.id,
     messages: [{ role: 'user', content: 'hi' }],
