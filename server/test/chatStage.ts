@@ -77,6 +77,13 @@ export interface ChatStage {
 
 export type Script = readonly (ChatEvent | Error | (() => Promise<void> | void))[]
 
+const callerOf = (organizationId: string, client: AbortController) => ({
+  traceparent: null,
+  organizationId,
+  keyId: KEY,
+  isClientGone: () => client.signal.aborted,
+})
+
 /** Opens a stage; `script` says what the provider does when a call reaches it. */
 export async function openChatStage(
   house: House,
@@ -103,7 +110,7 @@ export async function openChatStage(
     },
   }
   const client = new AbortController()
-  const caller = { traceparent: null, organizationId: organization, keyId: KEY }
+  const caller = callerOf(organization, client)
   const asked = (stream: boolean, maxTokens: number | null): ChatRequest => ({
     model: MODEL.id,
     messages: [{ role: 'user', content: 'hi' }],

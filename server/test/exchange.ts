@@ -96,7 +96,6 @@ export function exchangeOf(
     leavePlace: null,
     bodyMemory: null,
     isCutOff: false,
-    isUnpaid: false,
     startedAtMs: 0,
     idleTimeouts,
     ...more,

@@ -114,10 +114,11 @@ async function carryOut(attempt: Attempt, work: Work, holding: Holding): Promise
 export function callerOf({ request, principal }: RouteRequest, attempt: Attempt | null, isTraced: boolean) {
   const { organizationId, id: keyId } = principal
   const traceparent = isTraced ? request.headers.get('traceparent') : null
-  if (attempt === null) return { organizationId, keyId, traceparent }
-  const { discard, awaitOutcome } = attempt
   const isClientGone = () => request.signal.aborted
-  return { organizationId, keyId, traceparent, key: { isClientGone, discard, awaitOutcome } }
+  const caller = { organizationId, keyId, traceparent, isClientGone }
+  if (attempt === null) return caller
+  const { discard, awaitOutcome } = attempt
+  return { ...caller, key: { discard, awaitOutcome } }
 }
 
 /** Notes that the handler goes on after it has returned; the attempt ends with it. */

@@ -108,8 +108,8 @@ export interface PendingRequest extends Mutable<RouteRequest<Principal>> {
   bodyMemory: BodyReservation | null
   /** Its body was not read to its end: the connection is closed after the answer. */
   isCutOff: boolean
-  /** Nobody pays for the answer, whatever its status says. */
-  isUnpaid: boolean
+  /** Set where nobody pays for the answer, whatever its status says. */
+  isUnpaid?: true
   /** By the monotonic clock, milliseconds. */
   readonly startedAtMs: number
 }
@@ -226,9 +226,7 @@ export function pipeline(
         held = true
         return close
       },
-      noteUnpaid: () => {
-        pending.isUnpaid = true
-      },
+      noteUnpaid: () => void markUnpaid(pending),
       openCalls: dependencies.openCalls,
       isStillAllowed: async () => (await refuseEnded(steps.again, pending)) === null,
       target,
@@ -238,7 +236,6 @@ export function pipeline(
       leavePlace: null,
       bodyMemory: null,
       isCutOff: false,
-      isUnpaid: false,
       startedAtMs,
     }
     let response: Response
@@ -285,6 +282,10 @@ function noteAnswer(
   log.debug({ route, status, requestId, elapsedMs: Math.round(elapsedMs) }, 'answered')
 }
 
+function markUnpaid(pending: PendingRequest): void {
+  pending.isUnpaid = true
+}
+
 /** Bounds the work on large bodies for which nobody pays: refusals, replays, routes that are free. */
 function noteUnpaid(
   { bodyWork }: PipelineDependencies,
@@ -292,7 +293,8 @@ function noteUnpaid(
   { ok, headers }: Response,
   { bodyMemory, isUnpaid }: PendingRequest,
 ): void {
-  if (bodyMemory === null || (isPaid === true && ok && !isUnpaid && !headers.has('Idempotency-Replayed'))) return
+  if (bodyMemory === null || (isPaid === true && ok && isUnpaid === undefined && !headers.has('Idempotency-Replayed')))
+    return
   bodyWork.noteUnpaid(bodyMemory.owner, bodyMemory.mostBytes)
 }
 

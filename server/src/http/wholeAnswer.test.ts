@@ -51,7 +51,7 @@ function stage({
   }
   const answer = (pay: () => Promise<Result<{ prepared: typeof prepared }>>, toWire: () => Body, key = true) =>
     wholeAnswer(call, key ? attempt : null, { clock, isTraced: true, ...(memory && { memory }) }, pay, toWire)
-  return { steps, prepared, answer, openCalls, clock }
+  return { steps, call, attempt, prepared, answer, openCalls, clock }
 }
 
 test('an answer is written, kept and committed, and then leaves with its cost', async () => {
@@ -210,4 +210,26 @@ test('where that takes too long, or too many wait, the call is 503 and not charg
   expect(await answered).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 5 })
   for (const told of [steps, crowded.steps]) expect(told).toEqual(['released', 'left'])
   expect([budget.waiting, budget.takenBytes, clock.pending]).toEqual([0, 2 * LARGE_BYTES, 0])
+})
+
+test('a call that outlives its client knows that it has left, with a key and without', async () => {
+  for (const withKey of [true, false]) {
+    const { call, attempt, prepared, clock } = stage()
+    const client = new AbortController()
+    const request = new Request('http://gateway.test/v1/things', { signal: client.signal })
+    const heard: boolean[] = []
+    await wholeAnswer(
+      { ...call, request },
+      withKey ? attempt : null,
+      { clock, isTraced: false, outlivesClient: true },
+      async ({ isClientGone }, signal) => {
+        heard.push(isClientGone())
+        client.abort()
+        heard.push(isClientGone(), signal.aborted)
+        return ok({ prepared })
+      },
+      () => '{}',
+    )
+    expect(heard).toEqual([false, true, false])
+  }
 })

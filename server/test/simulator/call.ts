@@ -160,7 +160,7 @@ export function startCall(gateway: Gateway, request: Request, times: Times, onEn
     call.endedAtMs = times.nowMs()
     onEnd(call)
   }
-  const caller = { organizationId, keyId, traceparent: null }
+  const caller = { organizationId, keyId, traceparent: null, isClientGone: () => client.signal.aborted }
   const answering = stream
     ? completeStreamed(dependencies, caller, resolved, body, client.signal).then((result) =>
         result.ok ? readStream(result.value, call, client.signal) : result.refusal.code,

@@ -2,8 +2,6 @@
 
 /** The Idempotency-Key of a request, for charges that are not known to be posted in time. */
 export interface RequestKey {
-  /** Returns whether the client has left. That cancels nothing where there is a key. */
-  isClientGone(): boolean
   /** Says that the charge was withdrawn: no answer is kept, and the key is free once the request has ended. */
   discard(): void
   /** Keeps the key in progress until `known` resolves: the charge and the kept answer stand or fall together. */
@@ -15,6 +13,8 @@ export interface InferenceCaller {
   readonly keyId: string
   /** The client's header of that name, where calls are traced. */
   readonly traceparent: string | null
+  /** Returns whether the client has left, also where that cancels nothing: the charge stands then (E14). */
+  isClientGone(): boolean
   /** The request's Idempotency-Key; left out: it has none. */
   readonly key?: RequestKey
 }

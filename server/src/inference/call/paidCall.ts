@@ -207,7 +207,7 @@ export class PreparedCall {
   private async charge(participants: readonly Participant[]): Promise<Unanswered | null> {
     const { dependencies, caller, signal, isStreamed } = this.call.context
     const { key } = caller
-    const isGone = () => signal.aborted || key?.isClientGone() === true
+    const isGone = () => signal.aborted || caller.isClientGone()
     const posted = await commit(dependencies.money, this.prepared, participants, () => !isStreamed && !isGone())
     switch (posted.kind) {
       case 'posted':

@@ -12,7 +12,7 @@ const BLOCK_CHARACTERS = 64 << 10
 interface Around {
   /** Before the first text. */
   readonly opening: string
-  /** Writes the event of a text that is given in JSON. What stands around the text is the same in every event. */
+  /** Writes the event of a text that is given in JSON. Around the text, all events are the same. */
   readonly event: (json: string) => string
   /** Behind the last text. */
   readonly end: string
