@@ -6,7 +6,7 @@ test.each([
   ['Acme" — account locked', `"Acme' — account locked"`],
   ['“Acme”', `"'Acme'"`],
   ['a'.repeat(40), `"${'a'.repeat(40)}"`],
-  ['😀'.repeat(64), `"${'😀'.repeat(40)}…"`],
+  ['😀'.repeat(64), `"${'😀'.repeat(40)}..."`],
 ])('%p stands in mails as %p', (name, shown) => {
   expect(quotedName(name)).toBe(shown)
 })

@@ -22,5 +22,5 @@ const SHOWN_MOST = 40
 /** Returns a name as mails show it: in quotes, with none inside, and cut behind 40 characters. */
 export function quotedName(name: string): string {
   const characters = [...name.replace(/["“”„‟«»＂]/gu, "'")]
-  return `"${characters.slice(0, SHOWN_MOST).join('')}${characters.length > SHOWN_MOST ? '…' : ''}"`
+  return `"${characters.slice(0, SHOWN_MOST).join('')}${characters.length > SHOWN_MOST ? '...' : ''}"`
 }

@@ -17,6 +17,7 @@ import { createJobs } from '../../jobs/runJobs.ts'
 import type { Runner } from '../../jobs/runner.ts'
 import { claimJobs, makeReady } from '../../jobs/store.ts'
 import type { SmtpServer } from '../../lib/mail.ts'
+import { quotedName } from '../../lib/nameCharacters.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
 import { createNoticeMailer, type NoticeMailer } from './noticeMailer.ts'
 
@@ -127,7 +128,7 @@ test('a notice is logged once and mailed once to each address, and nothing of it
   await noticeMailer(server.port).run()
   expect(server.mails.map(({ to }) => to).sort()).toEqual(['a@example.com', 'b@example.com'])
   expect(logged('reached its daily spending limit')).toBe(1)
-  expect(server.mails[0]?.text).toContain(`Subject: ${name}: the daily spending`)
+  expect(server.mails[0]?.text).toContain(`${quotedName(name)} has reached its daily spending limit.`)
   expect(logs.join()).not.toContain('@example.com')
 })
 
