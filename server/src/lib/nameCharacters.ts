@@ -19,7 +19,7 @@ export function holdsPageAddress(name: string): boolean {
 /** Characters of a name in a mail: enough to tell whose it is, and too few to tell a story. */
 const SHOWN_MOST = 40
 
-/** Returns a name as mails show it: in quotes, with none inside, and cut behind 40 characters, by dots that need no encoding in a subject. */
+/** Returns a name as mails show it: in quotes, with none inside, and cut behind 40 characters. */
 export function quotedName(name: string): string {
   const characters = [...name.replace(/["“”„‟«»＂]/gu, "'")]
   return `"${characters.slice(0, SHOWN_MOST).join('')}${characters.length > SHOWN_MOST ? '...' : ''}"`

@@ -128,7 +128,7 @@ test('a notice is logged once and mailed once to each address, and nothing of it
   await noticeMailer(server.port).run()
   expect(server.mails.map(({ to }) => to).sort()).toEqual(['a@example.com', 'b@example.com'])
   expect(logged('reached its daily spending limit')).toBe(1)
-  expect(server.mails[0]?.text).toContain(`Subject: ${quotedName(name)}: the`)
+  expect(server.mails[0]?.text).toContain(`${quotedName(name)} has reached its daily spending limit.`)
   expect(logs.join()).not.toContain('@example.com')
 })
 
