@@ -45,7 +45,8 @@ export async function drain({ app, server, drainMs, second, log, clock }: DrainO
     log.warn({ outcome }, 'calls that were still open are ended')
     await server?.kill()
     const charging = await within(clock, CHARGES_MS, charged, 'late')
-    if (charging === 'late') log.error({}, 'some calls that were ended could not be charged in time, and are not charged')
+    if (charging === 'late')
+      log.error({}, 'some calls that were ended could not be charged in time, and are not charged')
   }
   for (const cancel of cancels) cancel()
 }

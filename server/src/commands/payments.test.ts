@@ -238,7 +238,9 @@ test('where organizations pay at another payment provider and no settings file i
   )
   const { exitCode, stdout, stderr } = await tollgate('payments', 'reconcile')
   expect([exitCode, stdout]).toEqual([1, ''])
-  expect(stderr).toMatch(/there is no settings file .*: name the one of your server with --config or TOLLGATE_CONFIG\n$/)
+  expect(stderr).toMatch(
+    /there is no settings file .*: name the one of your server with --config or TOLLGATE_CONFIG\n$/,
+  )
   await fresh.database.query(`delete from payment_customers where ${elsewhere}`, ['elsewhere'])
   expect(await tollgate('payments', 'reconcile')).toMatchObject({ exitCode: 0 })
 })
