@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandFailure } from './commands/command.ts'
 import { run } from './commands/run.ts'
-import type { Signals } from './commands/signals.ts'
+import { holdReloads, type Signals } from './commands/signals.ts'
 import { noDataDirectory, systemContext } from './commands/system.ts'
 import { ownEnvironment } from './config/config.ts'
 import { systemClock } from './infra/clock.ts'
@@ -40,9 +40,10 @@ const context = systemContext({
   },
   serve: async (options) => {
     isServing = true
+    const held = holdReloads(signals)
     // Loaded here: the gateway is most of the program, and no other command needs it.
     const { serve } = await import('./commands/serve.ts')
-    return await serve(options, context, signals)
+    return await serve(options, context, held)
   },
   pullModel: async ({ dataDirectory, source, onInstalling, onProgress }) => {
     // Checked first, because installing the engine takes minutes.

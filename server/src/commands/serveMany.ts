@@ -45,8 +45,7 @@ export async function serveMany(started: ServeContext): Promise<void> {
     const ready = Promise.all(others.map((member) => member.run(false))).then(() => first?.run(true))
     const printed = await Promise.race([ready, stopped.then(() => undefined)])
     if (printed !== undefined) stdout(printed)
-    const reason = await stopping.first
-    if (reason !== null) log.error({ reason }, 'serving can not go on')
+    await stopping.first
     void stopping.second.then(() => {
       for (const member of members) member.signal('SIGTERM')
     })

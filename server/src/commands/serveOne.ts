@@ -7,10 +7,12 @@ import type { HttpServer } from '../infra/httpServer.ts'
 import { boundSocketQueues } from '../infra/socketQueues.ts'
 import { refusal } from '../lib/errors.ts'
 import { toHex } from '../lib/ids.ts'
+import { SECOND_MS, within } from '../lib/time.ts'
 import { addressOf, banner } from './banner.ts'
 import { drain } from './drain.ts'
 import { openFirstKey, openSetUpLink } from './firstKey.ts'
 import { openPort } from './openPort.ts'
+import { unlessStopped } from './signals.ts'
 import type { ServeContext } from './startUp.ts'
 
 /**
@@ -21,6 +23,9 @@ const NO_SERVER_LIMIT_BYTES = Number.MAX_SAFE_INTEGER
 const UNBOUNDED =
   'Linux does not let the server bound what the kernel keeps for a connection: leave up to 10 MB of memory for each client that does not read, or sends faster than it is read'
 
+/** A gateway that is stopped while it opens, by a database that does not answer, is not waited for. */
+const LATE_OPENING_MS = 5 * SECOND_MS
+
 /** Nothing on the admin port takes a body. */
 const ADMIN_BODY_BYTES = 64 * 1024
 
@@ -30,7 +35,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
   let app: App | null = null
   const servers: HttpServer[] = []
   try {
-    app = await createApp({
+    const opening = createApp({
       config,
       database: opened.database,
       reads: opened.reads,
@@ -44,6 +49,13 @@ export async function serveOne(started: ServeContext): Promise<void> {
       log,
       onFatal: (reason) => stopping.fail(reason),
     })
+    app = await unlessStopped(stopping.first, opening)
+    if (app === null) {
+      // Closed whole where it is open soon.
+      const late = opening.catch(() => null)
+      app = await within(clock, LATE_OPENING_MS, late, null)
+      return
+    }
     const [open, admin] = openPorts(app, started)
     servers.push(open, admin)
     app.listensAt(addressOf(open.host, open.port))
@@ -71,8 +83,7 @@ export async function serveOne(started: ServeContext): Promise<void> {
       }),
     )
     log.info({ port: open.port, adminPort: admin.port }, 'serving')
-    const reason = await stopping.first
-    if (reason !== null) log.error({ reason }, 'serving can not go on')
+    await stopping.first
     const { drainMs } = config.settings.fixed
     await drain({ app, server: open, drainMs, second: stopping.second, log, clock })
   } finally {

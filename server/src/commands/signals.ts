@@ -30,3 +30,28 @@ export function stopRequests(signals: Signals) {
   }
   return { first, second, now, fail: (reason: string) => stop(reason) }
 }
+
+/**
+ * Hears of each SIGHUP from now on, so that none ends the process before it serves. One that came before `onReload` of the result was given
+ * its callback makes that be called at once.
+ */
+export function holdReloads(signals: Signals): Signals {
+  let wasAsked = false
+  let reload = () => {
+    wasAsked = true
+  }
+  signals.onReload(() => reload())
+  return {
+    ...signals,
+    onReload(callback) {
+      reload = callback
+      if (wasAsked) callback()
+    },
+  }
+}
+
+/** Returns what `work` gives; null where `stop` comes first. Then the work goes on, and nobody hears of its failure. */
+export async function unlessStopped<T>(stop: Promise<unknown>, work: Promise<T>): Promise<T | null> {
+  work.catch(() => {})
+  return await Promise.race([work, stop.then(() => null)])
+}

@@ -20,7 +20,7 @@ import { CommandFailure } from './command.ts'
 import type { CommandContext, ServeOptions } from './context.ts'
 import { findModels } from './findModels.ts'
 import { refuseTestPayments } from './paymentTools.ts'
-import { type Signals, stopRequests } from './signals.ts'
+import { type Signals, stopRequests, unlessStopped } from './signals.ts'
 import { MIGRATIONS_FOLDER } from './system.ts'
 
 const DONE = 0
@@ -40,7 +40,7 @@ export interface ServeContext
   readonly stopping: ReturnType<typeof stopRequests>
 }
 
-/** Starts, lets `run` serve until it is stopped, and stops; gives the exit code. */
+/** Starts, lets `run` serve until it is stopped, and stops, also in the middle of the start; gives the exit code. */
 export async function startUp(
   options: ServeOptions,
   machine: Pick<CommandContext, 'clock' | 'randomBytes' | 'stdout' | 'stdoutIsTerminal' | 'stderr'>,
@@ -51,9 +51,13 @@ export async function startUp(
   const { clock: timers, stderr } = machine
   const log = createLog(config.settings.fixed.logLevel, { write: stderr })
   const stopping = stopRequests(signals)
+  const ended = stopping.first.then((reason) => {
+    if (reason !== null) log.error({ reason }, 'serving can not go on')
+    return reason === null ? DONE : FAILED
+  })
   if (!(await isEngineInstalled())) refuseEngines(config.settings)
   await refuseHost(config, timers)
-  const opened = await openDatabase({
+  const opening = openDatabase({
     dataDir: config.dataDirectory,
     databaseUrl: config.databaseUrl?.reveal() ?? null,
     clock: timers,
@@ -62,23 +66,36 @@ export async function startUp(
     log: (message) => log.info({}, message),
     onLost: (reason) => stopping.fail(reason),
   })
-  let clock: DatabaseClock | null = null
+  // An embedded server that is being started, within seconds, is stopped again; a second signal leaves it to the next start.
+  const opened = await unlessStopped(config.databaseUrl === null ? stopping.second : stopping.first, opening)
+  if (opened === null) {
+    log.info({}, 'stopped before the database was open')
+    return ended
+  }
+  const closers: (() => void)[] = []
   try {
-    clock = await openDatabaseClock({ read: () => readClock(opened.database), timers, log })
-    await migrate(opened.database, MIGRATIONS_FOLDER, clock)
-    if (config.member === null) {
-      await refuseTestPayments(config, opened.database)
-      await warnOfPower(opened, needsRoot(config), log)
-      warnOfRedis(config, log)
-    }
-    const discovered = config.member?.discovered ?? (await lookForModels(config, clock, log))
-    await run({ ...options, ...machine, clock, opened, discovered, log, signals, stopping })
-    return (await stopping.first) === null ? DONE : FAILED
+    const prepared = await unlessStopped(ended, prepare(config, opened, timers, log, closers))
+    if (prepared !== null) await run({ ...options, ...machine, ...prepared, opened, log, signals, stopping })
+    return await ended
   } finally {
-    clock?.close()
+    for (const close of closers) close()
     await opened.release()
     log.info({}, 'stopped')
   }
+}
+
+/** Brings the schema up to date, and looks for models. `closers` get what ends the clock. */
+async function prepare(config: Config, opened: OpenedDatabase, timers: Timers, log: Log, closers: (() => void)[]) {
+  const clock = await openDatabaseClock({ read: () => readClock(opened.database), timers, log })
+  closers.push(() => clock.close())
+  await migrate(opened.database, MIGRATIONS_FOLDER, clock)
+  if (config.member === null) {
+    await refuseTestPayments(config, opened.database)
+    await warnOfPower(opened, needsRoot(config), log)
+    warnOfRedis(config, log)
+  }
+  const discovered = config.member?.discovered ?? (await lookForModels(config, clock, log))
+  return { clock, discovered }
 }
 
 /** A server that can't run a model of its settings does not start: it would refuse every call to that model. */

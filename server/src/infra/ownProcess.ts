@@ -1,17 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 
+/** A signal that is ignored stays so over `exec`, until the program listens for it. */
+const IGNORING_SIGHUP = `trap '' HUP; exec "$@"`
+
 const ENTRY = join(import.meta.dirname, '../main.ts')
 
 /**
  * Starts this program again. In a group of its own, so that a terminal's Ctrl-C reaches it through its parent only; its
- * stdin ends when the parent does.
+ * stdin ends when the parent does. SIGHUP, which the parent passes on, does not end it before it listens.
  */
 export function startOwnProcess(
   words: readonly string[],
   environment: Record<string, string | undefined>,
 ): ChildProcess {
-  return spawn(process.execPath, [ENTRY, ...words], {
+  return spawn('/bin/sh', ['-c', IGNORING_SIGHUP, 'sh', process.execPath, ENTRY, ...words], {
     env: environment,
     detached: true,
     stdio: ['pipe', 'pipe', 'inherit'],
