@@ -1,12 +1,12 @@
 import { extname } from 'node:path'
-import { type ApiAnswer, askApi, PAID_DEADLINE_MS, ServerRefusal, ServerUnreached } from './api.ts'
+import { PAID_DEADLINE_MS } from './api.ts'
+import { askOnce } from './askOnce.ts'
 import type { CliCommand, CommandLine } from './command.ts'
 import { costUsd } from './cost.ts'
-import { CliFailure, Interruption, UsageMistake } from './failure.ts'
+import { UsageMistake } from './failure.ts'
 import { idempotencyKey } from './idempotencyKey.ts'
 import { checkPlace, saveBytes } from './saveFile.ts'
 import { commandToType } from './shellWords.ts'
-import type { System } from './system.ts'
 import { wholeNumberOf } from './values.ts'
 
 /** No model makes more at once; the server has the model's own bound. */
@@ -70,7 +70,15 @@ export const imageCommand: CliCommand = {
       ...(count !== undefined && { n: count }),
       ...(size !== undefined && { size }),
     }
-    const { body, headers } = await makeImages(args, system, wanted, key, again)
+    const { body, headers } = await askOnce(args, system, {
+      method: 'POST',
+      path: '/v1/images/generations',
+      body: wanted,
+      deadlineMs: PAID_DEADLINE_MS,
+      idempotencyKey: key,
+      left: 'left the images, which the server may go on to make',
+      advice: `if the images were made, they are kept for 24 hours, and ${again} gets them without a new charge`,
+    })
     const answer = body as ImagesAnswer
     const cost = costUsd(headers)
     const kept = `the answer is kept for 24 hours: ${again} gets it without a new charge`
@@ -83,41 +91,6 @@ export const imageCommand: CliCommand = {
     const text = `Saved ${saved.join(', ')}${cost === null ? '' : ` for $${cost}`}.\n`
     return { json: { ...answer, data: saved.map((file) => ({ file })), cost_usd: cost }, text }
   },
-}
-
-/** Asks for the images. Where no answer comes, the failure has the command `again`, which gets them if they were made. */
-async function makeImages(
-  args: CommandLine,
-  system: System,
-  wanted: object,
-  key: string,
-  again: string,
-): Promise<ApiAnswer> {
-  const leaving = new AbortController()
-  const forget = system.onInterrupt(() => leaving.abort())
-  const advice = `if the images were made, they are kept for 24 hours, and ${again} gets them without a new charge`
-  const call = {
-    method: 'POST',
-    path: '/v1/images/generations',
-    body: wanted,
-    headers: { 'Idempotency-Key': key },
-    deadlineMs: PAID_DEADLINE_MS,
-  } as const
-  try {
-    return await askApi(args, system, call, leaving.signal)
-  } catch (error) {
-    if (leaving.signal.aborted) throw new Interruption(`left the images, which the server may go on to make: ${advice}`)
-    if (mayBeMade(error)) throw new CliFailure(`${error.message}; ${advice}`, error)
-    throw error
-  } finally {
-    forget()
-  }
-}
-
-/** Returns whether the server may have made the images all the same: it was not heard, or something on the way has answered for it. */
-function mayBeMade(error: unknown): error is CliFailure {
-  if (error instanceof ServerRefusal) return error.code === 'not_understood'
-  return error instanceof ServerUnreached
 }
 
 /** Returns the command that gets the same images again: the server answers the same request with the same key without a new charge. */
