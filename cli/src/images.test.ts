@@ -59,7 +59,8 @@ test.each<[string, readonly string[], TestSystemParts, string]>([
   ['a request that is still under way', SAVE, { fetch: refuse(409, 'idempotency_conflict') }, '--output g.png'],
 ])('after %s the command that gets the images again is named', async (_, words, parts, more) => {
   const { code, said } = await type(words, parts)
-  const again = `tollgate image 'a gate' --model svc/m --n 2 --size 8x8 ${more} --idempotency-key ${KEY}`
+  const [place, json] = more === '--json' ? ['', ' --json'] : [` ${more}`, '']
+  const again = `tollgate image 'a gate' --model svc/m${place} --n 2 --size 8x8${json} --idempotency-key ${KEY}`
   const message = words.includes('--json') ? JSON.parse(said).error.message : said
   expect([code, message]).toEqual([1, expect.stringContaining(`"${again}"`)])
   expect(message).toContain('without a new charge')
