@@ -89,9 +89,10 @@ function mayBeMade(error: unknown): boolean {
   return error instanceof ServerRefusal && (error.status >= 500 || error.code === 'idempotency_conflict')
 }
 
-/** Returns whether no answer of the server itself came: none at all, or one of something on the way. */
+/** Returns whether the request was sent, and no answer of the server itself came: none at all, or one of something on the way. */
 function isUnheard(error: unknown): boolean {
-  return error instanceof ServerUnreached || (error instanceof ServerRefusal && error.code === 'not_understood')
+  if (error instanceof ServerUnreached) return !error.isUnsent
+  return error instanceof ServerRefusal && error.code === 'not_understood'
 }
 
 /** The server's own words are sentences. */
