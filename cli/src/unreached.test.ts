@@ -26,9 +26,9 @@ async function type(code: string, words: readonly string[], environment: Readonl
 }
 
 test.each([
-  ['ECONNREFUSED', 'the connection is refused: check that it runs'],
-  ['ENOTFOUND', 'its name is not known: check the address in --server or TOLLGATE_URL'],
-  ['EAI_AGAIN', 'could not be looked up: check your network'],
+  ['ECONNREFUSED', 'the connection is refused; check that it runs'],
+  ['ENOTFOUND', 'its name is not known; check the address in --server or TOLLGATE_URL'],
+  ['EAI_AGAIN', 'could not be looked up; check your network'],
   ['ECONNRESET', 'the connection was closed before an answer came'],
   ['ETIMEDOUT', 'nothing answers there'],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'NODE_EXTRA_CA_CERTS'],

@@ -3,33 +3,33 @@
 const REACH_ADVICE = 'check that it runs, or name another with --server or TOLLGATE_URL'
 const NAME_ADVICE = 'check the address in --server or TOLLGATE_URL'
 const UNKNOWN_AUTHORITY =
-  'its certificate is not signed by an authority that is known here: name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS'
-const NO_TLS = 'it does not answer by TLS: check whether its address begins with http://'
+  'its certificate is not signed by an authority that is known here; name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS'
+const NO_TLS = 'it does not answer by TLS; check whether its address begins with http://'
 
 /** Errors of the way to the server: nothing of the request was sent. */
 const UNSENT: Readonly<Record<string, string>> = {
-  ECONNREFUSED: `the connection is refused: ${REACH_ADVICE}`,
-  ENOTFOUND: `its name is not known: ${NAME_ADVICE}, and your network`,
-  EAI_AGAIN: 'its name could not be looked up: check your network, then try again',
+  ECONNREFUSED: `the connection is refused; ${REACH_ADVICE}`,
+  ENOTFOUND: `its name is not known; ${NAME_ADVICE}, and your network`,
+  EAI_AGAIN: 'its name could not be looked up; check your network, then try again',
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
   UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_AUTHORITY,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
   CERT_HAS_EXPIRED:
-    'its certificate has expired: check the clock of this machine, or tell the people who run the server',
-  CERT_NOT_YET_VALID: 'its certificate is not valid yet: check the clock of this machine',
-  ERR_TLS_CERT_ALTNAME_INVALID: `its certificate is for another name: ${NAME_ADVICE}`,
+    'its certificate has expired; check the clock of this machine, or tell the people who run the server',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet; check the clock of this machine',
+  ERR_TLS_CERT_ALTNAME_INVALID: `its certificate is for another name; ${NAME_ADVICE}`,
   EPROTO: NO_TLS,
   ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
 }
 
 /** Errors after which the server may have the request. */
 const PERHAPS_SENT: Readonly<Record<string, string>> = {
-  ECONNRESET: 'the connection was closed before an answer came: try again',
-  ETIMEDOUT: `nothing answers there: ${NAME_ADVICE}, and your network`,
-  EHOSTUNREACH: `there is no way to it: ${NAME_ADVICE}, and your network`,
-  ENETUNREACH: 'there is no way to it: check your network',
+  ECONNRESET: 'the connection was closed before an answer came; try again',
+  ETIMEDOUT: `nothing answers there; ${NAME_ADVICE}, and your network`,
+  EHOSTUNREACH: `there is no way to it; ${NAME_ADVICE}, and your network`,
+  ENETUNREACH: 'there is no way to it; check your network',
 }
 
 /** Errors that a network has which lets only a proxy out. */

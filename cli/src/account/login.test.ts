@@ -10,7 +10,7 @@ const NEXT = `svc_live_${'n'.repeat(24)}`
 
 interface LoginBefore {
   readonly isOwn?: boolean
-  /** What became of the keychain since. */
+  /** The state of the keychain by now. */
   readonly keychain?: 'works' | 'locked' | 'empty'
   /** The server's answer when the key of the login before asks to be revoked. */
   readonly status?: number
