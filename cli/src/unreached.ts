@@ -26,7 +26,7 @@ const UNSENT: Readonly<Record<string, string>> = {
 
 /** Errors after which the server may have the request. */
 const PERHAPS_SENT: Readonly<Record<string, string>> = {
-  ECONNRESET: 'the connection was closed before an answer came; try again',
+  ECONNRESET: 'the connection was closed before an answer came; check the server, and any proxy on the way to it',
   ETIMEDOUT: `nothing answers there; ${NAME_ADVICE}, and your network`,
   EHOSTUNREACH: `there is no way to it; ${NAME_ADVICE}, and your network`,
   ENETUNREACH: 'there is no way to it; check your network',
