@@ -5,6 +5,7 @@ import { CliFailure, LoginNeeded } from './failure.ts'
 import { KEY_VARIABLE, keyFor, loginHint, serverUrlOf } from './logins.ts'
 import { inOwnWords } from './serverWords.ts'
 import type { System } from './system.ts'
+import { describeUnreached } from './unreached.ts'
 
 /** Calls the server with the customer's key. */
 
@@ -60,12 +61,13 @@ async function readWhole(
   left: AbortSignal | undefined,
 ): Promise<ApiAnswer> {
   const over = new AbortController()
-  const cancel = system.clock.after(call.deadlineMs ?? DEADLINE_MS, () => over.abort())
+  const deadlineMs = call.deadlineMs ?? DEADLINE_MS
+  const cancel = system.clock.after(deadlineMs, () => over.abort(new AnswerLate(url, deadlineMs)))
   const signal = left === undefined ? over.signal : AbortSignal.any([left, over.signal])
   try {
     const response = await openWithKey(system, url, key, call, signal)
     const { headers } = response
-    return { body: response.status === 204 ? null : await readJson(response, url), headers }
+    return { body: response.status === 204 ? null : await readJson(response, url, signal), headers }
   } finally {
     cancel()
   }
@@ -100,11 +102,11 @@ async function openWithKey(
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal,
     })
-    .catch(() => {
-      throw new ServerUnreached(url)
+    .catch((error: unknown) => {
+      throw lateness(signal) ?? unreachedBy(system, url, error)
     })
   if (response.ok) return response
-  const { code, words } = await refusalOf(response, url)
+  const { code, words } = await refusalOf(response, url, signal)
   const said = inOwnWords(words, path, response.headers.get('Retry-After'))
   if (response.status === 401 && key !== null) throw new LoginNeeded(`${said} ${await adviceFor(system, url, key)}`)
   throw new ServerRefusal(response.status, code, said)
@@ -122,8 +124,8 @@ export async function askedServer(args: CommandLine, system: System): Promise<st
   return await serverUrlOf(system, args.text('server'))
 }
 
-async function readJson(response: Response, url: string): Promise<unknown> {
-  const text = await readText(response, url)
+async function readJson(response: Response, url: string, signal: AbortSignal): Promise<unknown> {
+  const text = await readText(response, url, signal)
   try {
     return JSON.parse(text)
   } catch {
@@ -131,14 +133,14 @@ async function readJson(response: Response, url: string): Promise<unknown> {
   }
 }
 
-async function readText(response: Response, url: string): Promise<string> {
+async function readText(response: Response, url: string, signal: AbortSignal): Promise<string> {
   const reader = response.body?.getReader()
   const decoder = new TextDecoder()
   let text = ''
   let bytes = 0
   for (;;) {
     const read = await reader?.read().catch(() => {
-      throw new AnswerBrokeOff(url)
+      throw lateness(signal) ?? new AnswerBrokeOff(url)
     })
     if (read === undefined || read.done) return text + decoder.decode()
     bytes += read.value.byteLength
@@ -150,20 +152,40 @@ async function readText(response: Response, url: string): Promise<string> {
   }
 }
 
-const REACH_ADVICE = 'check that it runs, or name another with --server or TOLLGATE_URL'
-
 /** Nothing, or no whole answer, was heard from the server. */
 export class ServerUnreached extends CliFailure {
-  constructor(url: string, problem = `${url} can't be reached: ${REACH_ADVICE}`, code = 'unreachable') {
+  /** True: the server has nothing of the request. */
+  readonly isUnsent: boolean
+  constructor(problem: string, code = 'unreachable', isUnsent = false) {
     super(problem, { code })
+    this.isUnsent = isUnsent
   }
+}
+
+function unreachedBy({ environment }: System, url: string, error: unknown): ServerUnreached {
+  const { problem, isUnsent } = describeUnreached(url, error, environment)
+  return new ServerUnreached(problem, 'unreachable', isUnsent)
+}
+
+/** The time was over that an answer may take; it is the reason of the signal that ends the call. */
+export class AnswerLate extends ServerUnreached {
+  constructor(url: string, deadlineMs: number) {
+    super(
+      `${url} gave no answer within ${deadlineMs / SECOND_MS} s: check that it works, or try again later`,
+      'timeout',
+    )
+  }
+}
+
+function lateness({ reason }: AbortSignal): AnswerLate | null {
+  return reason instanceof AnswerLate ? reason : null
 }
 
 /** The server began to answer, and stopped. `more` is said behind it. */
 export class AnswerBrokeOff extends ServerUnreached {
   constructor(url: string, more?: string) {
     const words = `the answer broke off: ${url} stopped in the middle of it, try again`
-    super(url, more === undefined ? words : `${words}; ${more}`, 'broke_off')
+    super(more === undefined ? words : `${words}; ${more}`, 'broke_off')
   }
 }
 
@@ -183,8 +205,12 @@ export function isTransient(error: unknown): error is CliFailure {
   return error instanceof ServerUnreached
 }
 
-async function refusalOf(response: Response, url: string): Promise<{ readonly code: string; readonly words: string }> {
-  const body: unknown = await readJson(response, url).catch(() => null)
+async function refusalOf(
+  response: Response,
+  url: string,
+  signal: AbortSignal,
+): Promise<{ readonly code: string; readonly words: string }> {
+  const body: unknown = await readJson(response, url, signal).catch(() => null)
   if (typeof body === 'object' && body !== null) {
     const { detail, code, error } = body as Record<string, unknown>
     if (typeof detail === 'string') return { code: String(code), words: detail }

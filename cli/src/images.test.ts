@@ -14,6 +14,9 @@ const full = async () => {
   throw Object.assign(new Error('no'), { code: 'ENOSPC' })
 }
 
+const refuse = (status: number, code: string) => async () =>
+  Response.json({ error: { code, message: 'The server says why.' } }, { status })
+
 /** Types a line; the server has made two images. */
 async function type(words: readonly string[], parts: TestSystemParts = {}) {
   const keys: unknown[] = []
@@ -52,12 +55,24 @@ test.each<[string, readonly string[], TestSystemParts, string]>([
   ],
   ['a server that is gone', SAVE, { fetch: full }, '--output g.png'],
   ['a proxy that gave up', SAVE, { fetch: async () => new Response('<html>', { status: 504 }) }, '--output g.png'],
+  ['a charge that is not confirmed in time', SAVE, { fetch: refuse(503, 'upstream_unavailable') }, '--output g.png'],
+  ['a request that is still under way', SAVE, { fetch: refuse(409, 'idempotency_conflict') }, '--output g.png'],
 ])('after %s the command that gets the images again is named', async (_, words, parts, more) => {
   const { code, said } = await type(words, parts)
-  const again = `tollgate image 'a gate' --model svc/m --n 2 --size 8x8 ${more} --idempotency-key ${KEY}`
+  const [place, json] = more === '--json' ? ['', ' --json'] : [` ${more}`, '']
+  const again = `tollgate image 'a gate' --model svc/m${place} --n 2 --size 8x8${json} --idempotency-key ${KEY}`
   const message = words.includes('--json') ? JSON.parse(said).error.message : said
   expect([code, message]).toEqual([1, expect.stringContaining(`"${again}"`)])
   expect(message).toContain('without a new charge')
+})
+
+test.each([
+  [402, 'quota_exceeded'],
+  [409, 'price_changed'],
+  [422, 'validation_failed'],
+])('a refusal for good is said as it is: %d %s', async (status, code) => {
+  const { said } = await type(SAVE, { fetch: refuse(status, code) })
+  expect(said).toBe('tollgate: The server says why.\n')
 })
 
 test('a key that is given is sent, and the cost is part of the answer', async () => {

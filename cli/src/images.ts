@@ -1,12 +1,10 @@
 import { extname } from 'node:path'
-import { type ApiAnswer, askApi, PAID_DEADLINE_MS, ServerRefusal, ServerUnreached } from './api.ts'
-import type { CliCommand, CommandLine } from './command.ts'
+import { PAID_DEADLINE_MS } from './api.ts'
+import { askOnce, chosenKey, keyOption, sameCommand } from './askOnce.ts'
+import type { CliCommand } from './command.ts'
 import { costUsd } from './cost.ts'
-import { CliFailure, Interruption, UsageMistake } from './failure.ts'
-import { idempotencyKey } from './idempotencyKey.ts'
+import { UsageMistake } from './failure.ts'
 import { checkPlace, saveBytes } from './saveFile.ts'
-import { commandToType } from './shellWords.ts'
-import type { System } from './system.ts'
 import { wholeNumberOf } from './values.ts'
 
 /** No model makes more at once; the server has the model's own bound. */
@@ -17,9 +15,6 @@ const IMAGE_BYTES = 4 * 1024 * 1024
 /** The most that is looked for; a larger image is nearly always compressed to less. */
 const IMAGE_BYTES_MAX = 32 * 1024 * 1024
 const HEADER_BYTES = 64 * 1024
-
-/** As the server takes it. */
-const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
 
 interface ImagesAnswer {
   readonly created: number
@@ -46,31 +41,33 @@ export const imageCommand: CliCommand = {
     },
     { name: 'n', value: 'N', summary: 'how many; 1 when left out' },
     { name: 'size', value: 'WxH', summary: 'their size in pixels, such as 512x512' },
-    {
-      name: 'idempotency-key',
-      value: 'KEY',
-      summary:
-        'the same command with the same key gets the same images for 24 hours and is charged once; new each time when left out',
-    },
+    keyOption('gets the same images for 24 hours and is charged once'),
   ],
   examples: ['tollgate image "A toll gate at dawn" --model svc/sandbox-image --output gate.png'],
   run: async (args, system) => {
     const count = wholeNumberOf(args, 'n', IMAGES_MAX)
     const output = args.text('output')
-    const key = args.text('idempotency-key') ?? idempotencyKey(system)
-    if (!IDEMPOTENCY_KEY.test(key)) throw new UsageMistake('--idempotency-key: must be 1 to 255 characters, no spaces')
+    const key = chosenKey(args, system)
     if (output === undefined && !args.json) throw new UsageMistake('--output: name the file to save the image to')
     const files = output === undefined ? [] : filesOf(output, count ?? 1)
     const size = args.text('size')
     if (output !== undefined) await checkPlace(system, files, bytesOf(size))
-    const again = commandAgain(args, key)
+    const again = sameCommand(imageCommand, args, key)
     const wanted = {
       model: args.required('model'),
       prompt: args.argument,
       ...(count !== undefined && { n: count }),
       ...(size !== undefined && { size }),
     }
-    const { body, headers } = await makeImages(args, system, wanted, key, again)
+    const { body, headers } = await askOnce(args, system, {
+      method: 'POST',
+      path: '/v1/images/generations',
+      body: wanted,
+      deadlineMs: PAID_DEADLINE_MS,
+      idempotencyKey: key,
+      left: 'left the images, which the server may go on to make',
+      advice: `if the images were made, they are kept for 24 hours, and ${again} gets them without a new charge`,
+    })
     const answer = body as ImagesAnswer
     const cost = costUsd(headers)
     const kept = `the answer is kept for 24 hours: ${again} gets it without a new charge`
@@ -83,53 +80,6 @@ export const imageCommand: CliCommand = {
     const text = `Saved ${saved.join(', ')}${cost === null ? '' : ` for $${cost}`}.\n`
     return { json: { ...answer, data: saved.map((file) => ({ file })), cost_usd: cost }, text }
   },
-}
-
-/** Asks for the images. Where no answer comes, the failure has the command `again`, which gets them if they were made. */
-async function makeImages(
-  args: CommandLine,
-  system: System,
-  wanted: object,
-  key: string,
-  again: string,
-): Promise<ApiAnswer> {
-  const leaving = new AbortController()
-  const forget = system.onInterrupt(() => leaving.abort())
-  const advice = `if the images were made, they are kept for 24 hours, and ${again} gets them without a new charge`
-  const call = {
-    method: 'POST',
-    path: '/v1/images/generations',
-    body: wanted,
-    headers: { 'Idempotency-Key': key },
-    deadlineMs: PAID_DEADLINE_MS,
-  } as const
-  try {
-    return await askApi(args, system, call, leaving.signal)
-  } catch (error) {
-    if (leaving.signal.aborted) throw new Interruption(`left the images, which the server may go on to make: ${advice}`)
-    if (mayBeMade(error)) throw new CliFailure(`${error.message}; ${advice}`, error)
-    throw error
-  } finally {
-    forget()
-  }
-}
-
-/** Returns whether the server may have made the images all the same: it was not heard, or something on the way has answered for it. */
-function mayBeMade(error: unknown): error is CliFailure {
-  if (error instanceof ServerRefusal) return error.code === 'not_understood'
-  return error instanceof ServerUnreached
-}
-
-/** Returns the command that gets the same images again: the server answers the same request with the same key without a new charge. */
-function commandAgain(args: CommandLine, key: string): string {
-  const given = ['model', 'n', 'size', 'output', 'server'].flatMap((name) => {
-    const value = args.text(name)
-    return value === undefined ? [] : [`--${name}`, value]
-  })
-  const options = [...given, ...(args.json ? ['--json'] : []), '--idempotency-key', key]
-  // Only behind `--` may a prompt begin with a dash.
-  const isDashed = args.argument.startsWith('-')
-  return commandToType(isDashed ? ['image', ...options, '--', args.argument] : ['image', args.argument, ...options])
 }
 
 /** Returns how much room an image of a size such as `512x512` may need: its pixels without compression. */

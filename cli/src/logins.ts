@@ -89,6 +89,11 @@ export async function findKept(system: System, url: string): Promise<KeyWithSour
   return { key: readKey(secret, 'the keychain'), source: 'keychain', isOwn }
 }
 
+/** Returns whether a login by browser made the key that is kept for a server. Asks no keychain. */
+export async function hasOwnKey(system: System, url: string): Promise<boolean> {
+  return (await readLogins(system)).keys[url]?.own === true
+}
+
 /** Returns the key for a server; throws {@link LoginNeeded} when there is none. */
 export async function keyFor(system: System, url: string): Promise<Secret> {
   const found = await findKey(system, url)

@@ -5,6 +5,7 @@ import { systemInput } from './input.ts'
 import { openSystemKeychain } from './keychain.ts'
 import { loginFileOf } from './loginFile.ts'
 import { checkFiles, saveFile } from './saveFile.ts'
+import { sendRequest } from './sendRequest.ts'
 import type { System } from './system.ts'
 
 /** Opens the system itself. `onOutputLost` is called when writing to stdout fails. */
@@ -30,8 +31,7 @@ export function openSystem(onOutputLost: (error: Error) => void): System {
     stderr: (text) => void process.stderr.write(text),
     stderrColumns: terminalColumns(process.stderr),
     stderrIsTerminal: process.stderr.isTTY === true,
-    // Follows no redirect: a key goes to the server that was named, and nowhere else.
-    fetch: (url, init) => fetch(url, { ...init, redirect: 'manual' }),
+    fetch: sendRequest,
     saveFile,
     checkFiles,
     onInterrupt: (callback) => {

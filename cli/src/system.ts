@@ -20,7 +20,8 @@ export interface System {
   readonly isJson?: boolean
   /** True when stderr is a terminal: a progress bar is drawn only there. */
   readonly stderrIsTerminal: boolean
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  /** Follows no redirect, and has no time limit of its own. Rejects with the system's error when no answer begins. */
+  readonly fetch: (url: string, request: SentRequest) => Promise<Response>
   /** Writes a file whole or not at all; the bytes written. */
   readonly saveFile: (path: string, content: AsyncIterable<Uint8Array>) => Promise<number>
   /** Rejects where `saveFile` would for any of the files, with so many bytes in each, as far as can be told beforehand. */
@@ -33,6 +34,15 @@ export interface System {
   readonly openKeychain: () => Promise<Keychain | null>
   /** The name of this machine, for the name of a key. */
   readonly hostname: string
+}
+
+/** A request as it leaves. */
+export interface SentRequest {
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+  /** Ends the request, and the answer too. */
+  readonly signal: AbortSignal
 }
 
 export interface Input {

@@ -35,7 +35,12 @@ export function pastTimestampOf(args: CommandLine, name: string, nowMs: number):
     )
   }
   // A duration is read as a time from now; here it is a time ago.
-  return toTimestamp(/^[0-9]+[mhdw]$/.test(typed) ? Math.max(2 * nowMs - instantMs, 0) : instantMs)
+  return toTimestamp(isTimeAgo(typed) ? Math.max(2 * nowMs - instantMs, 0) : instantMs)
+}
+
+/** Returns whether it is a length of time such as `7d`, which is another instant each time that it is typed. */
+export function isTimeAgo(typed: string | undefined): boolean {
+  return typed !== undefined && /^[0-9]+[mhdw]$/.test(typed)
 }
 
 /** Reads dollars such as `20` or `12.50` as whole cents; `name` stands in the refusal. */

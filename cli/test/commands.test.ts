@@ -72,6 +72,17 @@ describe('with --json stdout holds the one answer that the server describes, and
   })
 })
 
+// The fetch of Node ends each answer that has not begun after 300 s; a whole answer may take 600 s.
+test.each([[['chat', 'Hi', '--model', 'svc/sandbox']], [['embed', 'one', '--model', 'svc/sandbox-embedding']]])(
+  '%j is asked without the fetch of Node, whose time limit is shorter than that of an answer',
+  async (words) => {
+    const broken = 'globalThis.fetch=()=>Promise.reject()'
+    const environment = { NODE_OPTIONS: `--import=data:text/javascript,${broken}` }
+    const { code, stderr } = await cli.type([...words, '--json'], '', environment)
+    expect([code, stderr]).toEqual([0, ''])
+  },
+)
+
 describe('text', () => {
   test('an answer is streamed to stdout alone, whatever stderr and NO_COLOR are', async () => {
     for (const environment of [{}, { NO_COLOR: '1' }]) {

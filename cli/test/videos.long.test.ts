@@ -185,7 +185,7 @@ test('a mistake is one line that says what to do, and nothing is paid for', asyn
       create('x', '--server', 'http://127.0.0.1:1'),
       {},
       1,
-      /http:\/\/127\.0\.0\.1:1 can't be reached: check that it runs/,
+      /http:\/\/127\.0\.0\.1:1 can't be reached: the connection is refused; check that it runs/,
     ],
     [create('x', '--server', server.adminUrl), {}, 1, /answered with 404, but not like a Tollgate server/],
     [['video', 'wait', 'nonsense'], {}, 1, /There is no video with this id: "tollgate video list" lists yours/],

@@ -2,8 +2,8 @@ import { isLoopback } from '../../../server/src/lib/loopback.ts'
 import type { Secret } from '../../../server/src/lib/secret.ts'
 import { askedServer, askWithKey, ServerRefusal } from '../api.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
-import { CliFailure, Interruption, UsageMistake } from '../failure.ts'
-import { findKept, KEY_VARIABLE, keepKey, readKey } from '../logins.ts'
+import { CliFailure, Interruption, LoginNeeded, UsageMistake } from '../failure.ts'
+import { findKept, hasOwnKey, KEY_VARIABLE, keepKey, readKey } from '../logins.ts'
 import { sayNotice } from '../notice.ts'
 import { INTERRUPTED_LINE, type System } from '../system.ts'
 import { logInByDevice } from './deviceLogin.ts'
@@ -32,15 +32,13 @@ export const loginCommand: CliCommand = {
     const url = await askedServer(args, system)
     const withToken = args.flag('with-token')
     if (!withToken && !args.mayAsk) throw new UsageMistake('a login by browser needs a person: give --with-token')
-    const before = await findKept(system, url).catch(() => null)
+    const former = await findFormer(system, url)
     warnOfPlainHttp(system, url)
     // Before a person goes to the browser for a key that can't be kept.
     if (!withToken) await system.logins.check()
     const key = withToken ? await readToken(args, system, url) : await logInByDevice(system, url)
     const place = await keep(system, url, key, !withToken)
-    // Nobody has the key of the login before any more: a login by browser made it for this machine alone.
-    if (before?.isOwn === true && before.key.reveal() !== key.reveal())
-      await revokeOwnKey(system, url, before.key).catch(() => {})
+    if (former !== null) await revokeFormer(system, url, former, key)
     const words = place === 'keychain' ? 'the keychain of this machine' : system.logins.path
     const shadow =
       (system.environment[KEY_VARIABLE] ?? '') === '' ? '' : `${KEY_VARIABLE} is set, and goes before it.\n`
@@ -49,6 +47,39 @@ export const loginCommand: CliCommand = {
       text: `Logged in to ${url}. The key is in ${words}.\n${shadow}`,
     }
   },
+}
+
+/** The key of the login before; or the reason why it can't be had. */
+type Former = { readonly key: Secret } | { readonly problem: string }
+
+/** Returns the key of the login before, where a login by browser made it; else null. */
+async function findFormer(system: System, url: string): Promise<Former | null> {
+  if (!(await hasOwnKey(system, url).catch(() => false))) return null
+  return await findKept(system, url).catch((error: unknown) => ({ problem: messageOf(error) }))
+}
+
+/** Revokes the key of the login before: nobody has it any more. Says so where that can't be done. */
+async function revokeFormer(system: System, url: string, former: Former, key: Secret): Promise<void> {
+  if (!('key' in former)) {
+    sayStillValid(system, url, former.problem)
+    return
+  }
+  if (former.key.reveal() === key.reveal()) return
+  await revokeOwnKey(system, url, former.key).catch((error: unknown) => {
+    // The server knows the key no more: it was revoked, or has expired.
+    if (!(error instanceof LoginNeeded)) sayStillValid(system, url, messageOf(error))
+  })
+}
+
+function sayStillValid(system: System, url: string, problem: string): void {
+  const advice =
+    'it has the name of this machine in "tollgate keys list", and "tollgate keys revoke ID" ends it; both need an admin\'s key'
+  const message = `tollgate: the key of your login before is not revoked, and works until it expires (${problem}): ${advice}`
+  sayNotice(system, { code: 'former_key_not_revoked', message, fields: { server: url } })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** Keeps a key that the server knows. One that was made for this machine, and can't be kept, is revoked again. */

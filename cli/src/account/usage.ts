@@ -5,7 +5,7 @@ import type { CliCommand, CliResult, CommandLine } from '../command.ts'
 import { UsageMistake } from '../failure.ts'
 import { nextPage } from '../nextPage.ts'
 import type { System } from '../system.ts'
-import { pastTimestampOf, wholeNumberOf } from '../values.ts'
+import { isTimeAgo, pastTimestampOf, wholeNumberOf } from '../values.ts'
 import { dollars } from './balance.ts'
 
 const BUCKETS = ['hour', 'day', 'week', 'month'] as const
@@ -41,6 +41,8 @@ interface UsageSums {
 type UsageGroup = UsageSums & Readonly<Partial<Record<keyof typeof NAME_COLUMNS, string | null>>>
 
 interface UsageGroupPage {
+  readonly start: string
+  readonly end: string
   readonly data: readonly UsageGroup[]
   readonly total: UsageSums
   readonly next_cursor: string | null
@@ -106,19 +108,42 @@ export const usageCommand: CliCommand = {
       )
     }
     const groupBy = args.text('group-by')
-    if (isInstanceGrouping(groupBy)) return await showInstanceGroups(args, system, groupBy, queryOf(given))
+    if (isInstanceGrouping(groupBy))
+      return await showInstanceGroups(args, system, groupBy, queryOf(withoutTimesAgo(args, given)))
     if (groupBy !== undefined) {
       if (given.bucket !== undefined)
         throw new UsageMistake('--group-by: takes the place of --bucket, give one of them')
-      return await showGroups(args, system, queryOf({ ...given, group_by: groupBy }))
+      return await showGroups(args, system, queryOf({ ...groupWindowOf(args, given), group_by: groupBy }))
     }
-    const page = (await callApi(args, system, { method: 'GET', path: `/v1/usage?${queryOf(given)}` })) as UsagePage
+    const path = `/v1/usage?${queryOf(withoutTimesAgo(args, given))}`
+    const page = (await callApi(args, system, { method: 'GET', path })) as UsagePage
     const rows = page.data.map((bucket) => [shortInstant(bucket.bucket_start), centsOf(bucket.cost_cents)])
     return {
       json: page,
       text: table(['FROM (UTC)', 'COST'], rows, NOTHING_USED, system.stdoutColumns) + nextPage(args, page.next_cursor),
     }
   },
+}
+
+interface Given {
+  readonly start: string | undefined
+  readonly end: string | undefined
+  readonly cursor: string | undefined
+}
+
+/** The cursor has the window of its first page, and a time ago is another instant by now. A date is sent, so that another one is refused. */
+function withoutTimesAgo<T extends Given>(args: CommandLine, given: T): T {
+  if (given.cursor === undefined) return given
+  const kept = (name: 'start' | 'end') => (isTimeAgo(args.text(name)) ? undefined : given[name])
+  return { ...given, start: kept('start'), end: kept('end') }
+}
+
+/** The cursor of groups has the end of its first page's window alone. */
+function groupWindowOf<T extends Given>(args: CommandLine, given: T): T {
+  if (given.cursor === undefined || !isTimeAgo(args.text('start'))) return withoutTimesAgo(args, given)
+  throw new UsageMistake(
+    '--start: beside --cursor must be the date that the page before began at: under that page, or its "start" with --json',
+  )
 }
 
 function queryOf(given: Readonly<Record<string, string | undefined>>): URLSearchParams {
@@ -161,7 +186,8 @@ async function showGroups(args: CommandLine, system: System, query: URLSearchPar
   const rows = page.data.map((group) => [...names.map((name) => nameOf(name, group[name])), ...sumsOf(group)])
   const shown = table(heading, rows, NOTHING_USED, system.stdoutColumns)
   const total = first === undefined ? '' : `Total: ${costOfMicrocents(BigInt(page.total.cost_microcents))}.\n`
-  return { json: page, text: shown + total + nextPage(args, page.next_cursor) }
+  const window = ['--start', page.start, '--end', page.end]
+  return { json: page, text: shown + total + nextPage(args, page.next_cursor, window) }
 }
 
 function nameOf(column: keyof typeof NAME_COLUMNS, name: string | null | undefined): string {

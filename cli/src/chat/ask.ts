@@ -1,6 +1,6 @@
 import { SECOND_MS } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
-import { AnswerBrokeOff, askedServer, openStream, PAID_DEADLINE_MS } from '../api.ts'
+import { AnswerBrokeOff, AnswerLate, askedServer, openStream, PAID_DEADLINE_MS } from '../api.ts'
 import type { CommandLine } from '../command.ts'
 import { readEvents } from '../eventStream.ts'
 import { CliFailure } from '../failure.ts'
@@ -55,7 +55,9 @@ export async function askChat(
   { left, onText }: { readonly left: AbortSignal; readonly onText: (text: string) => void },
 ): Promise<StreamedAnswer> {
   const over = new AbortController()
-  const watchdog = new Watchdog(system.clock, () => over.abort())
+  const url = await askedServer(args, system)
+  // Once the answer has begun, its reader looks at what has come.
+  const watchdog = new Watchdog(system.clock, () => over.abort(new AnswerLate(url, PAID_DEADLINE_MS)))
   watchdog.due(system.clock.monotonicMs() + PAID_DEADLINE_MS)
   const gathered: Gathered = { content: '', finishReason: null, usage: null, costMicrocents: null, isDone: false }
   try {
@@ -70,7 +72,7 @@ export async function askChat(
     watchdog.stop()
   }
   left.throwIfAborted()
-  if (!gathered.isDone) throw new AnswerBrokeOff(await askedServer(args, system), CHARGE)
+  if (!gathered.isDone) throw new AnswerBrokeOff(url, CHARGE)
   const { content, finishReason, usage, costMicrocents } = gathered
   const promptTokens = usage?.prompt_tokens ?? 0
   return { content, finishReason, promptTokens, completionTokens: usage?.completion_tokens ?? 0, costMicrocents }

@@ -2,6 +2,7 @@ import { MICROCENTS_PER_CENT } from '../../../server/src/lib/money.ts'
 import { facts, shortInstant, table } from '../../../server/src/lib/table.ts'
 import { dollars } from '../account/balance.ts'
 import { callApi } from '../api.ts'
+import { askOnce, chosenKey, keyOption, sameCommand } from '../askOnce.ts'
 import type { CliCommand, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
 import { idempotencyKey } from '../idempotencyKey.ts'
@@ -67,6 +68,7 @@ export const createInstanceCommand: CliCommand = {
       summary: 'the hourly price that you accept, such as 2.50; left out: the one of the list',
     },
     { name: 'wait', value: null, summary: 'wait until it runs; Ctrl-C stops the waiting, not the instance' },
+    keyOption('and the same --price finds the same instance for 24 hours and rents no second one'),
   ],
   examples: ['tollgate instances create llama-server --gpu-type a100 --model small --wait'],
   run: async (args, system) => {
@@ -74,8 +76,10 @@ export const createInstanceCommand: CliCommand = {
     const disk = wholeNumberOf(args, 'disk', DISK_GB_MAX)
     const [model, name] = [args.text('model'), args.text('name')]
     const gpuType = args.required('gpu-type')
+    const key = chosenKey(args, system)
     const priceCents = await acceptedPrice(args, system, gpuType, gpus ?? 1)
-    const begun = (await callApi(args, system, {
+    const again = sameCommand(createInstanceCommand, args, key, { price: (priceCents / 100).toFixed(2) })
+    const { body } = await askOnce(args, system, {
       method: 'POST',
       path: INSTANCES,
       body: {
@@ -87,8 +91,12 @@ export const createInstanceCommand: CliCommand = {
         ...(model !== undefined && { model }),
         ...(name !== undefined && { name }),
       },
-      headers: { 'Idempotency-Key': idempotencyKey(system) },
-    })) as ShownOperation
+      idempotencyKey: key,
+      isShort: true,
+      left: 'left the instance, which the server may have begun to make',
+      advice: `if the instance was rented, ${again} finds it within 24 hours, and rents no second one`,
+    })
+    const begun = body as ShownOperation
     const id = begun.resource_id
     for (const warning of begun.warnings ?? []) sayNotice(system, { code: 'warning', message: `tollgate: ${warning}` })
     if (!args.flag('wait')) {

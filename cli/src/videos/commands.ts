@@ -1,9 +1,9 @@
 import { facts, table } from '../../../server/src/lib/table.ts'
 import { dollars } from '../account/balance.ts'
 import { callApi } from '../api.ts'
+import { askOnce, chosenKey, keyOption, sameCommand } from '../askOnce.ts'
 import type { CliCommand, CliOption, CommandLine } from '../command.ts'
 import { CliFailure } from '../failure.ts'
-import { idempotencyKey } from '../idempotencyKey.ts'
 import type { System } from '../system.ts'
 import { wholeNumberOf } from '../values.ts'
 import { checkOutput, followVideo } from './follow.ts'
@@ -38,13 +38,16 @@ export const createVideoCommand: CliCommand = {
     { name: 'size', value: 'WxH', summary: 'its size in pixels, for models with a choice of sizes' },
     { name: 'wait', value: null, summary: 'wait until it is complete; Ctrl-C stops the waiting, not the video' },
     { ...OUTPUT, summary: `${OUTPUT.summary}; implies --wait` },
+    keyOption('finds the same video for 24 hours and is charged once'),
   ],
   examples: ['tollgate video create "A toll gate at dawn" --model svc/sandbox-video --output clip.mp4'],
   run: async (args, system) => {
     const seconds = wholeNumberOf(args, 'seconds', SECONDS_MAX)
     const size = args.text('size')
     await checkOutput(args, system)
-    const made = (await callApi(args, system, {
+    const key = chosenKey(args, system)
+    const again = sameCommand(createVideoCommand, args, key)
+    const { body } = await askOnce(args, system, {
       method: 'POST',
       path: VIDEOS,
       body: {
@@ -53,8 +56,12 @@ export const createVideoCommand: CliCommand = {
         ...(seconds !== undefined && { seconds }),
         ...(size !== undefined && { size }),
       },
-      headers: { 'Idempotency-Key': idempotencyKey(system) },
-    })) as ShownVideo
+      idempotencyKey: key,
+      isShort: true,
+      left: 'left the video, which the server may have accepted',
+      advice: `if the video was accepted, ${again} finds it within 24 hours, and is charged for no second one`,
+    })
+    const made = body as ShownVideo
     if (args.flag('wait') || args.text('output') !== undefined) {
       return await followVideo(args, system, made)
     }

@@ -1,7 +1,7 @@
 import { MINUTE_MS, SECOND_MS } from '../../../server/src/lib/time.ts'
 import { Watchdog } from '../../../server/src/lib/watchdog.ts'
 import { dollars } from '../account/balance.ts'
-import { askedServer, callApi, isTransient, openStream, ServerUnreached } from '../api.ts'
+import { AnswerBrokeOff, askedServer, callApi, isTransient, openStream } from '../api.ts'
 import type { CliResult, CommandLine } from '../command.ts'
 import { CliFailure, Interruption } from '../failure.ts'
 import { pauseUnlessLeft } from '../pause.ts'
@@ -129,13 +129,13 @@ async function* whole(response: Response, url: string, onBytes: () => void): Asy
   try {
     for (;;) {
       const read = await reader?.read().catch(() => null)
-      if (read === null) throw new ServerUnreached(url)
+      if (read === null) throw new AnswerBrokeOff(url)
       if (read === undefined || read.done) break
       onBytes()
       bytes += read.value.byteLength
       yield read.value
     }
-    if (bytes < announcedBytes) throw new ServerUnreached(url)
+    if (bytes < announcedBytes) throw new AnswerBrokeOff(url)
   } finally {
     await reader?.cancel().catch(() => {})
   }

@@ -4,7 +4,7 @@ import { SECOND_MS, toTimestamp } from '../../../server/src/lib/time.ts'
 import { signedHeaders } from '../../../server/src/lib/webhookSignature.ts'
 import type { CommandLine } from '../command.ts'
 import { plainText } from '../plainText.ts'
-import type { System } from '../system.ts'
+import type { SentRequest, System } from '../system.ts'
 
 /** As long as a webhook endpoint has. */
 const FORWARD_MS = 10 * SECOND_MS
@@ -42,11 +42,11 @@ interface Answer {
   readonly failure: Failure | null
 }
 
-async function post(system: System, target: string, init: RequestInit): Promise<Answer> {
+async function post(system: System, target: string, request: Omit<SentRequest, 'signal'>): Promise<Answer> {
   const over = new AbortController()
   const cancel = system.clock.after(FORWARD_MS, () => over.abort())
   try {
-    const response = await system.fetch(target, { ...init, signal: over.signal })
+    const response = await system.fetch(target, { ...request, signal: over.signal })
     await response.body?.cancel()
     return { status: response.status, failure: null }
   } catch {

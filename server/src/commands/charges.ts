@@ -2,12 +2,13 @@ import type { ListedCharge } from '../billing/statements/charges/charge.ts'
 import { listCharges } from '../billing/statements/charges/read.ts'
 import { windowOf } from '../billing/usage/bucket.ts'
 import { findAnyOrganization } from '../identity/organizations/find.ts'
-import { shortInstant, table } from '../lib/table.ts'
+import { shortInstant } from '../lib/table.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
-import { END_OPTION, LIMIT_OPTION, limitOf, pastInstantOf } from './window.ts'
+import { PAGE_OPTIONS, showPages } from './pages.ts'
+import { END_OPTION, pastInstantOf } from './window.ts'
 
 /** `tollgate charges list --org NAME` */
 export const listChargesCommand: Command = {
@@ -17,47 +18,36 @@ export const listChargesCommand: Command = {
     { name: 'org', value: 'NAME', summary: 'whose', required: true },
     { name: 'start', value: 'WHEN', summary: 'from: a time ago (7d) or an ISO date', preset: '30 days before the end' },
     END_OPTION,
-    LIMIT_OPTION,
+    ...PAGE_OPTIONS,
     DATA_DIR_OPTION,
   ],
-  examples: [
-    'tollgate charges list --org acme',
-    'tollgate charges list --org acme --start 2031-07-01 --limit 1000 --json',
-  ],
-  run: async (invocation, context) => {
-    const limit = limitOf(invocation)
-    return await withDatabase(invocation, context, async (database, clock) => {
+  examples: ['tollgate charges list --org acme', 'tollgate charges list --org acme --start 2031-07-01 --all --json'],
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database, clock) => {
       const nowMs = clock.now()
       const window = windowOf(pastInstantOf(invocation, 'start', nowMs), pastInstantOf(invocation, 'end', nowMs), nowMs)
       if (window === null) throw new UsageFailure('--start must be before --end (which is now when left out)')
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
-      const found = await listCharges(database, organization.id, { ...window, limit: limit + 1 })
-      const charges = found.slice(0, limit)
-      const more = found.length > limit ? moreThan(charges) : ''
-      return {
-        json: charges.map(toJson),
-        text:
-          table(
-            ['ADMITTED', 'ID', 'MODEL', 'USAGE', 'USD'],
-            charges.map((charge) => [
-              shortInstant(toTimestamp(charge.admittedAtMs)),
-              charge.id,
-              charge.model,
-              usageOf(charge),
-              printUsd(charge.costMicrocents),
-            ]),
-            `"${organization.name}" has no charges from ${shortInstant(toTimestamp(window.startMs))} on.`,
-            context.stdoutColumns,
-          ) + more,
-      }
-    })
-  },
-}
-
-function moreThan(charges: readonly ListedCharge[]): string {
-  const last = charges.at(-1)
-  if (last === undefined) return ''
-  return `There are more: add --end ${toTimestamp(last.admittedAtMs)}, or a higher --limit.\n`
+      return await showPages(invocation, context, {
+        async read(afterId, limit) {
+          const charges = await listCharges(database, organization.id, { ...window, limit }, afterId)
+          if (charges !== null) return charges
+          throw new UsageFailure(
+            `--after "${afterId}" is no charge of "${organization.name}": use the last id of a page`,
+          )
+        },
+        toJson,
+        heading: ['ADMITTED', 'ID', 'MODEL', 'USAGE', 'USD'],
+        cells: (charge) => [
+          shortInstant(toTimestamp(charge.admittedAtMs)),
+          charge.id,
+          charge.model,
+          usageOf(charge),
+          printUsd(charge.costMicrocents),
+        ],
+        none: `"${organization.name}" has no charges from ${shortInstant(toTimestamp(window.startMs))} on.`,
+      })
+    }),
 }
 
 function usageOf({ modality, promptTokens, completionTokens, imageCount, videoSeconds }: ListedCharge): string {

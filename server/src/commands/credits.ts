@@ -5,13 +5,14 @@ import { changeByShell } from '../identity/audit/shell.ts'
 import { findAnyOrganization, findOrganizationByName } from '../identity/organizations/find.ts'
 import { uuidV7 } from '../lib/ids.ts'
 import { toCentsOfLog } from '../lib/money.ts'
-import { shortInstant, table } from '../lib/table.ts'
+import { shortInstant } from '../lib/table.ts'
 import { toTimestamp } from '../lib/time.ts'
 import { parseUsd, printUsd } from '../lib/usd.ts'
 import { type Command, DATA_DIR_OPTION, UsageFailure } from './command.ts'
 import { orThrow, withDatabase } from './environment.ts'
 import { noteOf } from './note.ts'
-import { END_OPTION, LIMIT_OPTION, limitOf, pastInstantOf } from './window.ts'
+import { PAGE_OPTIONS, showPages } from './pages.ts'
+import { END_OPTION, pastInstantOf } from './window.ts'
 
 /** `tollgate credits grant --org NAME --usd 50 [--note TEXT]` */
 export const grantCreditsCommand: Command = {
@@ -63,40 +64,35 @@ export const listCreditsCommand: Command = {
   options: [
     { name: 'org', value: 'NAME', summary: 'whose', required: true },
     END_OPTION,
-    LIMIT_OPTION,
+    ...PAGE_OPTIONS,
     DATA_DIR_OPTION,
   ],
   examples: ['tollgate credits list --org acme'],
-  run: async (invocation, context) => {
-    const limit = limitOf(invocation)
-    return await withDatabase(invocation, context, async (database, clock) => {
+  run: (invocation, context) =>
+    withDatabase(invocation, context, async (database, clock) => {
       const nowMs = clock.now()
       // Without --end an entry of this very millisecond is listed too.
       const endMs = pastInstantOf(invocation, 'end', nowMs) ?? nowMs + 1
       const organization = orThrow(await findAnyOrganization(database, invocation.required('org')))
-      const found = await listEntries(database, organization.id, { endMs, limit: limit + 1 })
-      const entries = found.slice(0, limit)
-      const last = found.length > limit ? entries.at(-1) : undefined
-      return {
-        json: entries.map(toJson),
-        text:
-          table(
-            ['POSTED', 'KIND', 'USD', 'NOTE'],
-            entries.map(({ postedAtMs, kind, amountMicrocents, note }) => [
-              shortInstant(toTimestamp(postedAtMs)),
-              kind,
-              printUsd(amountMicrocents),
-              note ?? '-',
-            ]),
-            `"${organization.name}" has no entries: add credit with "tollgate credits grant --org NAME --usd AMOUNT".`,
-            context.stdoutColumns,
-          ) +
-          (last === undefined
-            ? ''
-            : `There are more: add --end ${toTimestamp(last.postedAtMs)}, or a higher --limit.\n`),
-      }
-    })
-  },
+      return await showPages(invocation, context, {
+        async read(afterId, limit) {
+          const entries = await listEntries(database, organization.id, { endMs, afterId, limit })
+          if (entries !== null) return entries
+          throw new UsageFailure(
+            `--after "${afterId}" is no entry of "${organization.name}": use the last id of a page`,
+          )
+        },
+        toJson,
+        heading: ['POSTED', 'KIND', 'USD', 'NOTE'],
+        cells: ({ postedAtMs, kind, amountMicrocents, note }) => [
+          shortInstant(toTimestamp(postedAtMs)),
+          kind,
+          printUsd(amountMicrocents),
+          note ?? '-',
+        ],
+        none: `"${organization.name}" has no entries: add credit with "tollgate credits grant --org NAME --usd AMOUNT".`,
+      })
+    }),
 }
 
 function toJson({ id, postedAtMs, kind, amountMicrocents, source, note }: ListedEntry) {

@@ -39,7 +39,7 @@ export async function withDatabase<T>(
   work: (database: Database, clock: Clock, migrated: readonly string[]) => Promise<T>,
   { patient = false } = {},
 ): Promise<T> {
-  // With --json stderr holds the error and nothing else.
+  // With --json stderr holds errors and notices, as objects, and nothing else.
   const log = (message: string) => (invocation.json ? undefined : context.stderr(`tollgate: ${message}\n`))
   const opened = await context.openDatabase({ flags: flagsOf(invocation), patient, log })
   try {

@@ -41,8 +41,11 @@ export async function showPages<Row extends { readonly id: string }>(
   const found = await list.read(after, limit + 1)
   const rows = found.slice(0, limit)
   const last = found.length > limit ? rows.at(-1) : undefined
-  const more = last === undefined ? '' : `There are more: add --after ${last.id}, or --all.\n`
-  return { json: rows.map(list.toJson), text: textOf(list, rows, context) + more }
+  const more = last === undefined ? '' : `There are more: add --after ${last.id}, or --all.`
+  // The array has no room to say it.
+  if (invocation.json && last !== undefined)
+    context.stderr(`${JSON.stringify({ notice: { code: 'more', message: more, after: last.id } })}\n`)
+  return { json: rows.map(list.toJson), text: `${textOf(list, rows, context)}${more === '' ? '' : `${more}\n`}` }
 }
 
 async function printAll<Row extends { readonly id: string }>(

@@ -18,7 +18,7 @@ export async function withPayments<T>(
   const config = await configOf(invocation, context)
   return await withDatabase(invocation, context, async (database, clock) => {
     await refuseTestPayments(config, database)
-    // With --json stderr holds the error and nothing else.
+    // With --json stderr holds errors and notices, as objects, and nothing else.
     const log = createLog('warn', { write: (line) => (invocation.json ? undefined : context.stderr(line)) })
     const { randomBytes: random } = context
     const tools = await openPaymentTools({ database, clock, random, log, config, catalog: () => config.settings })

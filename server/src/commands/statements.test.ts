@@ -6,13 +6,17 @@ import { TurnedClock } from '../../test/clock.ts'
 import { runCommand } from '../../test/commandContext.ts'
 import { setSpendingLimit } from '../billing/limits/set.ts'
 import { setSubscription } from '../billing/plans/setSubscription.ts'
+import { systemRandom } from '../infra/random.ts'
+import { uuidV7 } from '../lib/ids.ts'
 import { DAY_MS, HOUR_MS } from '../lib/time.ts'
 
 const START_MS = Date.UTC(2030, 0, 10, 12)
 const clock = new TurnedClock(START_MS)
+const random = systemRandom()
 let books: Books
 let organizationId: string
 const NAME = 'organization 1'
+const NO_CHARGE = '01920e4c-7c00-4c3a-9d5e-0a6f4f1b2c3d'
 beforeAll(async () => {
   books = await openBooks(clock)
   organizationId = await books.organization(10n ** 10n)
@@ -32,10 +36,42 @@ async function text(...argv: string[]): Promise<string> {
   return ran.stdout
 }
 
+/** The ids of a list, read by pages of one row: each behind the row that the notice names. */
+async function pages(...argv: string[]): Promise<unknown[]> {
+  const ids: unknown[] = []
+  for (let after: string[] = []; ids.length < 100; ) {
+    const { exitCode, stdout, stderr } = await tollgate(...argv, '--limit', '1', '--json', ...after)
+    expect(exitCode).toBe(0)
+    ids.push(...JSON.parse(stdout).map(({ id }: { id: string }) => id))
+    if (stderr === '') return ids
+    const { code, after: last } = JSON.parse(stderr).notice
+    expect([code, last]).toEqual(['more', ids.at(-1)])
+    after = ['--after', String(last)]
+  }
+  throw new Error('the pages have no end')
+}
+
+test('charges and credits of one millisecond are on one page each, none twice and none left out', async () => {
+  const tied = await books.organization(10n ** 10n)
+  const org = ['--org', 'organization 2']
+  for (let count = 0; count < 3; count += 1) {
+    const atMs = START_MS - HOUR_MS
+    await books.post(tied, atMs, { costMicrocents: 1n, chargeId: uuidV7(atMs, random) })
+    await tollgate('credits', 'grant', ...org, '--usd', '1')
+  }
+  for (const noun of ['charges', 'credits']) {
+    const all = (await json(noun, 'list', ...org, '--all')).map(({ id }) => id)
+    expect(await pages(noun, 'list', ...org)).toEqual(all)
+    expect(new Set(all).size).toBe(noun === 'charges' ? 3 : 4)
+  }
+})
+
 test('charges are listed newest first, within a window, at most as many as asked for', async () => {
   const ids: string[] = []
   for (const agoMs of [3 * DAY_MS, 2 * HOUR_MS, HOUR_MS]) {
-    const { chargeId } = await books.post(organizationId, START_MS - agoMs, { costMicrocents: 2_500_000n })
+    const atMs = START_MS - agoMs
+    const chargeId = uuidV7(atMs, random)
+    await books.post(organizationId, atMs, { costMicrocents: 2_500_000n, chargeId })
     ids.unshift(chargeId)
   }
   const listed = await json('charges', 'list', '--org', NAME)
@@ -45,10 +81,10 @@ test('charges are listed newest first, within a window, at most as many as asked
   expect(recent.map(({ id }) => id)).toEqual(ids.slice(0, 2))
   const old = await json('charges', 'list', '--org', NAME, '--end', '2030-01-09')
   expect(old.map(({ id }) => id)).toEqual(ids.slice(2))
-  expect(await json('charges', 'list', '--org', NAME, '--limit', '1')).toHaveLength(1)
+  expect(await pages('charges', 'list', '--org', NAME)).toEqual(ids)
   const shown = await text('charges', 'list', '--org', NAME, '--limit', '2')
   expect(shown).toContain(ids[0] ?? '')
-  expect(shown).toContain('There are more: add --end 2030-01-10T10:00:00.000Z')
+  expect(shown).toContain(`There are more: add --after ${ids[1]}, or --all.`)
   expect(shown).not.toContain(ids[2] ?? '')
   expect(await text('charges', 'list', '--org', NAME, '--end', '2029-01-01')).toContain('has no charges from')
 })
@@ -75,8 +111,8 @@ test('credits are listed newest first, with refunds and adjustments', async () =
     { kind: 'adjustment', amount_usd: '-5.00', note: 'credited twice', posted_at: '2030-01-10T12:00:02.000Z' },
     { kind: 'credit', amount_usd: '12.50', note: 'invoice 7' },
   ])
-  expect(await json('credits', 'list', '--org', NAME, '--limit', '1')).toHaveLength(1)
-  expect(await text('credits', 'list', '--org', NAME, '--limit', '1')).toContain('There are more: add --end')
+  expect(await pages('credits', 'list', '--org', NAME)).toEqual(listed.map(({ id }) => id))
+  expect(await text('credits', 'list', '--org', NAME, '--limit', '1')).toContain('There are more: add --after')
 })
 
 test('an organization is shown with its balance, limits, spend, plan and keys', async () => {
@@ -114,6 +150,12 @@ test.each([
   [['charges', 'list', '--org', NAME, '--limit', '0'], 'use 1 to 1000'],
   [['charges', 'list', '--org', NAME, '--limit', '1e2'], 'use 1 to 1000'],
   [['charges', 'list', '--org', NAME, '--start', '1d', '--end', '2d'], '--start must be before --end'],
+  [
+    ['charges', 'list', '--org', NAME, '--after', NO_CHARGE],
+    'is no charge of "organization 1": use the last id of a page',
+  ],
+  [['charges', 'list', '--org', NAME, '--after', NO_CHARGE.replace('-4', '-7')], 'is no charge of "organization 1"'],
+  [['credits', 'list', '--org', NAME, '--after', NO_CHARGE], 'is no entry of "organization 1"'],
   [['usage', '--org', NAME, '--limit', '201'], 'use 1 to 200'],
   [['usage', '--org', NAME, '--bucket', 'year'], 'use one of hour, day, week, month'],
   [['usage', '--org', NAME, '--start', 'yesterday'], 'use a time ago such as 7d'],

@@ -149,6 +149,22 @@ test('the limit of a day that is over is told, by the process that folds the las
   ])
 })
 
+test('a limit that is set after a day, whose spend was above it by then, is not told of that day', async () => {
+  const organization = await house.organization(1_000_000n)
+  const [one, two] = [0, 1].map((slot) => openTill(house.database, slot, clock, () => {}, LOW))
+  if (one === undefined || two === undefined) throw new Error('no tills')
+  const fold = (slot: number) =>
+    house.database.transaction((tx) => foldSlot(tx, slot, clock.now(), { lowBalanceMicrocents: LOW }))
+  clock.aheadMs = Date.UTC(2030, 0, 31, 23, 59) - NOON_MS
+  await callOnce(one, organization, 60n)
+  await fold(0)
+  await callOnce(two, organization, 5n)
+  clock.aheadMs += 5 * MINUTE_MS
+  await limit(organization, 50n, 'notify_only', 60n)
+  await fold(1)
+  expect(await told(organization)).toEqual([])
+})
+
 describe('a low balance', () => {
   test('is told once, and once again after a payment has lifted it', async () => {
     const organization = await house.organization(300n)

@@ -1,12 +1,14 @@
 import type { Queryable } from '../../infra/postgres/database.ts'
-import type { ListedEntry } from './statement.ts'
-import { selectEntries } from './store.ts'
+import type { EntryWindow, ListedEntry } from './statement.ts'
+import { hasEntry, selectEntries } from './store.ts'
 
-/** The entries of an organization's ledger that were posted before `endMs`, newest first; at most `limit`, from 1. */
-export function listEntries(
+/** The entries of an organization's ledger in a window, newest first. Null: the organization has no entry `afterId`. */
+export async function listEntries(
   database: Queryable,
   organizationId: string,
-  page: { readonly endMs: number; readonly limit: number },
-): Promise<ListedEntry[]> {
-  return selectEntries(database, organizationId, page.endMs, page.limit)
+  window: EntryWindow,
+): Promise<ListedEntry[] | null> {
+  const { afterId } = window
+  if (afterId !== null && !(await hasEntry(database, organizationId, afterId))) return null
+  return await selectEntries(database, organizationId, window)
 }

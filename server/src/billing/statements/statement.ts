@@ -8,3 +8,12 @@ export interface ListedEntry {
   readonly source: string
   readonly note: string | null
 }
+
+export interface EntryWindow {
+  /** Entries that were posted before, in milliseconds since the epoch. */
+  readonly endMs: number
+  /** The last entry of the page before; null on the first. */
+  readonly afterId: string | null
+  /** From 1. */
+  readonly limit: number
+}

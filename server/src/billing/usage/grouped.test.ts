@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../test/clock.ts'
+import { explaining, type PlanNode } from '../../../test/explaining.ts'
 import { type House, openHouse } from '../../../test/moneyHouse.ts'
 import { systemRandom } from '../../infra/random.ts'
 import { uuidV7 } from '../../lib/ids.ts'
@@ -113,3 +114,32 @@ describe.each<Bucket>(['hour', 'day', 'week'])('buckets of a %s', (bucket) => {
     })
   })
 })
+
+test('a page reads the hours of instances that it shows, however many there are', async () => {
+  const rented = await house.organization(1n)
+  await house.database.query(
+    `with added as (
+       insert into instance_hours (organization_id, hour, instance_id, gpu_type, requests, gpu_seconds, cost_microcents)
+       select $1::uuid, h, i, 'a100', 60, 3600, 1000000 from generate_series('2027-01-01Z'::timestamptz, '2030-12-31Z', '1 hour') h,
+         unnest(array[gen_random_uuid(), gen_random_uuid()]) i returning hour
+     )
+     insert into usage_hours (organization_id, hour, model, tier, key_id, slot, requests, prompt_tokens, cached_prompt_tokens,
+       completion_tokens, cost_microcents)
+     select $1::uuid, hour, 'instance/a100', 'serverless', $1::uuid, 0, 120, 0, 0, 0, 2000000 from added group by hour`,
+    [rented],
+  )
+  let rowsRead = 0
+  const database = explaining(house.database, (plan) => {
+    rowsRead += rowsOf(plan, 'instance_hours')
+  })
+  const question = { bucket: 'hour', startMs: Date.UTC(2027, 0), endMs: NOW_MS, groupBy: null } as const
+  const { buckets } = await readUsagePage({ database, clock }, rented, question, { after: null, limit: 50 })
+  expect(buckets.map(({ gpuSeconds }) => gpuSeconds)).toEqual(Array(50).fill(7_200))
+  expect(rowsRead).toBeLessThan(500)
+})
+
+/** Returns how many rows of a table a plan has read. */
+function rowsOf(plan: PlanNode, table: string): number {
+  const own = plan['Relation Name'] === table ? plan['Actual Rows'] * plan['Actual Loops'] : 0
+  return (plan.Plans ?? []).reduce((sum, each) => sum + rowsOf(each, table), own)
+}

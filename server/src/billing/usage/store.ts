@@ -17,6 +17,9 @@ export interface UsageTotals {
   readonly sums: readonly UsageSum[]
 }
 
+/** So many hours of instances are in a bucket; none of them is empty. */
+const HOURS_MOST: Readonly<Record<Bucket, number>> = { hour: 1, day: 24, week: 7 * 24, month: 31 * 24 }
+
 /** More than the hours that the edges of a span by days hold, so that a limit on buckets cuts none of them. */
 const EDGE_HOURS = 48
 
@@ -57,6 +60,7 @@ function parametersOf(organizationId: string, bucket: Bucket, span: Span, most: 
     bucket,
     most + EDGE_HOURS,
     most,
+    most * HOURS_MOST[bucket] + EDGE_HOURS,
   ]
 }
 
@@ -82,8 +86,9 @@ const PIECES = `at_start as (
     (select hour, sum(cost_microcents), sum(requests), 0 from usage_hours
       where organization_id = $1::uuid and hour >= $6::timestamptz and hour < $7::timestamptz group by hour)
     union all
-    select hour, 0, 0, sum(gpu_seconds) from instance_hours
-      where organization_id = $1::uuid and hour >= $3::timestamptz and hour < $7::timestamptz group by hour
+    (select hour, 0, 0, sum(gpu_seconds) from instance_hours
+      where organization_id = $1::uuid and hour >= $3::timestamptz and hour < $7::timestamptz
+      group by hour order by hour limit $12::integer)
     union all
     select $3::timestamptz, -microcents, -requests, -gpu_seconds from at_start
     union all
@@ -141,7 +146,7 @@ export async function readGroupedUsage(
   }))
 }
 
-// Beside those of PIECES: $12 the bucket of the last row that was shown, $13 its group.
+// Beside those of PIECES: $13 the bucket of the last row that was shown, $14 its group.
 const groupedBy = (group: string) => `
   with ${PIECES}, parts as (
     select hour as at, ${group} as grouped, gpu_type, cost_microcents as microcents, gpu_seconds, requests from instance_hours
@@ -178,7 +183,7 @@ const groupedBy = (group: string) => `
       coalesce((select microcents from rented_before e where e.grouped = r.grouped), 0)
     from rented r where requests > 0
   ), known as (
-    select *, coalesce(bucket <= $12::timestamptz and (grouped is null or grouped collate "C" <= $13::text), false) as is_known from shown
+    select *, coalesce(bucket <= $13::timestamptz and (grouped is null or grouped collate "C" <= $14::text), false) as is_known from shown
   )
   select bucket, grouped, gpu_type, microcents::bigint, gpu_seconds, before::bigint from known
   order by bucket, grouped collate "C" nulls first limit $11::integer + (select count(*) from known where is_known)`

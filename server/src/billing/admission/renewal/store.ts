@@ -279,19 +279,23 @@ const ENDED = `ended as (
 
 /**
  * The figures for notices: the spend of each period, and its limit or cap. A period that is over is added up from
- * `usage_days`, which count every charge as it is posted: the renewal that folds the last of it sees all of it.
+ * `usage_days`, which count every charge as it is posted: the renewal that folds the last of it sees all of it. `coming` is the part
+ * of such a period that no renewal has folded before; null for the others. Without it the limit was reached before: that
+ * was told then, or the limit was set after the period (decision 0163).
  */
 const REACHED = `reached as (
     select organization_id, 'daily' as kind, today::timestamptz as period, day_spent as amount,
-      daily_limit_microcents as bound from granted
+      daily_limit_microcents as bound, null::numeric as coming from granted
     union all
-    select organization_id, 'monthly', this_month::timestamptz, month_spent, monthly_limit_microcents from granted
+    select organization_id, 'monthly', this_month::timestamptz, month_spent, monthly_limit_microcents, null from granted
     union all
-    select organization_id, 'new_account', today::timestamptz, hour_spent, ${$.newAccountCapMicrocents} from granted where is_new
+    select organization_id, 'new_account', today::timestamptz, hour_spent, ${$.newAccountCapMicrocents}, null from granted where is_new
     union all
     select e.organization_id, e.kind, e.starts, (select coalesce(sum(u.cost_microcents), 0)::bigint from usage_days u
         where u.organization_id = e.organization_id and u.day >= e.starts and u.day < e.ends),
-      case when e.kind = 'daily' then daily_limit_microcents else monthly_limit_microcents end
+      case when e.kind = 'daily' then daily_limit_microcents else monthly_limit_microcents end,
+      (select coalesce(sum(s.spent_microcents), 0) from unfolded_spend s
+        where s.organization_id = e.organization_id and s.minute >= e.starts and s.minute < e.ends)
     from ended e join granted using (organization_id)
   )`
 
@@ -299,7 +303,7 @@ const REACHED = `reached as (
 const NOTICED = `noticed as (
     insert into notices (organization_id, kind, period, amount_microcents, limit_microcents, enforcement, noticed_at)
     select organization_id, kind, period, amount, bound, enforcement, ${$.at}
-    from reached join granted using (organization_id) where amount >= bound
+    from reached join granted using (organization_id) where amount >= bound and (coming is null or amount - coming < bound)
     union all
     select organization_id, 'low_balance', ${$.at}, balance, low_balance, enforcement, ${$.at}
     from granted where told_below_microcents is null and balance < low_balance

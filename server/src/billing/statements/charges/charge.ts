@@ -1,3 +1,5 @@
+import { instantOfUuid } from '../../../lib/ids.ts'
+
 /** A charge as its customer and as an operator see it, and the places of lists of charges. */
 
 export interface PostedCharge {
@@ -39,6 +41,12 @@ export interface PostedWindow {
   readonly organizationId: string
   readonly admitted: { readonly startMs: number; readonly endMs: number }
   readonly posted: { readonly startMs: number; readonly endMs: number }
+}
+
+/** Returns the place that a charge with this id has: the id has the instant of the admission. Null: no charge has such an id. */
+export function placeOfCharge(id: string): ChargePlace | null {
+  const admittedAtMs = instantOfUuid(id)
+  return admittedAtMs === null ? null : { id, admittedAtMs }
 }
 
 /** From `startMs` up to, and without, `endMs`; at most `limit`, from 1. */

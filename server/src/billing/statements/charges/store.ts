@@ -75,8 +75,7 @@ export async function findCharges(
     [
       organizationId,
       toTimestamp(startMs),
-      // The index is entered here: a page far down the list costs what the first one does.
-      toTimestamp(after === null ? endMs : Math.min(endMs, after.admittedAtMs + 1)),
+      toTimestamp(endBehind(endMs, after)),
       keyId,
       model === null ? null : arrayLiteral(model.models),
       after === null ? null : toTimestamp(after.admittedAtMs),
@@ -90,6 +89,11 @@ export async function findCharges(
   const last = rows.at(-1)
   const stoppedAt = last?.number === BigInt(lookedAtMost) ? toCharge(last) : null
   return { charges, stoppedAt }
+}
+
+/** The index is entered here: a page far down the list costs what the first one does. */
+function endBehind(endMs: number, after: ChargePlace | null): number {
+  return after === null ? endMs : Math.min(endMs, after.admittedAtMs + 1)
 }
 
 /** Returns the oldest charges of a window behind `after`, by the index of each day's partition. */
@@ -120,17 +124,39 @@ export async function selectPostedCharges(
   return rows.map(toCharge)
 }
 
-/** The newest charges of an organization within a window, by the index of each day's partition in it. */
+/** Returns whether an organization has the charge of a place. */
+export async function hasCharge(
+  db: Queryable,
+  organizationId: string,
+  { id, admittedAtMs }: ChargePlace,
+): Promise<boolean> {
+  const rows = await db.query<{ id: string }>(
+    'select id from charges where admitted_at = $1::timestamptz and id = $2::uuid and organization_id = $3::uuid',
+    [toTimestamp(admittedAtMs), id, organizationId],
+  )
+  return rows.length > 0
+}
+
+/** The newest charges of an organization within a window and behind a place, by the index of each day's partition in it. */
 export async function selectCharges(
   db: Queryable,
   organizationId: string,
   { startMs, endMs, limit }: ChargeWindow,
+  after: ChargePlace | null,
 ): Promise<ListedCharge[]> {
   const rows = await db.query<ChargeRow & { readonly target: string }>(
     `select ${COLUMNS}, target from named_charges
      where organization_id = $1::uuid and admitted_at >= $2::timestamptz and admitted_at < $3::timestamptz
+       and ($5::timestamptz is null or admitted_at < $5::timestamptz or id > $6::uuid)
      order by admitted_at desc, id limit $4::integer`,
-    [organizationId, toTimestamp(startMs), toTimestamp(endMs), limit],
+    [
+      organizationId,
+      toTimestamp(startMs),
+      toTimestamp(endBehind(endMs, after)),
+      limit,
+      after === null ? null : toTimestamp(after.admittedAtMs),
+      after?.id ?? null,
+    ],
   )
   return rows.map((row) => ({ ...toCharge(row), target: row.target }))
 }

@@ -82,7 +82,7 @@ function nextSteps({ balanceMicrocents, takesPayments, server }: OwnPageView): H
   const topUp = takesPayments ? html` <code>tollgate topup 20</code> begins a payment of $20.` : html``
   return html`<h2>Use it</h2><p>The balance of the organization is ${dollarsOf(balanceMicrocents)}.${topUp}</p>
     <p>To call models, run <code>tollgate login --server ${server}</code>. It shows a code: type it at <a href="/account/device">Log a program in</a>.</p>
-    <p>The operator of this server gives you the command <code>tollgate</code> as a file, <code>tollgate-cli-….tgz</code>. With Node 20 or newer, <code>npm install --global FILE</code> installs it.</p>`
+    <p>The operator of this server gives you the command <code>tollgate</code> as a file, <code>tollgate-cli-….tgz</code>. With Node 20.3 or newer, <code>npm install --global FILE</code> installs it.</p>`
 }
 
 /** Whole cents, rounded down as everywhere: `$25.00`, `-$0.50`. */
