@@ -212,6 +212,29 @@ test('where that takes too long, or too many wait, the call is 503 and not charg
   expect([budget.waiting, budget.takenBytes, clock.pending]).toEqual([0, 2 * LARGE_BYTES, 0])
 })
 
+test('a call whose key ends before or while its answer waits for memory is charged', async () => {
+  const budget = new ByteBudget(4 * LARGE_BYTES, 1, 2 * LARGE_BYTES)
+  budget.open('one').set(2 * LARGE_BYTES)
+  const { steps, answered, clock, openCalls } = answerOf(LARGE_BYTES + 1, budget.open('one'))
+  while (budget.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+  openCalls.endKey('key')
+  expect(await answered).toMatchObject({ code: 'invalid_api_key' })
+  await clock.turn(10_000)
+  while (!steps.includes('left')) await new Promise((resolve) => setImmediate(resolve))
+  expect(steps).toEqual(['committed with 0', 'over', 'left'])
+
+  const ended = stage({ memory: budget.open('one') })
+  await ended.answer(
+    async () => {
+      ended.openCalls.endKey('key')
+      return ok({ prepared: ended.prepared })
+    },
+    () => 'x'.repeat(LARGE_BYTES + 1),
+  )
+  while (!ended.steps.includes('left')) await new Promise((resolve) => setImmediate(resolve))
+  expect(ended.steps).toEqual(['committed with 0', 'over', 'left'])
+})
+
 test('a call that outlives its client knows that it has left, with a key and without', async () => {
   for (const withKey of [true, false]) {
     const { call, attempt, prepared, clock } = stage()

@@ -83,13 +83,17 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     if (!answered.ok) return end.refusal ?? answered.refusal
     const { prepared } = answered.value
     let body: Body
+    let bytes: number
     try {
       body = toWire(answered.value)
-      if (memory !== undefined && !(await takeGrown(memory, bytesOf(body), clock))) return NO_MEMORY
+      bytes = bytesOf(body)
+      const hasMemory = memory === undefined || end.refusal !== null || (await takeGrown(memory, bytes, clock))
+      // The key may have ended while its answer waited for memory.
       if (end.refusal !== null) {
         await prepared.commit()
         return end.refusal
       }
+      if (!hasMemory) return NO_MEMORY
       const participants = attempt === null ? undefined : await attempt.keep(keptOf(body))
       const unanswered = await prepared.commit(participants)
       if (unanswered !== null) return unanswered.refusal
@@ -103,7 +107,6 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
       'X-Request-Id': call.requestId,
       [COST_HEADER]: `${prepared.costMicrocents}`,
     }
-    const bytes = bytesOf(body)
     if (bytes <= AT_ONCE_BYTES) return new Response(typeof body === 'string' ? body : joined(body), { headers })
     memory?.set(bytes > LARGE_BYTES ? bytes : 0)
     isLeaving = true
