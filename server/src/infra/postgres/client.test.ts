@@ -204,6 +204,7 @@ test('beyond 1,000 that wait, a transaction of an owner is refused and not begun
     await isReleased
   }
   const accepted = Array.from({ length: 1_003 }, () => pool.transaction(work, 'one'))
+  while (begun < 3) await new Promise((resolve) => setImmediate(resolve))
   const refused = await failureOf(pool.transaction(work, 'one'))
   expect(refused).toMatchObject({ refusal: { code: 'rate_limit_exceeded', retryAfterSeconds: 1 } })
   for (const owner of ['another', undefined]) expect(await pool.transaction(async () => 'done', owner)).toBe('done')

@@ -11,6 +11,9 @@ export interface Thresholds {
   readonly lowBalance: bigint
 }
 
+/** Says how much of a day or a month, by `count`, had been folded before a renewal. */
+export type FoldedIn = (period: string, count: (day: string) => string) => bigint
+
 const startOf = (day: string) => Date.parse(`${day}T00:00:00Z`)
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 const monthOf = (day: string) => `${day.slice(0, 7)}-01`
@@ -27,12 +30,16 @@ export function headroomToNotice(account: AccountRow, granted: bigint, { lowBala
   return ahead.length === 0 ? null : ahead.reduce((one, other) => (one < other ? one : other)) - granted
 }
 
-/** Notes what limits and thresholds a fold has met, each once a period; whether any is new. */
+/**
+ * Notes what limits and thresholds a fold has met, each once a period; whether any is new. The limit of a period that is over is met by
+ * this fold only, not by what was folded before it.
+ */
 export function noteReached(
   view: View,
   books: Books,
   account: AccountRow,
   unfoldedSpend: readonly UnfoldedSpendRow[],
+  foldedBefore: FoldedIn,
   atMs: number,
   isNew: boolean,
   { newAccountCap, lowBalance }: Thresholds,
@@ -55,18 +62,13 @@ export function noteReached(
       .rows(books.charges)
       .filter((row) => row.organizationId === organizationId && count(dayOf(row.admittedAtMs)) === from)
       .reduce((sum, { cost }) => sum + cost, 0n)
+  const noteEnded = (kind: string, period: string, count: (charged: string) => string, limit: bigint | null) =>
+    note(kind, startOf(period), isMet(charged(period, count), limit) && !isMet(foldedBefore(period, count), limit))
   for (const { minuteMs } of unfoldedSpend) {
     const ended = dayOf(minuteMs)
     if (ended >= day || startOf(ended) < startOf(day) - TOLD_DAYS * DAY_MS) continue
-    note(
-      'daily',
-      startOf(ended),
-      isMet(
-        charged(ended, (each) => each),
-        dailyLimit,
-      ),
-    )
-    if (ended < month) note('monthly', startOf(monthOf(ended)), isMet(charged(monthOf(ended), monthOf), monthlyLimit))
+    noteEnded('daily', ended, (each) => each, dailyLimit)
+    if (ended < month) noteEnded('monthly', monthOf(ended), monthOf, monthlyLimit)
   }
   return isFirst
 }

@@ -1,7 +1,7 @@
 /** The statement of a renewal, said a second time: written from `billing/README.md`, not from its SQL. */
 
 import type { AccountRow, Books, UnfoldedSpendRow } from './books.ts'
-import { headroomToNotice, noteReached, type Thresholds } from './notices.ts'
+import { type FoldedIn, headroomToNotice, noteReached, type Thresholds } from './notices.ts'
 import type { View } from './tables.ts'
 
 export interface WantedRow {
@@ -72,7 +72,7 @@ function renewOne(
   const ahead = headroomToNotice(account, elsewhere + kept, thresholds)
   const fresh = grant(want, headroom, elsewhere, account.enforcement, ahead)
   const isNew = before.newUntilMs !== null && before.newUntilMs > now.atMs
-  const noticed = noteReached(view, books, account, unfoldedSpend, now.atMs, isNew, thresholds)
+  const noticed = noteReached(view, books, account, unfoldedSpend, foldedBefore, now.atMs, isNew, thresholds)
   const isLow = thresholds.lowBalance !== 0n && account.balance < thresholds.lowBalance
   const toldBelow = before.toldBelow ?? (isLow ? thresholds.lowBalance : null)
   if (kept + fresh > 0n) view.put(books.shares, key, { organizationId, slot, granted: kept + fresh })
@@ -103,8 +103,6 @@ function renewOne(
 }
 
 /** Tells the days of charges: whether one of `count` is that of `period`. */
-type FoldedIn = (period: string, count: (day: string) => string) => bigint
-
 /**
  * Returns the folded part of the charges of a day or a month: all that were charged, less those that no slot has had
  * folded.
