@@ -89,6 +89,30 @@ test('charges are listed newest first, within a window, at most as many as asked
   expect(await text('charges', 'list', '--org', NAME, '--end', '2029-01-01')).toContain('has no charges from')
 })
 
+test('a list of all charges ends whole where retention drops its oldest day between two pages', async () => {
+  const many = await books.organization(10n ** 10n)
+  await books.post(many, START_MS - HOUR_MS, { costMicrocents: 1n, chargeId: uuidV7(START_MS - HOUR_MS, random) })
+  // More than a page of `--all`.
+  await books.database.query(
+    `insert into charges select (jsonb_populate_record(c, jsonb_build_object('id', left(id::text, 24) || lpad(to_hex(n), 12, '0')))).*
+     from charges c, generate_series(1, 1200) n where organization_id = $1::uuid`,
+    [many],
+  )
+  let stdout = ''
+  const { exitCode, stderr } = await runCommand(
+    ['charges', 'list', '--org', 'organization 3', '--all', '--json'],
+    { database: books.database, clock },
+    {
+      async print(text) {
+        stdout += text
+        await books.database.query('delete from charges where organization_id = $1::uuid', [many])
+      },
+    },
+  )
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
+  expect(JSON.parse(stdout)).toHaveLength(1_000)
+})
+
 test('usage is given by buckets, as customers see it', async () => {
   expect(await json('usage', '--org', NAME, '--start', '7d', '--bucket', 'day')).toEqual([
     { bucket_start: '2030-01-07T00:00:00.000Z', cost_cents: 2 },

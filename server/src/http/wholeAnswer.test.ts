@@ -47,7 +47,7 @@ function stage({
       steps.push(`committed with ${participants.length}`)
       return unanswered ? { refusal: NO } : null
     },
-    release: () => steps.push(isCommitted ? 'over' : 'released'),
+    release: (code: string) => steps.push(isCommitted ? 'over' : `released: ${code}`),
   }
   const answer = (pay: () => Promise<Result<{ prepared: typeof prepared }>>, toWire: () => Body, key = true) =>
     wholeAnswer(call, key ? attempt : null, { clock, isTraced: true, ...(memory && { memory }) }, pay, toWire)
@@ -113,7 +113,7 @@ test('an answer that can not be written is released, never charged', async () =>
     throw new Error('broken')
   }
   await expect(answer(async () => ok({ prepared }), broken)).rejects.toThrow('broken')
-  expect(steps).toEqual(['released', 'left'])
+  expect(steps).toEqual(['released: internal_error', 'left'])
 })
 
 test('a call that is refused writes nothing', async () => {
@@ -208,7 +208,7 @@ test('where that takes too long, or too many wait, the call is 503 and not charg
   expect(await crowded.answered).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 5 })
   await clock.turn(10_000)
   expect(await answered).toMatchObject({ code: 'upstream_unavailable', retryAfterSeconds: 5 })
-  for (const told of [steps, crowded.steps]) expect(told).toEqual(['released', 'left'])
+  for (const told of [steps, crowded.steps]) expect(told).toEqual(['released: upstream_unavailable', 'left'])
   expect([budget.waiting, budget.takenBytes, clock.pending]).toEqual([0, 2 * LARGE_BYTES, 0])
 })
 

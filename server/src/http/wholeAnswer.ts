@@ -42,8 +42,8 @@ interface Committable {
   readonly costMicrocents: bigint
   /** Charges it, in one transaction with `participants`. Null: the answer may leave; else what leaves in its place. */
   commit(participants?: readonly Participant[]): Promise<{ readonly refusal: Refusal } | null>
-  /** Gives the money back where nobody has committed it. */
-  release(): void
+  /** Gives the money back where nobody has committed it; `code` says why. */
+  release(code: Refusal['code']): void
 }
 
 /** JSON: a text, or bytes in pieces. */
@@ -84,6 +84,7 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
     const { prepared } = answered.value
     let body: Body
     let bytes: number
+    let givenBackFor: Refusal['code'] = 'internal_error'
     try {
       body = toWire(answered.value)
       bytes = bytesOf(body)
@@ -93,12 +94,15 @@ async function payAndWrite<T extends { readonly prepared: Committable }>(
         await prepared.commit()
         return end.refusal
       }
-      if (!hasMemory) return NO_MEMORY
+      if (!hasMemory) {
+        givenBackFor = NO_MEMORY.code
+        return NO_MEMORY
+      }
       const participants = attempt === null ? undefined : await attempt.keep(keptOf(body))
       const unanswered = await prepared.commit(participants)
       if (unanswered !== null) return unanswered.refusal
     } finally {
-      prepared.release()
+      prepared.release(givenBackFor)
     }
     // Nobody reads it: its place was taken by the refusal.
     if (end.refusal !== null) return end.refusal

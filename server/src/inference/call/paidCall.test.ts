@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
 import type { MayGiveUp } from '../../billing/charges/chargeQueue.ts'
+import type { Admitted } from '../../billing/admission/admit.ts'
 import type { Prepared } from '../../billing/charges/settle.ts'
 import { OwnSignal } from '../../lib/callSignal.ts'
-import { type PaidCall, PreparedCall } from './paidCall.ts'
+import { type CallContext, PaidCall, PreparedCall } from './paidCall.ts'
 
 /** Commits a call; returns whether its charge may be given up at its deadline. */
 async function mayGiveUpOf(call: { isClientGone: boolean; isEnded: boolean; isStreamed: boolean; hasKey: boolean }) {
@@ -35,4 +36,13 @@ test('a late charge may be given up only where a client still waits for a whole 
     expect(await mayGiveUpOf({ ...waits, isEnded: true })).toBe(false)
     expect(await mayGiveUpOf({ ...waits, isStreamed: true })).toBe(false)
   }
+})
+
+test('a call that is given back ends its trace with the reason, not as a bug of ours', () => {
+  const ended: unknown[] = []
+  const trace = { end: ({ error }: { error: unknown }) => ended.push(error) }
+  const context = { dependencies: { clock: { monotonicMs: () => 0 } }, trace } as unknown as CallContext
+  const paid = new PaidCall(context, { hold: { release: () => ended.push('released') } } as unknown as Admitted)
+  paid.prepared({} as Prepared, { error: null, finishReason: null }).release('upstream_unavailable')
+  expect(ended).toEqual(['released', 'upstream_unavailable'])
 })

@@ -130,10 +130,10 @@ export class PaidCall {
     return refused(refusal)
   }
 
-  /** Ends a call that a bug of ours broke: its money must not be held for ever. */
-  drop(): void {
+  /** Ends a call whose answer can't leave, by default because of a bug of ours: its money must not be held for ever. */
+  drop(code: Refusal['code'] = 'internal_error'): void {
     this.admitted.hold.release()
-    endUncharged(this.context.trace, 'internal_error')
+    endUncharged(this.context.trace, code)
   }
 
   /** Returns why a call failed, in the client's words. */
@@ -188,9 +188,9 @@ export class PreparedCall {
     return this.outcome
   }
 
-  /** Gives the money back where nobody has committed the call: its answer could not be written. */
-  release(): void {
-    if (this.outcome === null) this.call.drop()
+  /** Gives the money back where nobody has committed the call, and ends its trace with `code`: its answer can't leave. */
+  release(code: Refusal['code']): void {
+    if (this.outcome === null) this.call.drop(code)
   }
 
   private async post(participants: readonly Participant[]): Promise<Unanswered | null> {
