@@ -1,6 +1,6 @@
 /**
- * Reads a settings file beside calls: a thread checks it ({@link checkSettings}), then the main thread makes settings of it, models in
- * short turns ({@link settingsOfChecked}). The thread answers with text, so that credentials and prices need no form in which they travel.
+ * Reads a settings file beside calls: another process checks it ({@link checkSettings}), then this one makes settings of it, models in
+ * short turns ({@link settingsOfChecked}). The other answers with text, so that credentials and prices need no form in which they travel.
  */
 
 import { mapInTurns } from '../infra/turns.ts'

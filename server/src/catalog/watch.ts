@@ -13,8 +13,8 @@ export interface SettingsSource {
   stamp(): Promise<string | null>
   /** Reads and checks the file, in one go. Rejects when it can't be read. */
   load(): Promise<LoadedSettings>
-  /** Does the same while calls are served, in a thread and in short turns. */
-  reload(log: Log, clock: Clock): Promise<LoadedSettings>
+  /** Does the same while calls are served, in a process of its own and in short turns. */
+  reload(clock: Clock): Promise<LoadedSettings>
 }
 
 export interface LiveCatalogOptions {
@@ -149,7 +149,7 @@ class Watcher implements LiveCatalog {
     }
     // Until the file was read whole; what rejects here is tried again at the next poll.
     this.#retry = true
-    const loaded = await this.#source.reload(this.#options.log, this.#options.clock)
+    const loaded = await this.#source.reload(this.#options.clock)
     this.#retry = false
     if (loaded.ok) return await this.#activate(loaded.settings)
     const problems = loaded.problems.map((problem) => describeProblem(this.#source.fileName, problem))

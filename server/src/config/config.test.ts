@@ -3,7 +3,6 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { SILENCE } from '../../test/silence.ts'
 import { systemClock } from '../infra/clock.ts'
 import type { Environment } from '../lib/environment.ts'
 import { Secret } from '../lib/secret.ts'
@@ -310,7 +309,7 @@ test.each([
   const directory = folder()
   const { watched } = await configOf(flags, {}, directory)
   writeFileSync(join(directory, 'tollgate.yaml'), text)
-  const changed = await watched?.reload(SILENCE, systemClock)
+  const changed = await watched?.reload(systemClock)
   expect([changed?.ok, (await loadConfig(flags, {}, directory)).ok]).toEqual([isGood, isGood])
   if (changed?.ok === false) expect(changed.problems).toEqual([expect.objectContaining({ path: 'public_url' })])
 })

@@ -1,10 +1,9 @@
-/** A settings file that is read beside calls, in a thread and in turns, is the same as one that is read in one go. */
+/** A settings file that is read beside calls, in a process of its own and in turns, is the same as one that is read in one go. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SILENCE } from '../../test/silence.ts'
 import type { LoadedSettings } from '../catalog/load.ts'
 import { systemClock } from '../infra/clock.ts'
 import { settingsSource } from './settingsFile.ts'
@@ -22,7 +21,7 @@ async function readBothWays(text: string): Promise<readonly [LoadedSettings, Loa
   await writeFile(path, text)
   const server = { environment: ENVIRONMENT, host: '127.0.0.1', isShared: false }
   const source = settingsSource('tollgate.yaml', path, server, (settings) => settings)
-  return [await source.load(), await source.reload(SILENCE, systemClock)]
+  return [await source.load(), await source.reload(systemClock)]
 }
 
 const PROVIDERS = `

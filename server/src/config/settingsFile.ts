@@ -1,14 +1,23 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type CheckedSettings, settingsOfChecked } from '../catalog/checked.ts'
 import { type LoadedSettings, loadSettings } from '../catalog/load.ts'
 import type { SettingsContext } from '../catalog/loadRemote.ts'
 import type { Settings } from '../catalog/settings.ts'
 import type { SettingsSource } from '../catalog/watch.ts'
+import { runFarBehind } from '../infra/farBehind.ts'
 import { findProgram } from '../infra/program.ts'
-import { createThreadCalls } from '../infra/threadCalls.ts'
 import type { Environment } from '../lib/environment.ts'
+import { MINUTE_MS } from '../lib/time.ts'
+
+const CHECK_FILE = join(import.meta.dirname, 'settingsCheck.ts')
+
+/** A check of 10,000 models takes two seconds, and thirty times as long where calls want all processors. */
+const CHECK_MOST_MS = 5 * MINUTE_MS
+
+/** A file of 10,000 models is a tenth of it in JSON. A few lines of YAML can name the same thing again and again. */
+const CHECKED_BYTES_MOST = 64 << 20
 
 /** Puts what the environment sets over what the file says. */
 export type Overrides = (settings: Settings) => Settings
@@ -36,27 +45,21 @@ export function settingsSource(
     load: async (): Promise<LoadedSettings> => {
       return withOverrides(loadSettings(await readFile(path, 'utf8'), contextOf(around)))
     },
-    reload: async (log, clock): Promise<LoadedSettings> => {
+    reload: async (clock): Promise<LoadedSettings> => {
       const text = await readFile(path, 'utf8')
-      const file = new URL('./settingsThread.ts', import.meta.url)
-      // A thread for each reading: what it took is given back with it.
-      const thread = createThreadCalls<SettingsTask, CheckedSettings>({
-        file,
-        failed: 'the settings thread failed',
-        log,
+      const output = await runFarBehind(CHECK_FILE, textOfTask({ text, around }), {
+        clock,
+        runMostMs: CHECK_MOST_MS,
+        outputBytesMost: CHECKED_BYTES_MOST,
       })
-      try {
-        const checked = await thread.call({ text, around })
-        if (!checked.ok) return checked
-        return withOverrides({ ok: true, settings: await settingsOfChecked(checked, contextOf(around), clock) })
-      } finally {
-        await thread.close()
-      }
+      const checked = checkedFrom(output)
+      if (!checked.ok) return checked
+      return withOverrides({ ok: true, settings: await settingsOfChecked(checked, contextOf(around), clock) })
     },
   }
 }
 
-/** Where a settings file is read; a thread can be told. */
+/** Where a settings file is read; another process can be told. */
 interface Around {
   readonly environment: Environment
   readonly directory: string
@@ -66,10 +69,35 @@ interface Around {
   readonly isShared: boolean
 }
 
-/** A file that a thread checks. */
-export interface SettingsTask {
+/** A file that a process of its own checks. */
+interface SettingsTask {
   readonly text: string
   readonly around: Around
+}
+
+/** A line of JSON, and the file as it is: no text of a large file is escaped on the way, or parsed in one go. */
+function textOfTask({ text, around }: SettingsTask): string {
+  return `${JSON.stringify(around)}\n${text}`
+}
+
+/** Reads what {@link textOfTask} wrote. */
+export function settingsTaskFrom(input: string): SettingsTask {
+  const end = input.indexOf('\n')
+  return { text: input.slice(end + 1), around: JSON.parse(input.slice(0, end)) }
+}
+
+/** Returns the answer of a check: a line of JSON for all that is wrong, or a first one for the file and one for each model. */
+export function textOfChecked(checked: CheckedSettings): string {
+  if (!checked.ok) return JSON.stringify(checked)
+  const { models, rest } = checked
+  return [JSON.stringify({ ok: true, hasModels: models !== null }), rest, ...(models ?? [])].join('\n')
+}
+
+/** Reads what {@link textOfChecked} wrote. */
+function checkedFrom(output: string): CheckedSettings {
+  const [head = '', rest = '', ...models] = output.split('\n')
+  const { ok, hasModels, problems } = JSON.parse(head)
+  return ok ? { ok: true, rest, models: hasModels ? models : null } : { ok: false, problems }
 }
 
 /** The machine as the settings file refers to it: variables, files and programs. */

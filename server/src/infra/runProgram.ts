@@ -10,6 +10,8 @@ export interface ProgramRun {
   readonly path: string
   readonly args: readonly string[]
   readonly input: string
+  /** Its variables beside PATH. */
+  readonly environment?: Readonly<Record<string, string>>
   /** The program, and what it has started in its group, are killed when this aborts. */
   readonly signal: AbortSignal
   /** More than this on its standard output is a failure. */
@@ -28,10 +30,18 @@ export interface ProgramEnd {
  * Runs a program without our environment and resolves when it has ended. Rejects where it can't be started, says too
  * much, or is killed since `signal` aborted. Its standard error is dropped: it may quote secrets.
  */
-export function runProgram({ path, args, input, signal, outputBytesMost, clock }: ProgramRun): Promise<ProgramEnd> {
+export function runProgram({
+  path,
+  args,
+  input,
+  environment,
+  signal,
+  outputBytesMost,
+  clock,
+}: ProgramRun): Promise<ProgramEnd> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
-    const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
+    const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...environment }
     // A group of its own, so that its children are killed with it.
     const child = spawn(path, [...args], { stdio: ['pipe', 'pipe', 'ignore'], env, detached: true })
     const chunks: Buffer[] = []

@@ -95,15 +95,9 @@ export function createThreadCalls<Task, Answer>({ file, failed, log }: ThreadCal
 /** How far threads stand behind the event loop, as nice(2) counts. */
 const BEHIND = 5
 
-/**
- * For work that no call waits for: where calls want all processors, such a thread gets a thirtieth of one, and may take seconds for
- * what is done in half of one otherwise.
- */
-export const FAR_BEHIND = 15
-
 /** The event loop answers everybody; a thread works for one. Elsewhere than on Linux a priority is the whole process's. */
-function standBehindEventLoop(nicerBy: number): void {
-  if (process.platform === 'linux') setPriority(0, Math.min(getPriority(0) + nicerBy, constants.priority.PRIORITY_LOW))
+function standBehindEventLoop(): void {
+  if (process.platform === 'linux') setPriority(0, Math.min(getPriority(0) + BEHIND, constants.priority.PRIORITY_LOW))
 }
 
 /** Collects the garbage of the calling thread once what it does now is done. */
@@ -117,15 +111,9 @@ export interface Done<Answer> {
   readonly moved?: Transferable[]
 }
 
-/**
- * In the thread: answers every call with what `work` makes of its task. Where that throws or rejects, the thread fails. `nicerBy`: how
- * far it stands behind the event loop.
- */
-export function answerCalls<Task, Answer>(
-  work: (task: Task) => Done<Answer> | Promise<Done<Answer>>,
-  nicerBy = BEHIND,
-): void {
-  standBehindEventLoop(nicerBy)
+/** In the thread: answers every call with what `work` makes of its task. Where that throws or rejects, the thread fails. */
+export function answerCalls<Task, Answer>(work: (task: Task) => Done<Answer> | Promise<Done<Answer>>): void {
+  standBehindEventLoop()
   parentPort?.on('message', async ({ id, task }: Asked<Task>) => {
     const { answer, moved = [] } = await work(task)
     parentPort?.postMessage({ id, answer } satisfies Answered<Answer>, moved)

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import type { MayGiveUp } from '../../billing/charges/chargeQueue.ts'
 import type { Admitted } from '../../billing/admission/admit.ts'
+import type { MayGiveUp } from '../../billing/charges/chargeQueue.ts'
 import type { Prepared } from '../../billing/charges/settle.ts'
 import { OwnSignal } from '../../lib/callSignal.ts'
 import { type CallContext, PaidCall, PreparedCall } from './paidCall.ts'

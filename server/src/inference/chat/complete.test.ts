@@ -259,7 +259,7 @@ test('a stream whose end nobody commits is charged when it ends, once', async ()
 test('a whole answer that could not be written costs nothing, and is charged no more', async () => {
   const here = await stage(1_000_000n, () => WHOLE)
   const { prepared } = await replyOf(here.prepared())
-  prepared.release()
+  prepared.release('internal_error')
   await expect(prepared.commit()).rejects.toThrow('after it had ended')
   expect(await here.balance()).toBe(1_000_000n)
   await here.expectClean()
