@@ -26,6 +26,10 @@ const SETTINGS = `
 providers:
   sandbox: { dialect: sandbox, first_token_ms: 0, tokens_per_second: unlimited }
 models:${model('within', `\n    plan_covered: true${ECONOMY}`)}${model('outside', ECONOMY)}
+  - id: svc/free
+    context_length: 4096
+    pricing: { input_per_1m_tokens_cents: 0, output_per_1m_tokens_cents: 0 }
+    targets: [{ provider: sandbox, model: sandbox }]
   - id: svc/within-words
     modality: embedding
     context_length: 512
@@ -67,9 +71,10 @@ interface Endpoint {
   /** As they are called, and whether a plan is for them. */
   readonly models: readonly (readonly [name: string, isWithin: boolean])[]
   /** It meets the balance, and no limit. */
-  readonly isVideo?: true
+  readonly isVideo?: boolean
   /** It asks for all that the model puts out: preflight knows what that may come to, but for the prompt. */
   readonly isChatToTheEnd?: true
+  readonly isFree?: boolean
   call(gateway: Pick<AskedGateway, 'post'>, key: TestKey, name: string): Promise<Response>
 }
 
@@ -95,6 +100,16 @@ const ENDPOINTS: readonly Endpoint[] = [
     isChatToTheEnd: true,
     call: (gateway, key, name) =>
       gateway.post(key, '/chat/completions', directed('prompt_tokens=2 tokens=2', { model: name })),
+  },
+  {
+    name: 'chat that costs nothing, after a call that is paid for',
+    models: [['svc/free', false]],
+    isFree: true,
+    async call(gateway, key, name) {
+      // The gateway knows the account from then on.
+      await gateway.post(key, '/chat/completions', directed('tokens=2', { model: 'outside', max_tokens: 2 }))
+      return gateway.post(key, '/chat/completions', directed('tokens=2', { model: name, max_tokens: 2 }))
+    },
   },
   {
     name: 'embeddings',
@@ -180,7 +195,13 @@ async function outcomeOf(response: Response): Promise<Outcome> {
 }
 
 /** Returns the points in which the two do not fit together; empty where all do. */
-function faultsOf(state: State, isWithin: boolean, isVideo: boolean, said: Said, real: Outcome): string[] {
+function faultsOf(
+  state: State,
+  isWithin: boolean,
+  { isVideo = false, isFree = false }: Endpoint,
+  said: Said,
+  real: Outcome,
+): string[] {
   const faults: string[] = []
   const hasRoom = state.plan.startsWith('room')
   const isSubscribed = hasRoom || state.plan.endsWith('used up')
@@ -200,10 +221,10 @@ function faultsOf(state: State, isWithin: boolean, isVideo: boolean, said: Said,
     if (!isAsSaid && !isShortFirst) faults.push('not refused as said')
   } else if (real.status === (isVideo ? 202 : 200)) {
     // The cost of a video is known when it is there.
-    if (!isVideo && isCovered !== (real.costMicrocents === 0)) faults.push('charged otherwise than said')
+    if (!isVideo && (isCovered || isFree) !== (real.costMicrocents === 0)) faults.push('charged otherwise than said')
   } else {
     // Where the room does not cover the worst case a call may be refused that preflight lets pass.
-    const mayBeShort = state.balance === 'low' && !isCovered && (real.status === 402 || real.status === 429)
+    const mayBeShort = state.balance === 'low' && !isCovered && !isFree && (real.status === 402 || real.status === 429)
     if (!mayBeShort) faults.push('not served as said')
   }
   return faults
@@ -264,7 +285,7 @@ interface Comparison {
 
 /** Sets the states up, and compares preflight's verdict with the call that follows, for each of them. */
 async function compareStates({ gateway, endpoint, name, isWithin, states }: Comparison): Promise<void> {
-  const { call, isVideo = false, isChatToTheEnd = false } = endpoint
+  const { call, isVideo = false, isFree = false, isChatToTheEnd = false } = endpoint
   const keys = await setUpStates(gateway.database, states, clock.now())
   const faults: unknown[] = []
   const verdicts = new Map<string, number>()
@@ -274,7 +295,7 @@ async function compareStates({ gateway, endpoint, name, isWithin, states }: Comp
     const asked = await gateway.get(key, `/inference/preflight?model=${encodeURIComponent(name)}`)
     const said = (await asked.json()) as Said
     const real = await outcomeOf(await call(gateway, key, name))
-    const found = faultsOf(state, isWithin, isVideo, said, real)
+    const found = faultsOf(state, isWithin, endpoint, said, real)
     if (isChatToTheEnd) found.push(...faultsOfHint(state, said, real))
     if (found.length > 0) faults.push({ found, state, said, real })
     const kind = `${said.verdict} ${said.reason ?? ''}`
@@ -288,6 +309,7 @@ async function compareStates({ gateway, endpoint, name, isWithin, states }: Comp
     ? ['block subscription_quota_exhausted', 'ok payg', 'ok plan_covered', 'warn subscription_quota_exhausted']
     : ['ok ', 'warn not_plan_covered']
   const ofVideo = ['block insufficient_balance', 'ok ', 'warn not_plan_covered']
-  const all = isVideo ? ofVideo : [...common, ...ofPlan, ...notified]
+  const ofFree = ['ok ', 'warn not_plan_covered']
+  const all = isFree ? ofFree : isVideo ? ofVideo : [...common, ...ofPlan, ...notified]
   expect([...verdicts.keys()].sort()).toEqual(all.sort())
 }

@@ -8,11 +8,11 @@ import { Hold } from '../../src/billing/admission/share.ts'
 import type { Writer } from '../../src/billing/charges/writer.ts'
 
 /** Of the hold that was spent last; a charge is handed to the writer in the same turn. */
-let lastHeld: { readonly microcents: bigint; readonly isCovered: boolean } | null = null
+let lastHeld: { readonly microcents: bigint; readonly needsNoMoney: boolean } | null = null
 
 const { spend } = Hold.prototype
 Hold.prototype.spend = function (costMicrocents) {
-  lastHeld = { microcents: this.microcents, isCovered: this.isCovered }
+  lastHeld = { microcents: this.microcents, needsNoMoney: this.needsNoMoney }
   spend.call(this, costMicrocents)
 }
 

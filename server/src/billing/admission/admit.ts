@@ -136,7 +136,7 @@ async function admitAfter(
   return admitBy(money, share, admission, worst, answer, refusals)
 }
 
-/** Goes on where the plan has answered: a call that it covers meets no gate on money. */
+/** Goes on where the plan has answered: a call that it covers, and one that costs nothing, meet no gate on money. */
 function admitBy(
   money: AdmissionContext,
   share: Share,
@@ -146,8 +146,9 @@ function admitBy(
   refusals: GateRefusals,
 ): Result<Admitted> | Promise<Result<Admitted>> {
   if (plan.kind === 'covered') {
-    return ok({ admission: { ...admission, cover: plan.cover }, hold: Hold.covered(share, plan.endCall) })
+    return ok({ admission: { ...admission, cover: plan.cover }, hold: Hold.ofNothing(share, plan.endCall) })
   }
+  if (worst.wholeMicrocents === 0n) return ok({ admission, hold: Hold.ofNothing(share) })
   const { admittedAtMs } = admission
   if (mayHaveEnough(share, worst)) {
     const hold = tryAdmit(share, worst, admittedAtMs)

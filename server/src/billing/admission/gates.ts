@@ -131,7 +131,7 @@ export function exceededBy(headroom: Headroom, gates: readonly Gate[]): bigint {
 
 /** The most that a call may cost, by settle's own pricing. Micro-cents. */
 export interface WorstCase {
-  /** The whole call: the prompt and every token it may generate. */
+  /** The whole call: the prompt and every token it may generate. 0 only where no usage of the call would cost anything. */
   readonly wholeMicrocents: bigint
   /** The prompt and one step of generation: the least that is worth starting for. */
   readonly firstStepMicrocents: bigint

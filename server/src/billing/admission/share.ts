@@ -241,8 +241,8 @@ export interface HoldOwner {
 /** Money held for one call. Ends exactly once: by {@link release} or by {@link spend}. */
 export class Hold {
   private readonly share: Share
-  /** True where a plan covers the call: it needs no money, however long it goes on, and meets no gate on it. */
-  readonly isCovered: boolean
+  /** True where the call meets no gate on money, however long it goes on: a plan covers it, or its model costs nothing. */
+  readonly needsNoMoney: boolean
   private amount: bigint
   /** To what it may be shrunk while nobody has said more. */
   private readonly leastMicrocents: bigint
@@ -251,8 +251,8 @@ export class Hold {
   private ended = false
   private endCall: (() => void) | undefined
 
-  /** Makes the hold of a call that a plan covers: of nothing. `endCall` is called once, as it ends. */
-  static covered(share: Share, endCall?: () => void): Hold {
+  /** Makes the hold of a call that needs no money. `endCall` is called once, as it ends. */
+  static ofNothing(share: Share, endCall?: () => void): Hold {
     const hold = new Hold(share, 0n, 0n, true)
     hold.endCall = endCall
     return hold
@@ -262,9 +262,9 @@ export class Hold {
    * Takes `microcents` out of what the share can spend. The caller has made sure that it is there. Until an owner of the
    * hold knows better it may be shrunk to `leastMicrocents`; left out, it never is.
    */
-  constructor(share: Share, microcents: bigint, leastMicrocents = microcents, isCovered = false) {
+  constructor(share: Share, microcents: bigint, leastMicrocents = microcents, needsNoMoney = false) {
     this.share = share
-    this.isCovered = isCovered
+    this.needsNoMoney = needsNoMoney
     this.amount = microcents
     this.leastMicrocents = leastMicrocents
     share.heldMicrocents += microcents
@@ -283,7 +283,7 @@ export class Hold {
   /** Takes more, when the share has it. False changes nothing: it has not, or the hold has ended. */
   tryExtend(toMicrocents: bigint): boolean {
     if (this.ended) return false
-    if (this.isCovered) return true
+    if (this.needsNoMoney) return true
     const more = toMicrocents - this.amount
     if (more <= 0n) return true
     if (this.share.extendableMicrocents < more) return false
@@ -294,7 +294,7 @@ export class Hold {
 
   /** From now on `owner` says how far the hold may be shrunk. */
   follow(owner: HoldOwner): void {
-    if (this.ended || this.isCovered) return
+    if (this.ended || this.needsNoMoney) return
     this.owner = owner
     this.setShrinkable(true)
   }

@@ -122,7 +122,7 @@ test('a call that is covered holds no money and extends without asking anybody',
   const till = openPlanTill(0)
   const asked = await ask(till, await subscriber())
   if (typeof asked === 'string') throw new Error(asked)
-  expect([asked.hold.microcents, asked.hold.isCovered, asked.hold.tryExtend(10n ** 15n)]).toEqual([0n, true, true])
+  expect([asked.hold.microcents, asked.hold.needsNoMoney, asked.hold.tryExtend(10n ** 15n)]).toEqual([0n, true, true])
   asked.hold.release()
   expect(asked.hold.tryExtend(1n)).toBe(false)
 })

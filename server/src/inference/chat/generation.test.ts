@@ -273,6 +273,20 @@ test('a model whose output costs nothing needs no watching', async () => {
   expect(generation.outcome).toBe('completed')
 })
 
+test('an answer that costs nothing is not cut by a limit that is used up, nor one that a plan covers', async () => {
+  const free = { ...PRICE, inputMicrocents: 0n, outputMicrocents: 0n }
+  for (const price of [free, PRICE]) {
+    const budget = await stage({ credit: 10n, held: 0n })
+    budget.share.exhaustedLimit = 'monthly'
+    const { generation } = await play(scriptedAnswer(tokens(600)), {
+      ...budget,
+      price,
+      hold: Hold.ofNothing(budget.share),
+    })
+    expect([generation.outcome, generation.insufficientGate]).toEqual(['completed', null])
+  }
+})
+
 test('a hold that is shrunk keeps what has come and one step, and the rest is asked for again', async () => {
   const whole = BigInt(PROMPT + 1_000)
   const budget = await stage({ credit: whole, held: whole, outputTokens: 1_000, limited: true })

@@ -312,7 +312,7 @@ export class Generation implements HoldOwner, Arriving<string> {
     this.note(text)
     const { money, hold, share } = this.budget
     // A limit that is used up ends running calls, whatever they hold (P5).
-    if (share.exhaustedLimit !== null && !hold.isCovered) return share.exhaustedLimit
+    if (share.exhaustedLimit !== null && !hold.needsNoMoney) return share.exhaustedLimit
     if (this.tokensSoFar <= this.tokensHeld) return 'extended'
     const microcents = this.leastMicrocents()
     const extended = extendHold(money, hold, share, microcents)

@@ -119,3 +119,10 @@ test('no answer within its bounds costs more than the worst case, and the first 
     ),
   )
 })
+
+test('the worst case of a call is 0 only where neither its prompt nor its answer costs anything', () => {
+  const least = promptTokensAtMost(promptOf([]), MODEL)
+  const worst = (inputMicrocents: bigint, outputMicrocents: bigint) =>
+    chatWorstCase({ inputMicrocents, outputMicrocents, cachedInputMicrocents: null }, least, 1, 0).wholeMicrocents
+  expect([worst(0n, 0n), worst(1n, 0n), worst(0n, 1n)]).toEqual([0n, 1n, 1n])
+})

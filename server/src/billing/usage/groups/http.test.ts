@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type AskedGateway, openAskedGateway } from '../../../../test/acceptance/ask.ts'
+import { TurnedClock } from '../../../../test/clock.ts'
 import type { TestKey } from '../../../../test/gateway.ts'
 import { fc } from '../../../../test/properties.ts'
 import { systemRandom } from '../../../infra/random.ts'
@@ -293,6 +294,32 @@ describe('GET /manage/v1/usage', () => {
     expect((await ask({})).data.map(({ model }) => model)).toEqual(['svc/gone', 'svc/sandbox'])
   })
 
+  test('without start and end all pages have the window of the first one, in the last hour of a day too', async () => {
+    const halfPastMs = Date.UTC(2031, 4, 17, 23, 30)
+    const late = await openAskedGateway({ clock: new TurnedClock(halfPastMs) })
+    const key = await late.customer()
+    const atMs = halfPastMs - 30 * DAY_MS
+    await ensureChargePartition(late.database, atMs)
+    const charges = MODELS.map((model) => ({ atMs, model, tier: 'serverless', key: 0, microcents: 5n }) as const)
+    await postCharges(
+      late.database,
+      7,
+      charges.map((each) => chargeOf(key.organizationId, each)),
+      halfPastMs,
+    )
+    const page = async (cursor: string | null) => {
+      const path = `/manage/v1/usage?limit=1${cursor === null ? '' : `&cursor=${cursor}`}`
+      return (await late.ask({ path, key })).json as Page
+    }
+    const first = await page(null)
+    const second = await page(first.next_cursor)
+    const window = { start: '2031-04-17T00:00:00.000Z', end: '2031-05-18T00:00:00.000Z' }
+    for (const each of [first, second]) expect(each).toMatchObject({ ...window, total: { cost_microcents: '10' } })
+    expect([...first.data, ...second.data].map(({ model }) => model)).toEqual(['svc/gone', 'svc/sandbox'])
+    expect(second.next_cursor).toBeNull()
+    await late.close()
+  })
+
   const cursorOf = (...parts: unknown[]) => Buffer.from(JSON.stringify(parts)).toString('base64url')
   test.each([
     ['a group that is none', { group_by: 'instance_id' }, 'group_by'],
@@ -303,13 +330,14 @@ describe('GET /manage/v1/usage', () => {
     ['a start at its end', { start: '2026-01-01T00:00:00Z', end: '2026-01-01T00:00:00Z' }, 'start'],
     ['a window of over 400 days', { start: '2025-01-01T00:00:00Z', end: '2026-02-06T00:00:00Z' }, 'start'],
     ['over 31 days by hour', { group_by: 'hour', start: '2026-01-01T00:00:00Z', end: '2026-02-02T00:00:00Z' }, 'start'],
+    ['a cursor without a start', { cursor: cursorOf(1, 'usage', 'model', HOUR_MS, 'a', '') }, 'cursor'],
     ['a cursor of another list', { cursor: cursorOf(1, 'charges', 0, 0, '') }, 'cursor'],
     [
       'a cursor of another group',
-      { group_by: 'key', cursor: cursorOf(1, 'usage', 'model', HOUR_MS, 'a', '') },
+      { group_by: 'key', cursor: cursorOf(1, 'usage', 'model', 0, HOUR_MS, 'a', '') },
       'cursor',
     ],
-    ['a cursor with a NUL', { cursor: cursorOf(1, 'usage', 'model', HOUR_MS, '\0', '') }, 'cursor'],
+    ['a cursor with a NUL', { cursor: cursorOf(1, 'usage', 'model', 0, HOUR_MS, '\0', '') }, 'cursor'],
   ])('refuses %s', async (_name, query, param) => {
     const answer = await gateway.ask({
       path: `/manage/v1/usage?${new URLSearchParams(query as Record<string, string>)}`,

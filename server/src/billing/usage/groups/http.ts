@@ -126,7 +126,8 @@ export function showUsageGroups(dependencies: UsageGroupDependencies): Handle<Ke
     const groupings = (groupBy === undefined ? null : parseGroupings(groupBy)) ?? DEFAULT_GROUPINGS
     const from = cursor === undefined ? null : cursorFromWire(cursor, groupings)
     if (cursor !== undefined && from === null) return BAD_CURSOR
-    const asked = windowFor(groupings, toInstant(start), toInstant(end) ?? from?.endMs ?? null, clock.now())
+    const startMs = toInstant(start) ?? from?.startMs ?? null
+    const asked = windowFor(groupings, startMs, toInstant(end) ?? from?.endMs ?? null, clock.now())
     if (!asked.ok) return asked.refusal
     const window = asked.value
     const { organizationId } = call.principal
@@ -141,7 +142,7 @@ export function showUsageGroups(dependencies: UsageGroupDependencies): Handle<Ke
       end: toTimestamp(window.endMs),
       total: { ...sumsToWire(total), cost_cents: Number(total.costMicrocents / MICROCENTS_PER_CENT) },
       data: shown.map((group) => groupToWire(groupings, group)),
-      next_cursor: last === undefined ? null : cursorToWire(groupings, window.endMs, last.names),
+      next_cursor: last === undefined ? null : cursorToWire(groupings, window, last.names),
     }
     return jsonAnswer(body)
   }
@@ -193,20 +194,17 @@ function toInstant(text: string | undefined): number | null {
   return text === undefined ? null : parseTimestamp(text)
 }
 
-/** The end of the window is the first page's, so that the default window is the same for all pages. */
-function cursorToWire(groupings: UsageGroupings, endMs: number, names: GroupNames): string {
-  return writeCursor(['usage', groupings.join(','), endMs, ...names, ...(names.length === 1 ? [''] : [])])
+/** The window is the first page's, so that the default window is the same for all pages. */
+function cursorToWire(groupings: UsageGroupings, { startMs, endMs }: Window, names: GroupNames): string {
+  return writeCursor(['usage', groupings.join(','), startMs, endMs, ...names, ...(names.length === 1 ? [''] : [])])
 }
 
-function cursorFromWire(
-  text: string,
-  groupings: UsageGroupings,
-): { readonly endMs: number; readonly after: GroupNames } | null {
-  const [list, groupBy, endMs, one, two] = readCursor(text, 5) ?? []
-  if (list !== 'usage' || groupBy !== groupings.join(',') || !isHour(endMs)) return null
+function cursorFromWire(text: string, groupings: UsageGroupings): (Window & { readonly after: GroupNames }) | null {
+  const [list, groupBy, startMs, endMs, one, two] = readCursor(text, 6) ?? []
+  if (list !== 'usage' || groupBy !== groupings.join(',') || !isHour(startMs) || !isHour(endMs)) return null
   const names = groupings.length === 1 ? [one] : [one, two]
   return names.every(isText) && groupings.every((grouping, index) => isNameOf(grouping, names[index]))
-    ? { endMs, after: names }
+    ? { startMs, endMs, after: names }
     : null
 }
 

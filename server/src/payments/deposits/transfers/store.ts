@@ -323,11 +323,11 @@ export async function updateHeld(
   return rows.length === 1
 }
 
-/** Returns the transfers of a deposit that are held. */
+/** Returns the transfers of a deposit that are held, and locks them: no screening of them begins until the end of the transaction. */
 export async function selectHeld(tx: Transaction, depositId: string): Promise<Transfer[]> {
   const rows = await tx.query<TransferRow>(
     `select ${COLUMNS} from deposit_transfers where deposit_id = $1::uuid and state = 'held'
-     order by block_number, transaction_hash, ordinal`,
+     order by block_number, transaction_hash, ordinal for update`,
     [depositId],
   )
   return rows.map(fromRow)
