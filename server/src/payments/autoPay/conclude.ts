@@ -82,7 +82,7 @@ export async function concludeAttempt(
   const next = (dueAtMs: number | null) => setAccountAutoPay(tx, organizationId, { thresholdMicrocents, dueAtMs })
   if (facts.state === 'processing') return next(nextLookMs(createdAtMs, nowMs))
   if (facts.state === 'paid' || isGivenUp) {
-    if (facts.state === 'paid') await updateSucceeded(tx, organizationId)
+    if (facts.state === 'paid') await updateSucceeded(tx, organizationId, null)
     const isLow = thresholdMicrocents !== null && balanceMicrocents < thresholdMicrocents
     return next(isLow ? nowMs : null)
   }
