@@ -99,11 +99,16 @@ describe.each([false, true])('with tax: %p', (automaticTax) => {
     expect(openInvoices()).toEqual([])
   })
 
-  test.each(['before', 'after'] as const)(
-    'killed %s each step of a decline: tried once, told of once',
-    async (moment) => {
+  test.each([
+    ['before', 'authenticates'],
+    ['after', 'authenticates'],
+    ['before', 'asks'],
+    ['after', 'asks'],
+  ] as const)(
+    'killed %s each step of a payment whose bank asks for the person (%s): tried once, told of once',
+    async (moment, later) => {
       for (let at = 1; at < STEPS_MOST; at += 1) {
-        const id = await house.customer({ cents: 100, later: 'authenticates' })
+        const id = await house.customer({ cents: 100, later })
         const isDead = await lookDying(house, at, moment)
         await recover(house, 5 * MINUTE_MS)
         const tried = (await house.tried(id)).length
