@@ -6,6 +6,7 @@ import type { SavedMethodBehaviour } from '../../../test/stripeOffSession.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
 import type { PaymentProvider } from '../provider/provider.ts'
 import { compareWindow } from '../reconcile/compare.ts'
+import { refundPayment } from '../reversals/refund.ts'
 import { endAutoPay } from './end.ts'
 import type { AutoPayRequest } from './set.ts'
 
@@ -195,4 +196,29 @@ test.each([
   }
   expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
   expect(unpaidInvoices()).toEqual([])
+})
+
+test('a payment that the balance of the customer at Stripe paid in part is refunded whole, as far as the card paid it', async () => {
+  const id = await poor('succeeds', false)
+  const [customer] = house.stripe.all('customer').slice(-1)
+  house.stripe.change(customer?.id ?? '', { balance: -1_000 })
+  await house.set(id, { ...OFF, isEnabled: true })
+  await house.look()
+  const [payment] = await paymentsOf(id)
+  expect(payment).toMatchObject({ state: 'paid', gross: 1_975n })
+  expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
+  const dependencies = { ...house.dependencies(), plans: () => [] }
+  const refunded = await refundPayment(dependencies, { paymentId: payment?.id ?? '', amountCents: null })
+  expect(refunded).toMatchObject({ kind: 'refunded' })
+  expect(house.stripe.all('refund').map(({ amount }) => amount)).toEqual([1_975])
+  expect(await house.balance(id)).toBe(100)
+})
+
+test('a payment that the balance of the customer at Stripe paid whole is credited', async () => {
+  const id = await poor('succeeds', false)
+  const [customer] = house.stripe.all('customer').slice(-1)
+  house.stripe.change(customer?.id ?? '', { balance: -9_000 })
+  await house.set(id, { ...OFF, isEnabled: true })
+  await house.look()
+  expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
 })

@@ -200,8 +200,11 @@ async function invoiceFacts(stripe: Stripe, invoice: Stripe.Invoice): Promise<Li
   // The newest come first. One that was tried before may be there beside the one that is paid.
   const reference = (data.find((each) => each.status === 'paid') ?? data[0])?.payment.payment_intent
   const intentId = typeof reference === 'object' ? reference.id : reference
-  if (status === 'paid')
-    return { state: 'paid', payment: intentId ?? id, amountCents, grossCents: invoice.total, receiptUrl }
+  if (status === 'paid') {
+    // A refund gives back no more than that. It is 0 where the customer's balance at Stripe has paid all: nothing can be refunded then.
+    const grossCents = invoice.amount_paid > 0 ? invoice.amount_paid : invoice.total
+    return { state: 'paid', payment: intentId ?? id, amountCents, grossCents, receiptUrl }
+  }
   const intent = intentId === undefined ? null : await stripe.paymentIntents.retrieve(intentId)
   if (intent?.status === 'processing') return { state: 'processing' }
   if (status === 'void' && metadata?.[ENDED] === GIVEN_UP.state) return GIVEN_UP
