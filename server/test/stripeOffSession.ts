@@ -3,10 +3,18 @@
 import { answeredOk, type StripeAnswer, type StripeFields, type StripeObject, stripeSection } from './stripeObjects.ts'
 
 /**
- * How a saved payment method answers when nobody is present. `overtakes`: it declines, and its customer pays the invoice on Stripe's page just
- * before it would be made void.
+ * How a saved payment method answers when nobody is present. `authenticates`: it declines, as its bank asks for the person. `asks`,
+ * `asks_invalid`: the payment waits for the person; an invoice answers with an error of the type `card_error` or `invalid_request_error`.
+ * `overtakes`: it declines, and its customer pays the invoice on Stripe's page just before it would be made void.
  */
-export type SavedMethodBehaviour = 'succeeds' | 'declines' | 'authenticates' | 'delayed' | 'overtakes'
+export type SavedMethodBehaviour =
+  | 'succeeds'
+  | 'declines'
+  | 'authenticates'
+  | 'asks'
+  | 'asks_invalid'
+  | 'delayed'
+  | 'overtakes'
 
 /** The objects, as the server keeps them. */
 export interface StripeShelf {
@@ -35,7 +43,7 @@ export function answerOffSession(
   if (resource !== 'invoices') return null
   if (id === '') return method === 'POST' ? createInvoice(shelf, fields) : listOf(shelf, 'invoice', fields)
   if (method === 'GET') return found(shelf, id, (_, invoice) => invoice)
-  return changeInvoice(shelf, id, verb, fields)
+  return changeInvoice(shelf, id, method === 'DELETE' ? 'delete' : verb, fields)
 }
 
 /** A customer pays with a payment method and agrees that it is kept. */
@@ -96,12 +104,25 @@ function pay(shelf: StripeShelf, method: StripeObject, body: Record<string, unkn
   if (behaviour === 'succeeds') return answeredOk(intentToWire(shelf, succeed(shelf, intent)))
   Object.assign(intent, { status: 'processing', latest_charge: null })
   if (behaviour === 'delayed') return answeredOk(intentToWire(shelf, intent))
+  if (isAsking(method)) return answeredOk(intentToWire(shelf, Object.assign(intent, { status: 'requires_action' })))
   const declined = { type: 'card_error', code: 'card_declined', decline_code: 'insufficient_funds' }
   const asked = { type: 'card_error', code: 'authentication_required', decline_code: 'authentication_required' }
   const error = behaviour === 'authenticates' ? asked : declined
   Object.assign(intent, { status: 'requires_payment_method', last_payment_error: error })
   const message = 'secret words of Stripe'
   return { status: 402, json: { error: { ...error, message, payment_intent: intentToWire(shelf, intent) } } }
+}
+
+function isAsking(method: StripeObject): boolean {
+  return method['behaviour'] === 'asks' || method['behaviour'] === 'asks_invalid'
+}
+
+/** The error that an invoice answers with while its PaymentIntent waits for the person. */
+function asking(method: StripeObject): StripeAnswer {
+  const isInvalid = method['behaviour'] === 'asks_invalid'
+  const type = isInvalid ? 'invalid_request_error' : 'card_error'
+  const error = { type, code: 'invoice_payment_intent_requires_action', message: 'secret words of Stripe' }
+  return { status: isInvalid ? 400 : 402, json: { error } }
 }
 
 function succeed(shelf: StripeShelf, intent: StripeObject): StripeObject {
@@ -158,25 +179,54 @@ function changeInvoice(shelf: StripeShelf, id: string, verb: string, fields: Str
   const invoice = shelf.get(id)
   if (invoice === undefined) return MISSING
   const status = invoice['status']
-  if (verb === 'finalize' && status === 'draft') return answeredOk(Object.assign(invoice, { status: 'open' }))
-  if (verb === 'void' && status === 'open') {
-    if (shelf.get(String(invoice['default_payment_method']))?.['behaviour'] !== 'overtakes')
-      return answeredOk(Object.assign(invoice, { status: 'void' }))
-    const intent = shelf.all('payment_intent').at(-1)
-    if (intent !== undefined) succeed(shelf, intent)
-    Object.assign(invoice, { status: 'paid', amount_paid: invoice['total'] })
-    return invalid('an invoice that is paid takes no void')
+  if (verb === 'finalize' && status === 'draft') return answeredOk(finalize(shelf, invoice))
+  if (verb === 'void' && status === 'open') return makeVoid(shelf, invoice)
+  if (verb === 'pay' && status === 'open') return payInvoice(shelf, invoice, fields)
+  if (verb === 'delete' && status === 'draft') {
+    Object.assign(invoice, { object: 'deleted_invoice' })
+    return answeredOk({ id, object: 'invoice', deleted: true })
   }
-  if (verb !== 'pay' || status !== 'open') return invalid(`an invoice that is ${status} takes no ${verb}`)
+  if (verb !== '') return invalid(`an invoice that is ${status} takes no ${verb}`)
+  const metadata = { ...(invoice['metadata'] as object), ...stripeSection(fields, 'metadata') }
+  return answeredOk(Object.assign(invoice, { metadata }))
+}
+
+/** The customer's balance pays first: below 0 it is the customer's. */
+function finalize(shelf: StripeShelf, invoice: StripeObject): StripeObject {
+  const total = Number(invoice['total'])
+  const balance = Number(shelf.get(String(invoice['customer']))?.['balance'] ?? 0)
+  const amountDue = Math.max(total + balance, 0)
+  return Object.assign(invoice, { status: amountDue === 0 ? 'paid' : 'open', amount_due: amountDue, amount_paid: 0 })
+}
+
+/** Stripe cancels the PaymentIntents of an invoice that it makes void, and they show no error any more. */
+function makeVoid(shelf: StripeShelf, invoice: StripeObject): StripeAnswer {
+  if (shelf.get(String(invoice['default_payment_method']))?.['behaviour'] !== 'overtakes') {
+    for (const intent of intentsOf(shelf, invoice))
+      Object.assign(intent, { status: 'canceled', last_payment_error: null })
+    return answeredOk(Object.assign(invoice, { status: 'void' }))
+  }
+  for (const intent of intentsOf(shelf, invoice)) succeed(shelf, intent)
+  Object.assign(invoice, { status: 'paid', amount_paid: invoice['amount_due'] })
+  return invalid('an invoice that is paid takes no void')
+}
+
+function intentsOf(shelf: StripeShelf, { id }: StripeObject): StripeObject[] {
+  const payments = shelf.all('invoice_payment').filter(({ invoice }) => invoice === id)
+  return payments.flatMap(({ payment }) => shelf.get((payment as { payment_intent: string }).payment_intent) ?? [])
+}
+
+function payInvoice(shelf: StripeShelf, invoice: StripeObject, fields: StripeFields): StripeAnswer {
   const method = shelf.get(fields.get('payment_method') ?? '')
   if (method === undefined) return invalid('method')
-  const paid = pay(shelf, method, { amount: invoice['total'], customer: invoice['customer'], metadata: {} })
+  const paid = pay(shelf, method, { amount: invoice['amount_due'], customer: invoice['customer'], metadata: {} })
   const intent = shelf.all('payment_intent').at(-1)
   shelf.make('inpay', 'invoice_payment', {
-    invoice: id,
+    invoice: invoice.id,
     status: intent?.['status'] === 'succeeded' ? 'paid' : 'open',
     payment: { type: 'payment_intent', payment_intent: intent?.id },
   })
+  if (isAsking(method)) return asking(method)
   if (intent?.['status'] !== 'succeeded') return paid.status === 200 ? answeredOk(invoice) : paid
-  return answeredOk(Object.assign(invoice, { status: 'paid', amount_paid: invoice['total'] }))
+  return answeredOk(Object.assign(invoice, { status: 'paid', amount_paid: invoice['amount_due'] }))
 }

@@ -1,10 +1,11 @@
 /** Payments by saved payment methods at the payment provider in memory, as Stripe has them. */
 
-import type {
-  AutoPaymentFacts,
-  ListedPayment,
-  NewAutoPayment,
-  OffSessionProvider,
+import {
+  type AutoPaymentFacts,
+  GIVEN_UP,
+  type ListedPayment,
+  type NewAutoPayment,
+  type OffSessionProvider,
 } from '../../src/payments/provider/autoPayment.ts'
 import type { PaidFacts } from '../../src/payments/provider/payment.ts'
 import type { ProviderWindow } from '../../src/payments/provider/reversal.ts'
@@ -61,6 +62,9 @@ export class SimulatedAutoPay implements OffSessionProvider {
     this.made.set(paymentId, { ...asked, createdAtMs: this.around.nowMs(), facts })
     return facts
   }
+
+  /** None is ever `begun`. */
+  readonly giveUp: OffSessionProvider['giveUp'] = async ({ paymentId }) => this.made.get(paymentId)?.facts ?? GIVEN_UP
 
   readonly listPayments = async (customer: string, sinceMs: number): Promise<readonly ListedPayment[]> => {
     const all = [...this.listed().filter((each) => each.customer === customer), ...this.around.atCheckouts(customer)]

@@ -163,6 +163,7 @@ export class SimulatedProvider implements PaymentProvider {
   readonly saveMethod: PaymentProvider['saveMethod'] = (...asked) => this.autoPay.saveMethod(...asked)
   readonly savedMethod: PaymentProvider['savedMethod'] = (...asked) => this.autoPay.savedMethod(...asked)
   readonly payOffSession: PaymentProvider['payOffSession'] = (...asked) => this.autoPay.payOffSession(...asked)
+  readonly giveUp: PaymentProvider['giveUp'] = (...asked) => this.autoPay.giveUp(...asked)
   readonly listPayments: PaymentProvider['listPayments'] = (...asked) => this.autoPay.listPayments(...asked)
   readonly listAutoPayments: PaymentProvider['listAutoPayments'] = (...asked) => this.autoPay.listAutoPayments(...asked)
 

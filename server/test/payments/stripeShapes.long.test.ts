@@ -3,8 +3,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createLog } from '../../src/infra/log.ts'
 import { Secret } from '../../src/lib/secret.ts'
+import type { NewAutoPayment } from '../../src/payments/provider/autoPayment.ts'
 import { createStripe } from '../../src/payments/stripe/client.ts'
 import { createStripeProvider, type StripeProvider } from '../../src/payments/stripe/provider.ts'
+import { saveStripeMethod } from '../stripeOffSession.ts'
 import { openStripeServer, STRIPE_KEY, type StripeServer } from '../stripeServer.ts'
 import { HAS_GO, openStripeMock, type StripeMock } from './stripeMock.ts'
 import { type Schema, shapeFaults } from './stripeSpec.ts'
@@ -16,6 +18,7 @@ const log = createLog('debug', { write: () => {} })
 /** Fields that the server keeps for itself, and answers with besides. */
 const OWN: Readonly<Record<string, readonly string[]>> = {
   'checkout.session': ['price', 'setup_future_usage', 'intent_metadata'],
+  invoice: ['percent_off'],
   invoiceitem: ['created'],
 }
 
@@ -120,6 +123,7 @@ async function doEverything(provider: StripeProvider): Promise<void> {
   expect(await provider.savedMethod(customer)).toBe(method)
   const wanted = { customer, method, amountCents: 700, description: 'Credit', createdAtMs: Date.now() }
   await provider.payOffSession({ paymentId: crypto.randomUUID(), ...wanted })
+  await giveUpEach(provider, wanted)
   await provider.listPayments(customer, 0)
   await Array.fromAsync(provider.listAutoPayments(WINDOW))
   const refund = await provider.refund({ payment, amountCents: 100, request: crypto.randomUUID() })
@@ -135,6 +139,19 @@ async function doEverything(provider: StripeProvider): Promise<void> {
   await Array.fromAsync(provider.listReversals(WINDOW))
   expect(await Array.fromAsync(provider.listEvents(WINDOW))).not.toEqual([])
   expect(await provider.settlementCurrency()).toBe('usd')
+}
+
+/** Ends payments that are not paid: one whose bank asks for the person, and with tax an invoice that is a draft. */
+async function giveUpEach(provider: StripeProvider, wanted: Omit<NewAutoPayment, 'paymentId'>): Promise<void> {
+  const asking = saveStripeMethod(stripe, wanted.customer, 'asks')
+  const asked = await provider.payOffSession({ ...wanted, method: asking, paymentId: crypto.randomUUID() })
+  expect(asked.state).toBe('authentication')
+  const begun = { ...wanted, paymentId: crypto.randomUUID() }
+  stripe.onRequest = ({ path }) =>
+    path.endsWith('/finalize') ? { status: 400, json: { error: { type: 'invalid_request_error' } } } : undefined
+  await provider.payOffSession(begun)
+  stripe.onRequest = () => undefined
+  await provider.giveUp(begun)
 }
 
 async function doSubscription(provider: StripeProvider, customer: string): Promise<void> {

@@ -3,7 +3,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import type { Log } from '../../lib/log.ts'
 import type { ListedPayment } from '../provider/autoPayment.ts'
 import { applyAttempt, type ConcludeDependencies } from './conclude.ts'
-import { insertAutoPayment } from './store.ts'
+import { insertAutoPayment, updateSucceeded } from './store.ts'
 
 export interface AdoptAutoPaymentDependencies extends ConcludeDependencies {
   readonly database: Database
@@ -23,6 +23,8 @@ export async function adoptAutoPayment(
   if (facts.state === 'begun') return false
   return database.transaction(async (tx) => {
     await lockAccountAutoPay(tx, organizationId)
+    // No later step ends the row of declines for it. The agreement is locked before the payment.
+    if (facts.state === 'paid') await updateSucceeded(tx, organizationId, createdAtMs)
     // One that is paid counts beside another that is under way.
     const state = facts.state === 'processing' ? facts.state : 'failed'
     const attempt = { id, organizationId, amountCents, createdAtMs, method: null, state } as const

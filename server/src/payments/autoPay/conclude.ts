@@ -50,7 +50,7 @@ export interface FailureCourse {
 /** Returns how auto-pay goes on after a failure. `isFinal`: another attempt would fail too. Pure. */
 export function courseOf(
   { isEnabled, declines: before, isTold }: AutoPay,
-  failed: Pick<Extract<AutoPaymentFacts, { reason: string }>, 'state'> & { readonly isFinal?: boolean },
+  failed: { readonly state: 'declined' | 'authentication'; readonly isFinal?: boolean },
   nowMs: number,
 ): FailureCourse {
   const declines = before + 1
@@ -69,20 +69,18 @@ export async function concludeAttempt(
     readonly facts: AutoPaymentFacts
     readonly link: string | null
     readonly isFinal?: boolean
-    /** True where nobody was asked for the payment: no payment method has declined it. */
-    readonly isGivenUp?: boolean
   },
   nowMs: number,
 ): Promise<void> {
-  const { createdAtMs, facts, link, isFinal = false, isGivenUp = false } = ended
+  const { createdAtMs, facts, link, isFinal = false } = ended
   // Read again: the credit is in it now.
   const account = await lockAccountAutoPay(tx, organizationId)
   if (account === null) return
   const { balanceMicrocents, thresholdMicrocents } = account
   const next = (dueAtMs: number | null) => setAccountAutoPay(tx, organizationId, { thresholdMicrocents, dueAtMs })
   if (facts.state === 'processing') return next(nextLookMs(createdAtMs, nowMs))
-  if (facts.state === 'paid' || isGivenUp) {
-    if (facts.state === 'paid') await updateSucceeded(tx, organizationId)
+  if (facts.state === 'paid' || facts.state === 'given_up') {
+    if (facts.state === 'paid') await updateSucceeded(tx, organizationId, null)
     const isLow = thresholdMicrocents !== null && balanceMicrocents < thresholdMicrocents
     return next(isLow ? nowMs : null)
   }

@@ -99,11 +99,16 @@ describe.each([false, true])('with tax: %p', (automaticTax) => {
     expect(openInvoices()).toEqual([])
   })
 
-  test.each(['before', 'after'] as const)(
-    'killed %s each step of a decline: tried once, told of once',
-    async (moment) => {
+  test.each([
+    ['before', 'authenticates'],
+    ['after', 'authenticates'],
+    ['before', 'asks'],
+    ['after', 'asks'],
+  ] as const)(
+    'killed %s each step of a payment whose bank asks for the person (%s): tried once, told of once',
+    async (moment, later) => {
       for (let at = 1; at < STEPS_MOST; at += 1) {
-        const id = await house.customer({ cents: 100, later: 'authenticates' })
+        const id = await house.customer({ cents: 100, later })
         const isDead = await lookDying(house, at, moment)
         await recover(house, 5 * MINUTE_MS)
         const tried = (await house.tried(id)).length
@@ -226,6 +231,45 @@ describe.each([false, true])('with tax: %p', (automaticTax) => {
     expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
     await house.look()
     expect(await house.paid(id)).toHaveLength(1)
+  })
+
+  test('a payment that the reconciliation adopts ends the row of declines (B5)', async () => {
+    const id = await house.customer({ cents: 100, later: 'declines' })
+    const [method] = house.stripe.all('payment_method').slice(-1)
+    await house.look()
+    await house.clock.turn(HOUR_MS)
+    await house.look()
+    expect((await house.shown(id)).agreement).toMatchObject({ declines: 2, failure: expect.anything() })
+    house.stripe.change(method?.id ?? '', { behaviour: 'succeeds' })
+    await house.clock.turn(6 * HOUR_MS)
+    const payOffSession: PaymentProvider['payOffSession'] = async (wanted) => {
+      await house.provider.payOffSession(wanted)
+      return refuse('payment-source-unavailable', 'no answer')
+    }
+    await house.look({ provider: { ...house.provider, payOffSession } })
+    const window = { fromMs: house.clock.now() - HOUR_MS, untilMs: house.clock.now() + HOUR_MS }
+    const dependencies = { ...house.dependencies(), plans: () => [] }
+    await Array.fromAsync(compareWindow(dependencies, window))
+    expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
+    await house.clock.turn(5 * MINUTE_MS)
+    await house.look()
+    expect((await house.shown(id)).agreement).toMatchObject({ declines: 0, failure: null })
+  })
+
+  test('a failure stays where the payment that is adopted was begun before it', async () => {
+    const id = await house.customer({ cents: 100 })
+    const { promise: paid, resolve: goOn } = Promise.withResolvers<void>()
+    const payOffSession: PaymentProvider['payOffSession'] = async (wanted) => {
+      await house.provider.payOffSession(wanted)
+      goOn()
+      return { state: 'declined', reason: 'A wrong answer.' }
+    }
+    await house.look({ provider: { ...house.provider, payOffSession } })
+    await paid
+    const window = { fromMs: house.clock.now() - HOUR_MS, untilMs: house.clock.now() + HOUR_MS }
+    await Array.fromAsync(compareWindow({ ...house.dependencies(), plans: () => [] }, window))
+    expect(await house.credited(id)).toEqual([AMOUNT_CENTS])
+    expect((await house.shown(id)).agreement?.declines).toBe(1)
   })
 
   test('a frozen organization pays nothing, and pays once it is not (B11)', async () => {

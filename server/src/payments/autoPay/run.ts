@@ -4,7 +4,7 @@ import { Refused } from '../../lib/errors.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { type Clock, MINUTE_MS } from '../../lib/time.ts'
 import { listFreezes } from '../freezes/freezes.ts'
-import type { AutoPaymentFacts, ListedPayment } from '../provider/autoPayment.ts'
+import { type AutoPaymentFacts, GIVEN_UP, type ListedPayment } from '../provider/autoPayment.ts'
 import { findCustomer } from '../topUps/customer.ts'
 import { type AutoPay, dayStartMs, decideAutoPay } from './autoPay.ts'
 import { type CompareDependencies, compareList } from './compare.ts'
@@ -52,8 +52,6 @@ const FROZEN_LOOK_MS = 10 * MINUTE_MS
 
 const NO_METHOD = { state: 'declined', reason: 'No payment method is saved any more.' } as const
 
-const SWITCHED_OFF = { state: 'declined', reason: 'Auto-pay was switched off before the payment was made.' } as const
-
 /**
  * Looks at an account whose auto-pay is due: finds out what came of a payment under way, or makes one where the balance is below the
  * threshold. One payment at a time; the payment provider's list is compared first, so that no payment is made twice, even after a
@@ -76,8 +74,10 @@ export async function runAutoPay(
   if (begun.open !== null && found !== undefined && found.facts.state !== 'begun') {
     return conclude(run, begun.open, found.facts)
   }
-  // Its process has given it up, and nothing came of it.
-  if (begun.open !== null && !run.agreement.isEnabled) return conclude(run, begun.open, SWITCHED_OFF)
+  // Its process is gone, and nothing came of it. Nobody may pay later what the payment provider has of it.
+  if (begun.open !== null && !run.agreement.isEnabled) {
+    return conclude(run, begun.open, found === undefined ? GIVEN_UP : await provider.giveUp(found))
+  }
   if (
     !(await isCompared(
       run,
@@ -200,7 +200,7 @@ async function conclude(run: AutoPayRun, attempt: AutoPayAttempt | null, facts: 
       tx,
       agreement,
       organizationId,
-      { createdAtMs, facts, link: told?.link ?? null, isFinal, isGivenUp: facts === SWITCHED_OFF },
+      { createdAtMs, facts, link: told?.link ?? null, isFinal },
       nowMs,
     )
   })
@@ -216,7 +216,7 @@ async function toldOf(
   facts: AutoPaymentFacts,
   isFinal: boolean,
 ): Promise<{ readonly link: string | null } | null> {
-  if (!('reason' in facts)) return null
+  if (!('reason' in facts) || facts.state === 'given_up') return null
   const { tells } = courseOf(agreement, { state: facts.state, isFinal }, clock.now())
   const { amountCents } = agreement
   if (tells === null || amountCents === null) return null

@@ -102,11 +102,16 @@ export async function updateMended(tx: Transaction, organizationId: string): Pro
   return fromRow(rows[0])
 }
 
-/** Writes a success. */
-export async function updateSucceeded(tx: Transaction, organizationId: string): Promise<void> {
+/** Writes a success. `begunAtMs`: when its payment was begun, in milliseconds since the epoch; a failure since then stays. Null: there is none. */
+export async function updateSucceeded(
+  tx: Transaction,
+  organizationId: string,
+  begunAtMs: number | null,
+): Promise<void> {
   await tx.query(
-    `update auto_pay set declines = 0, failed_at = null, failure = null, is_told = false where organization_id = $1::uuid`,
-    [organizationId],
+    `update auto_pay set declines = 0, failed_at = null, failure = null, is_told = false
+     where organization_id = $1::uuid and ($2::timestamptz is null or failed_at < $2::timestamptz)`,
+    [organizationId, begunAtMs === null ? null : toTimestamp(begunAtMs)],
   )
 }
 

@@ -2,7 +2,7 @@
 
 import type { Database } from '../../infra/postgres/database.ts'
 import type { Clock } from '../../lib/time.ts'
-import type { AutoPaymentFacts, OffSessionProvider } from '../provider/autoPayment.ts'
+import { type AutoPaymentFacts, GIVEN_UP, type OffSessionProvider } from '../provider/autoPayment.ts'
 import type { LocalCard } from './checkout.ts'
 import { LOCAL_AUTO_PAYMENT, type LocalAutoPayment } from './payment.ts'
 import {
@@ -53,6 +53,12 @@ export function createLocalOffSession({
       const made = await selectLocalObject<LocalAutoPayment>(database, id)
       if (made === null) throw new Error(`the local payment provider has lost the payment ${id}`)
       return factsOf(id, made)
+    },
+    /** None is ever `begun`: it is made, or not asked for. */
+    async giveUp({ paymentId }) {
+      const id = `${LOCAL_AUTO_PAYMENT}${paymentId}`
+      const made = await selectLocalObject<LocalAutoPayment>(database, id)
+      return made === null ? GIVEN_UP : factsOf(id, made)
     },
     async listPayments(customer, sinceMs) {
       const all = await selectLocalObjectsOf<LocalAutoPayment>(database, customer, LOCAL_AUTO_PAYMENT)

@@ -25,6 +25,14 @@ export type AutoPaymentFacts =
   | ({ readonly state: 'paid' } & PaidFacts)
   /** `authentication`: the bank wants the person who has the card to confirm the payment. Both states are final. */
   | { readonly state: 'declined' | 'authentication'; readonly reason: string }
+  /** It was ended before anybody paid it, and no payment method has declined it. Final too. */
+  | { readonly state: 'given_up'; readonly reason: string }
+
+/** The facts of a payment that was given up. */
+export const GIVEN_UP = {
+  state: 'given_up',
+  reason: 'Auto-pay was switched off before the payment was made.',
+} as const
 
 /** A payment of ours in the payment provider's own list. */
 export interface ListedPayment {
@@ -53,6 +61,11 @@ export interface OffSessionProvider {
   savedMethod(customer: string): Promise<string | null>
   /** Asks for a payment. Asked again with the same id it is the same payment. */
   payOffSession(wanted: NewAutoPayment): Promise<AutoPaymentFacts>
+  /**
+   * Ends a payment that the list has as `begun`, so that nobody can pay it later. Returns what became of it: `given_up`, or the state that it
+   * has reached meanwhile. Where it can't be ended now, it throws `Refused`.
+   */
+  giveUp(begun: Pick<ListedPayment, 'paymentId' | 'customer' | 'createdAtMs'>): Promise<AutoPaymentFacts>
   /** Returns the payments of credit of a customer that were begun since an instant. It is complete, and up to date. */
   listPayments(customer: string, sinceMs: number): Promise<readonly ListedPayment[]>
   /** Lists the payments by auto-pay of all customers that were begun within a window. */

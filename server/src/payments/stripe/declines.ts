@@ -8,6 +8,23 @@ const REASONS: Readonly<Record<string, string>> = {
   insufficient_funds: 'The saved card was declined: there is not enough money.',
 }
 
+/** The facts of a payment whose bank asks for the person. */
+export const AUTHENTICATION = {
+  state: 'authentication',
+  reason: 'The bank asks the person who has the card to confirm the payment.',
+} as const
+
+/** With these codes a bank asks for the person. An invoice has a code of its own, with errors of more than one class. */
+const ASKING: ReadonlySet<string | undefined> = new Set([
+  'authentication_required',
+  'invoice_payment_intent_requires_action',
+])
+
+/** Returns whether the code of an error says that the bank asks for the person who has the card. */
+export function asksForPerson(code: string | undefined): boolean {
+  return ASKING.has(code)
+}
+
 /** Returns why a payment was not made, in our words. Codes that are not known are a declined card. */
 export function declinedFor({
   code,
@@ -16,9 +33,7 @@ export function declinedFor({
   readonly code?: string | undefined
   readonly decline_code?: string | undefined
 }): Extract<AutoPaymentFacts, { state: 'declined' | 'authentication' }> {
-  if (code === 'authentication_required' || decline === 'authentication_required') {
-    return { state: 'authentication', reason: 'The bank asks the person who has the card to confirm the payment.' }
-  }
+  if (asksForPerson(code) || asksForPerson(decline)) return AUTHENTICATION
   const reason = REASONS[decline ?? ''] ?? REASONS[code ?? ''] ?? 'The saved payment method was declined.'
   return { state: 'declined', reason }
 }
@@ -38,7 +53,7 @@ export function intentFactsFromWire(intent: Stripe.PaymentIntent, amountCents: n
     case 'canceled':
       return declinedFor({ code: failure?.code, decline_code: failure?.decline_code })
     case 'requires_action':
-      return declinedFor({ code: 'authentication_required' })
+      return AUTHENTICATION
     default:
       return { state: 'processing' }
   }

@@ -3,16 +3,17 @@
 import Stripe from 'stripe'
 import type { Log } from '../../lib/log.ts'
 import { HOUR_MS } from '../../lib/time.ts'
-import type {
-  AutoPaymentFacts,
-  ListedPayment,
-  NewAutoPayment,
-  OffSessionProvider,
-  UnreadablePayment,
+import {
+  type AutoPaymentFacts,
+  GIVEN_UP,
+  type ListedPayment,
+  type NewAutoPayment,
+  type OffSessionProvider,
+  type UnreadablePayment,
 } from '../provider/autoPayment.ts'
 import { UnreadableObject } from '../provider/unreadable.ts'
 import { asking, eachOf } from './client.ts'
-import { declinedFor, intentFactsFromWire } from './declines.ts'
+import { AUTHENTICATION, asksForPerson, declinedFor, intentFactsFromWire } from './declines.ts'
 import { CURRENCY } from './facts.ts'
 
 interface OffSessionDependencies {
@@ -37,6 +38,9 @@ const CERTAIN: ReadonlySet<number> = new Set([400, 404])
 const PAYMENT = 'tollgate_payment'
 const KIND = 'tollgate_kind'
 
+/** The state that an invoice of ours was made void for, in its metadata: Stripe cancels its PaymentIntent, which shows no reason then. */
+const ENDED = 'tollgate_ended'
+
 export function createStripeOffSession(dependencies: OffSessionDependencies): OffSessionProvider {
   const { stripe, log, automaticTax } = dependencies
   return {
@@ -59,6 +63,7 @@ export function createStripeOffSession(dependencies: OffSessionDependencies): Of
       asking(log, 'pay by a saved payment method', () =>
         declinedOr(() => (automaticTax ? payByInvoice(stripe, wanted) : payByIntent(stripe, wanted))),
       ),
+    giveUp: (begun) => asking(log, 'give a payment up', () => giveUp(stripe, begun)),
     listPayments: (customer, sinceMs) =>
       asking(log, 'list payments', async () => [
         ...(await listIntents(stripe, { customer, created: since(sinceMs) })),
@@ -80,12 +85,16 @@ export function createStripeOffSession(dependencies: OffSessionDependencies): Of
   }
 }
 
-/** A card error, and a request that Stripe calls invalid, say for certain that nothing was paid. Every other error leaves it open. */
+/**
+ * A card error, a request that Stripe calls invalid, and any error by which the bank asks for the person say for certain that nothing was
+ * paid. Every other error leaves it open.
+ */
 async function declinedOr(pay: () => Promise<AutoPaymentFacts>): Promise<AutoPaymentFacts> {
   try {
     return await pay()
   } catch (error) {
     if (error instanceof Stripe.errors.StripeCardError) return declinedFor(error)
+    if (error instanceof Stripe.errors.StripeError && asksForPerson(error.code)) return AUTHENTICATION
     if (isCertain(error)) return { state: 'declined', reason: 'The saved payment method can’t be used.' }
     throw error
   }
@@ -154,8 +163,23 @@ async function payByInvoice(stripe: Stripe, wanted: NewAutoPayment): Promise<Aut
   const current = await stripe.invoices.retrieve(invoice.id)
   const facts = await invoiceFacts(stripe, current)
   if (facts.state !== 'begun') return facts
-  if (declined !== null && current.status === 'open') await makeVoid(stripe, invoice.id)
+  if (declined !== null && current.status === 'open') await makeVoid(stripe, current, declined.state)
   return declined ?? { state: 'processing' }
+}
+
+/** A PaymentIntent needs no end: it is confirmed as it is made, and one that is not can be paid by nobody but us. */
+async function giveUp(
+  stripe: Stripe,
+  { paymentId, customer, createdAtMs }: Pick<ListedPayment, 'paymentId' | 'customer' | 'createdAtMs'>,
+): Promise<AutoPaymentFacts> {
+  const invoices = await ourInvoices(stripe, { customer, created: since(createdAtMs) })
+  const invoice = invoices.find(({ metadata }) => metadata?.[PAYMENT] === paymentId)
+  if (invoice === undefined) return GIVEN_UP
+  const facts = await invoiceFacts(stripe, invoice)
+  if (facts.state !== 'begun') return facts
+  if (invoice.status === 'draft') await ending(invoice.id, () => stripe.invoices.del(invoice.id))
+  else await makeVoid(stripe, invoice, GIVEN_UP.state)
+  return GIVEN_UP
 }
 
 /** Returns why a payment was declined; null where it was not. */
@@ -169,28 +193,41 @@ async function declineOf(pay: () => Promise<unknown>): Promise<AutoPaymentFacts 
 
 /** Returns the facts of an invoice of ours. One whose payment was declined is made void, so that nobody can pay it later. */
 async function invoiceFacts(stripe: Stripe, invoice: Stripe.Invoice): Promise<ListedPayment['facts']> {
-  const { id, status, hosted_invoice_url: receiptUrl = null } = invoice
+  const { id, status, metadata, hosted_invoice_url: receiptUrl = null } = invoice
   if (status === 'draft') return { state: 'begun' }
   const amountCents = invoice.total_excluding_tax ?? invoice.subtotal
   const { data } = await stripe.invoicePayments.list({ invoice: id })
   // The newest come first. One that was tried before may be there beside the one that is paid.
   const reference = (data.find((each) => each.status === 'paid') ?? data[0])?.payment.payment_intent
   const intentId = typeof reference === 'object' ? reference.id : reference
-  if (status === 'paid')
-    return { state: 'paid', payment: intentId ?? id, amountCents, grossCents: invoice.total, receiptUrl }
+  if (status === 'paid') {
+    // A refund gives back no more than that. It is 0 where the customer's balance at Stripe has paid all: nothing can be refunded then.
+    const grossCents = invoice.amount_paid > 0 ? invoice.amount_paid : invoice.total
+    return { state: 'paid', payment: intentId ?? id, amountCents, grossCents, receiptUrl }
+  }
   const intent = intentId === undefined ? null : await stripe.paymentIntents.retrieve(intentId)
   if (intent?.status === 'processing') return { state: 'processing' }
+  if (status === 'void' && metadata?.[ENDED] === GIVEN_UP.state) return GIVEN_UP
+  if (status === 'void' && metadata?.[ENDED] === AUTHENTICATION.state) return AUTHENTICATION
   const failure = intent?.last_payment_error ?? null
-  if (status === 'open' && failure === null) return { state: 'begun' }
-  if (status === 'open') await makeVoid(stripe, id)
-  return declinedFor({ code: failure?.code, decline_code: failure?.decline_code })
+  const asks = intent?.status === 'requires_action'
+  if (status === 'open' && failure === null && !asks) return { state: 'begun' }
+  const facts = asks ? AUTHENTICATION : declinedFor({ code: failure?.code, decline_code: failure?.decline_code })
+  if (status === 'open') await makeVoid(stripe, invoice, facts.state)
+  return facts
 }
 
-/** Makes an open invoice void. Where Stripe refuses, it may have been paid meanwhile: then nothing is certain, and it is looked at again. */
-async function makeVoid(stripe: Stripe, id: string): Promise<void> {
-  await stripe.invoices.voidInvoice(id).catch((error: unknown) => {
+/** Makes an open invoice void, once its metadata says why. */
+async function makeVoid(stripe: Stripe, { id }: Stripe.Invoice, state: AutoPaymentFacts['state']): Promise<void> {
+  await stripe.invoices.update(id, { metadata: { [ENDED]: state } })
+  await ending(id, () => stripe.invoices.voidInvoice(id))
+}
+
+/** Ends an invoice. Where Stripe refuses, it may have been paid meanwhile: then nothing is certain, and it is looked at again. */
+async function ending(id: string, end: () => Promise<unknown>): Promise<void> {
+  await end().catch((error: unknown) => {
     if (!isCertain(error)) throw error
-    throw new UnreadableObject({ object: id, why: 'Stripe does not make the invoice void' })
+    throw new UnreadableObject({ object: id, why: 'Stripe does not end the invoice' })
   })
 }
 
