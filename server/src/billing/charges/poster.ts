@@ -8,7 +8,7 @@ import { KeptCharges, type Lost } from './keptCharges.ts'
 import { postCharges } from './post.ts'
 import { creditUndelivered } from './refund.ts'
 import { ServedModels } from './servedModels.ts'
-import { ensureChargePartition } from './store.ts'
+import { ensureChargePartition } from './partitions/store.ts'
 
 /** Until the database is asked once more what it has. */
 const AGAIN_MS = SECOND_MS

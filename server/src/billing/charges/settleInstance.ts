@@ -9,7 +9,7 @@ import type { Charge } from './charge.ts'
 import { postCharges } from './post.ts'
 import { priceInstancePart } from './pricing.ts'
 import { NO_TOKENS } from './settle.ts'
-import { ensureChargePartition } from './store.ts'
+import { ensureChargePartition } from './partitions/store.ts'
 
 /** Nothing is wanted, and nothing kept: the renewal's statement folds what was spent, and sees whom to tell. */
 const FOLD = { admission: 0n, least: 0n, extension: 0n, giveBack: 0n }

@@ -4,7 +4,7 @@ import { lock, release } from '../admission/holds/hold.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import { postCharges } from './post.ts'
 import { NO_TOKENS } from './settle.ts'
-import { ensureChargePartition } from './store.ts'
+import { ensureChargePartition } from './partitions/store.ts'
 
 /**
  * Charges of finished work are posted under this slot, which no process has. All that is keyed by it is written under the

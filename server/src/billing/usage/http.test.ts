@@ -8,7 +8,7 @@ import { type Clock, DAY_MS, HOUR_MS, toTimestamp, utcDay } from '../../lib/time
 import type { Charge } from '../charges/charge.ts'
 import { postCharges } from '../charges/post.ts'
 import { prepareSettling, settleVideo } from '../charges/settleVideo.ts'
-import { ensureChargePartition } from '../charges/store.ts'
+import { ensureChargePartition } from '../charges/partitions/store.ts'
 import { BUCKETS, bucketStart } from './bucket.ts'
 
 const NOW = Date.UTC(2026, 4, 20, 10, 30)

@@ -5,7 +5,7 @@ import { FastClock, type House, openHouse } from '../../../../test/moneyHouse.ts
 import { until } from '../../../../test/until.ts'
 import { SECOND_MS } from '../../../lib/time.ts'
 import { postCharges } from '../../charges/post.ts'
-import { ensureChargePartition } from '../../charges/store.ts'
+import { ensureChargePartition } from '../../charges/partitions/store.ts'
 import type { Want } from '../wants.ts'
 import { renewShares } from './renew.ts'
 
