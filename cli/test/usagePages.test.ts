@@ -1,8 +1,8 @@
 /** The pages of `tollgate usage`, as its own advice asks for them: the command's own code, and a whole gateway. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { ensureChargePartition } from '../../server/src/billing/charges/partitions/store.ts'
 import { postCharges } from '../../server/src/billing/charges/post.ts'
-import { ensureChargePartition } from '../../server/src/billing/charges/store.ts'
 import { systemRandom } from '../../server/src/infra/random.ts'
 import { uuidV7 } from '../../server/src/lib/ids.ts'
 import { type Clock, DAY_MS, HOUR_MS, MINUTE_MS } from '../../server/src/lib/time.ts'

@@ -21,8 +21,9 @@ import type { Peer } from '../infra/httpServer.ts'
 import type { Metrics } from '../infra/metrics.ts'
 import { openOtlp } from '../infra/otlp.ts'
 import type { DatabaseAddress } from '../infra/postgres/address.ts'
-import type { Database, Queryable } from '../infra/postgres/database.ts'
+import type { Database } from '../infra/postgres/database.ts'
 import { isDatabaseAway } from '../infra/postgres/faults.ts'
+import type { Reads } from '../infra/postgres/reads.ts'
 import { readBurnCents } from '../instances/burn.ts'
 import { openJobs } from '../jobs/open.ts'
 import { createClientAddress } from '../lib/clientAddress.ts'
@@ -59,7 +60,7 @@ export interface AppOptions {
   readonly config: Config
   readonly database: Database
   /** A pool of its own for reads whose clients wait. Left out: they use `database`. */
-  readonly reads?: Queryable
+  readonly reads?: Reads
   /** For sessions and listeners beside the pool. */
   readonly databaseAddress: DatabaseAddress
   /** Names this process's connections (`infra/postgres/processToken.ts`); null: it has no name. */

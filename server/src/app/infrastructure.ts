@@ -3,8 +3,8 @@ import type { OnDayMended } from '../billing/admission/renewal/renew.ts'
 import type { Config } from '../config/config.ts'
 import { createNoter, type Noter } from '../identity/audit/note.ts'
 import { createMetrics, type Metrics } from '../infra/metrics.ts'
-import type { Database, Queryable } from '../infra/postgres/database.ts'
-import { boundReads } from '../infra/postgres/reads.ts'
+import type { Database } from '../infra/postgres/database.ts'
+import { boundReads, type Reads } from '../infra/postgres/reads.ts'
 import { createClientAddress } from '../lib/clientAddress.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
@@ -22,7 +22,7 @@ interface Machine {
 /** The parts of the infrastructure that every room is given. */
 export interface Infrastructure extends Machine {
   /** For reads whose clients wait: a statement that is not answered within 5 s fails. */
-  readonly reads: Queryable
+  readonly reads: Reads
   readonly metrics: Metrics
   /** False while the time can't be relied on: nothing is admitted then (E20). */
   readonly knowsTime: () => boolean
@@ -44,7 +44,7 @@ export function infrastructureOf({
 }: Machine & {
   readonly config: Pick<Config, 'settings'>
   readonly clockTrouble?: ClockTrouble
-  readonly reads?: Queryable
+  readonly reads?: Reads
 }): Infrastructure {
   const clientAddress = createClientAddress(config.settings.fixed.trustedProxies)
   const noter = createNoter({ clock, random, clientAddress })

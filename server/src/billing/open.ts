@@ -2,8 +2,9 @@ import type { Catalog } from '../catalog/model.ts'
 import type { Plan, PlanPrice } from '../catalog/plan.ts'
 import type { Noter } from '../identity/audit/note.ts'
 import type { Metrics } from '../infra/metrics.ts'
-import type { Database, Queryable } from '../infra/postgres/database.ts'
+import type { Database } from '../infra/postgres/database.ts'
 import { isNothingDone, isRefusedData } from '../infra/postgres/faults.ts'
+import type { Reads } from '../infra/postgres/reads.ts'
 import type { RandomBytes } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import type { PeriodicTask } from '../lib/periodicTask.ts'
@@ -19,7 +20,7 @@ import type { OnDayMended } from './admission/renewal/renew.ts'
 import { createReclaimer } from './admission/slots/reclaimer.ts'
 import { moneyGauges } from './charges/gauges.ts'
 import { createLostCharges } from './charges/lostCharges.ts'
-import { preparePartitions } from './charges/partitions.ts'
+import { preparePartitions } from './charges/partitions/prepare.ts'
 import { storePrices } from './charges/prices/storePrices.ts'
 import { Writer } from './charges/writer.ts'
 import type { ReadAutoPay, ReadBurn } from './ledger/getBalance.ts'
@@ -44,7 +45,7 @@ import { usageRoutes } from './usage/routes.ts'
 export interface BillingOptions {
   readonly database: Database
   /** For reads whose clients wait. */
-  readonly reads: Queryable
+  readonly reads: Reads
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
@@ -189,11 +190,11 @@ function routesOf(options: BillingOptions, money: OpenMoney) {
 }
 
 /** The route of usage in groups, and the task that sums blocks of hours for it. */
-function usageGroups({ database, clock, catalog }: BillingOptions) {
+function usageGroups({ database, reads, clock, catalog }: BillingOptions) {
   const summer = createUsageSummer({ database, clock })
   const modalities = () => new Map(catalog().models.map(({ id, modality }) => [id, modality]))
   const task: PeriodicTask = { name: 'sums of usage', everyMs: MINUTE_MS, run: summer.run }
-  return { routes: usageGroupRoutes({ database, clock, summer, modalities }), task }
+  return { routes: usageGroupRoutes({ reads, clock, summer, modalities }), task }
 }
 
 /** Days of posting that one run closes at most: an upgrade has those of the past closed within some minutes. */

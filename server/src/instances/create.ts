@@ -1,5 +1,5 @@
 import { readFigures } from '../billing/admission/accounts/figures.ts'
-import { insufficientFor } from '../billing/admission/gateRefusals.ts'
+import { crowdedFor, insufficientFor } from '../billing/admission/gateRefusals.ts'
 import {
   firstInsufficient,
   GATES,
@@ -109,8 +109,11 @@ export async function createInstance(
     if (outcome !== 'short') return outcome
     const gate = await unreadableAs(means, shortGate(means, creation.instance))
     if (gate === 'newAccount' && creation.instance.hourMicrocents > NEW_ACCOUNT_CAP_MICROCENTS) return ABOVE_CAP
-    if (gate !== null || wait.mayNotWait) return insufficientFor(gate ?? 'balance', 'this instance')
-    await wait.forAccount(money.share(organizationId))
+    const share = money.share(organizationId)
+    const end = wait.endFor(share)
+    if (gate !== null || end === 'over') return insufficientFor(gate ?? 'balance', 'this instance')
+    if (end === 'no_place') return crowdedFor('calls')
+    await wait.forAccount(share)
   }
 }
 

@@ -1,5 +1,5 @@
 import { readFigures } from '../billing/admission/accounts/figures.ts'
-import { insufficientFor, unreadableFor } from '../billing/admission/gateRefusals.ts'
+import { crowdedFor, insufficientFor, unreadableFor } from '../billing/admission/gateRefusals.ts'
 import { placeHold } from '../billing/admission/holds/hold.ts'
 import { MoneyWait } from '../billing/admission/moneyWait.ts'
 import { priceVideo } from '../billing/charges/pricing.ts'
@@ -23,6 +23,8 @@ import { dropUnpaid, insertVideo } from './store.ts'
 const INSUFFICIENT = insufficientFor('balance', 'this video', 'Fewer seconds cost less.')
 
 const UNAVAILABLE = unreadableFor('videos')
+
+const CROWDED = crowdedFor('calls')
 
 const OF_A_JOB = { operation: 'generate_content', isStreamed: false, maxTokens: null, temperature: null } as const
 
@@ -131,11 +133,14 @@ async function createOrWait(
     const isCreated = await tryCreate(dependencies, job, heldMicrocents, participants)
     if (isCreated && tries > 1) metrics?.waitedForMoney(wait.elapsedMs)
     if (isCreated) return null
-    if (wait.mayNotWait || !(await mayComeBack(dependencies, job.organizationId, heldMicrocents))) {
+    const share = money.share(job.organizationId)
+    const end = wait.endFor(share)
+    const isShort = end === 'over' || !(await mayComeBack(dependencies, job.organizationId, heldMicrocents))
+    if (isShort || end !== null) {
       metrics?.waitedForMoney(wait.elapsedMs)
-      return INSUFFICIENT
+      return isShort ? INSUFFICIENT : CROWDED
     }
-    await wait.forAccount(money.share(job.organizationId))
+    await wait.forAccount(share)
   }
 }
 

@@ -65,7 +65,7 @@ export async function openWebhooks(options: WebhooksOptions) {
     onSettled: metrics.webhookSettled,
     metrics,
   })
-  const follower = createFollower({ database, clock, log, isStopping })
+  const follower = createFollower({ database: shared.reads, clock, log, isStopping })
   deliverer.start()
   return {
     routes: webhookRoutes({

@@ -13,9 +13,17 @@ import { chat, film, SETTINGS } from '../acceptance/catalog.ts'
 import type { Answer } from '../acceptance/description.ts'
 import { expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
+import { TEST_XPUB } from '../deposits/depositHouse.ts'
 import { LongClock } from '../longClock.ts'
 import { until } from '../until.ts'
 
+/** No node answers; a deposit is read all the same. */
+const DEPOSITS = `
+deposits:
+  xpub: ${TEST_XPUB}
+  chains:
+    polygon: { rpc_urls: ['http://127.0.0.1:1'] }
+`
 const clock = new LongClock(Date.UTC(2031, 4, 4, 12))
 let gateway: AskedGateway
 /** As large as a server's: what waits in the background for a locked table must not take all of it. */
@@ -28,7 +36,7 @@ let customer: TestKey
 let videoId: string
 beforeAll(async () => {
   gateway = await openAskedGateway({
-    settings: SETTINGS.replace('open_requests_per_key: 2', ''),
+    settings: `${SETTINGS.replace('open_requests_per_key: 2', '')}${DEPOSITS}`,
     clock,
     dressDatabase(_direct, url) {
       pool = openClient(url, { maxConnections: SERVER_CONNECTIONS, clock })
@@ -126,7 +134,12 @@ test('reads that wait for one table take no connection from reads of other custo
   }
 })
 
-const read = (tables: string, envelope: 'A' | 'B', path: string | (() => string)) => ({ tables, envelope, path })
+const read = (tables: string, envelope: 'A' | 'B', path: string | (() => string), headers = {}) => ({
+  tables,
+  envelope,
+  path,
+  headers,
+})
 
 describe('once there is a video', () => {
   beforeAll(async () => {
@@ -139,6 +152,8 @@ describe('once there is a video', () => {
     read('accounts', 'A', '/billing/spending-limit'),
     read('accounts', 'A', '/manage/v1/limits'),
     read('usage_hours', 'A', '/usage'),
+    read('usage_hours', 'A', '/manage/v1/usage'),
+    read('charges', 'A', '/manage/v1/statements/2031-05'),
     read('subscriptions', 'A', '/billing/subscription'),
     read('charges', 'A', '/manage/v1/charges'),
     read('ledger_entries', 'A', '/manage/v1/ledger'),
@@ -147,17 +162,20 @@ describe('once there is a video', () => {
     read('videos', 'B', () => `/videos/${videoId}/content`),
     read('webhook_endpoints', 'A', '/webhook-endpoints'),
     read('webhook_deliveries', 'A', '/manage/v1/deliveries'),
+    read('webhook_events', 'A', '/manage/v1/events', { 'Last-Event-ID': crypto.randomUUID() }),
+    read('deposits', 'A', '/billing/deposits'),
+    read('deposits', 'A', `/billing/deposits/${crypto.randomUUID()}`),
   ])('GET $path while $tables is locked is 503 after 5 s, and is answered once it is free', async (row) => {
     const path = typeof row.path === 'string' ? row.path : row.path()
     const free = await lock(row.tables)
     try {
-      const answer = await afterFiveSeconds({ path })
+      const answer = await afterFiveSeconds({ path, headers: row.headers })
       const code = row.envelope === 'A' ? 'internal_error' : 'upstream_unavailable'
       expectRefusal(answer, row.envelope, { status: 503, code, retryAfter: 1 })
     } finally {
       await free()
     }
-    expect((await gateway.ask({ path, key: customer })).status).toBeLessThan(500)
+    expect((await gateway.ask({ path, key: customer, headers: row.headers })).status).toBeLessThan(500)
   })
 
   test('preflight while accounts are locked says after 5 s that it can not tell, and tells once they are free', async () => {

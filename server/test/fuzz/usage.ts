@@ -1,5 +1,5 @@
+import { ensureChargePartition } from '../../src/billing/charges/partitions/store.ts'
 import { postCharges } from '../../src/billing/charges/post.ts'
-import { ensureChargePartition } from '../../src/billing/charges/store.ts'
 import { systemClock } from '../../src/infra/clock.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'
 import { systemRandom } from '../../src/infra/random.ts'

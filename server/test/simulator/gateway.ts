@@ -6,7 +6,7 @@ import { type OpenMoney, openMoney } from '../../src/billing/admission/openMoney
 import { foldSlot } from '../../src/billing/admission/slots/foldSlot.ts'
 import { createReclaimer } from '../../src/billing/admission/slots/reclaimer.ts'
 import { listUnfoldedSlots } from '../../src/billing/admission/slots/store.ts'
-import { preparePartitions } from '../../src/billing/charges/partitions.ts'
+import { preparePartitions } from '../../src/billing/charges/partitions/prepare.ts'
 import type { ChargingMoney } from '../../src/billing/charges/settle.ts'
 import { Writer } from '../../src/billing/charges/writer.ts'
 import { openPlans } from '../../src/billing/plans/plans.ts'

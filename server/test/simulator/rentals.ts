@@ -103,8 +103,9 @@ export class Rentals {
       const rented = { id, organizationId, principalId, hourMicrocents }
       const wait = new MoneyWait(money)
       while (!(await accept(database, rented, clock.now()))) {
-        if (wait.mayNotWait) return
-        await wait.forAccount(money.share(organizationId))
+        const share = money.share(organizationId)
+        if (wait.endFor(share) !== null) return
+        await wait.forAccount(share)
       }
     })
   }

@@ -203,19 +203,57 @@ test('credit that comes while a call waits lets it in at the latest when its tim
   for (const { hold } of [first, second]) hold.release()
 })
 
-test('the room to wait in is bounded: who finds it full is refused at once', async () => {
+/** Asks for so many calls of an organization that holds all of its money; resolves once each waits or is turned away. */
+async function crowd(till: Till, organization: string, calls: number) {
+  const before = till.waitingCalls
+  const first = await grantedHold(ask(till, organization, 100n))
+  const turnedAway: string[] = []
+  const asked = Array.from({ length: calls }, async () => {
+    const answer = await ask(till, organization, 100n)
+    if (answer.ok) answer.value.hold.release()
+    else turnedAway.push(answer.refusal.code)
+  })
+  while (till.waitingCalls - before + turnedAway.length < calls) await house.database.query('select 1')
+  return { first, turnedAway, waiting: till.waitingCalls - before, done: () => Promise.all(asked) }
+}
+
+test('one organization takes a quarter of the places to wait for money; its further calls may try again, and others wait', async () => {
   const clock = new TurnedClock(NOON_MS)
   const till = openTill(house.database, 0, clock)
-  const organization = await house.organization(100n)
-  const first = await grantedHold(ask(till, organization, 100n))
-  const waiting = Array.from({ length: 1_000 }, () => ask(till, organization, 100n))
-  await rest(till, 1_000)
-  expect(await code(ask(till, organization, 100n))).toBe('insufficient_balance')
-  // One after the other they get in and give it back.
-  first.hold.release()
-  for (const asked of waiting.slice(0, 3)) (await grantedHold(asked)).hold.release()
-  const others = waiting.slice(3).map((asked) => asked.then((answer) => answer.ok && answer.value.hold.release()))
-  await Promise.all(others)
+  const [greedy, other] = [await house.organization(110n), await house.organization(100n)]
+  const running = await grantedHold(ask(till, greedy, 10n))
+  const crowded = await crowd(till, greedy, 1_000)
+  expect([crowded.waiting, new Set(crowded.turnedAway)]).toEqual([250, new Set(['upstream_unavailable'])])
+  const busy = await grantedHold(ask(till, other, 100n))
+  const patient = ask(till, other, 100n)
+  await rest(till, 251)
+  busy.hold.release()
+  ;(await grantedHold(patient)).hold.release()
+  // A running call waits beside new ones: it would have to end.
+  const extending = extendHold(till, running.hold, till.share(greedy), 20n)
+  await rest(till, 251)
+  crowded.first.hold.release()
+  expect(await extending).toBe('extended')
+  running.hold.release()
+  await crowded.done()
+  expect([till.waitingCalls, clock.pending]).toEqual([0, 0])
+})
+
+test('where all places to wait for money are taken, new calls and running ones are told to try again', async () => {
+  const clock = new TurnedClock(NOON_MS)
+  const till = openTill(house.database, 0, clock)
+  const crowds = []
+  for (let each = 0; each < 4; each += 1) crowds.push(await crowd(till, await house.organization(100n), 250))
+  expect(till.waitingCalls).toBe(1_000)
+  const late = await house.organization(100n)
+  const [one, two] = [await grantedHold(ask(till, late, 60n)), await grantedHold(ask(till, late, 40n))]
+  expect(await code(ask(till, late, 40n))).toBe('upstream_unavailable')
+  expect(await extendHold(till, one.hold, till.share(late), 80n)).toBe('unavailable')
+  for (const { hold } of [one, two]) hold.release()
+  for (const { first, done } of crowds) {
+    first.hold.release()
+    await done()
+  }
   expect([till.waitingCalls, clock.pending]).toEqual([0, 0])
 })
 

@@ -7,7 +7,7 @@ import type { Coverable, PlanAnswer } from '../plans/cover.ts'
 import { NO_PLAN } from '../plans/cover.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { Admission } from './admission.ts'
-import { insufficientFor, unreadableFor } from './gateRefusals.ts'
+import { crowdedFor, insufficientFor, unreadableFor } from './gateRefusals.ts'
 import { type Decision, decide, firstInsufficient, GATES, type Gate, type WorstCase } from './gates.ts'
 import type { Looks, Seen } from './looks.ts'
 import { MONEY_WAIT_MS, MoneyWait } from './moneyWait.ts'
@@ -54,6 +54,8 @@ export interface Admitted {
 }
 
 const UNAVAILABLE = unreadableFor('calls')
+
+const CROWDED = crowdedFor('calls')
 
 type GateRefusals = Readonly<Record<Gate, Refusal>>
 
@@ -203,7 +205,7 @@ async function takeHold(
       // Somebody may have given back enough meanwhile. A day that is yet to come is asked about: it may have been a false one.
       const isThere = mayHaveEnough(share, worst) && !isPast(share, admittedAtMs)
       const seen = isThere ? 'ask' : await lookFirst(money, share, worst, admittedAtMs)
-      if (seen === 'wait' && !wait.mayNotWait) {
+      if (seen === 'wait' && wait.endFor(share) === null) {
         await wait.forShare(share, true)
         continue
       }
@@ -223,7 +225,9 @@ async function takeHold(
       }
       share.shortAtMs = money.clock.monotonicMs()
       if (taken.kind === 'refuse') return refuse(money, share, taken.gate, refusals)
-      if (wait.mayNotWait) return refusals[insufficientGate(share, worst.wholeMicrocents, GATES)]
+      const end = wait.endFor(share)
+      if (end === 'no_place') return CROWDED
+      if (end === 'over') return refusals[insufficientGate(share, worst.wholeMicrocents, GATES)]
       await wait.forShare(share)
     }
   } finally {
@@ -280,7 +284,10 @@ async function askInTime<T>(
   return taken[0] ?? null
 }
 
-/** `extended`; or the gate that left too little; or that the database could not be asked. The hold is unchanged but for `extended`. */
+/**
+ * `extended`; or the gate that left too little; or `unavailable`: the database could not be asked, or too many calls wait already. The
+ * hold is unchanged but for `extended`.
+ */
 export type Extension = 'extended' | 'unavailable' | Gate
 
 /**
@@ -314,7 +321,9 @@ async function extendInTime(money: AdmissionContext, hold: Hold, share: Share, m
       money.onLimitReached?.(share.organizationId, gate)
       return gate
     }
-    if (others <= 0n || !hold.isOpen || wait.mayNotWait) return insufficientGate(share, more, runningGates)
+    const end = others <= 0n || !hold.isOpen ? 'over' : wait.endFor(share, true)
+    if (end === 'no_place') return 'unavailable'
+    if (end === 'over') return insufficientGate(share, more, runningGates)
     await wait.forShare(share)
   }
 }

@@ -11,8 +11,17 @@ export const MONEY_WAIT_MS = 2 * SECOND_MS
  */
 const MONEY_POLL_MS = 50
 
-/** Calls and jobs that may wait for money at once in this process; more are refused without waiting. */
-const WAITING_LIMIT = 1_000
+/** Calls and jobs that may wait for money at once in this process; more are turned away without waiting. */
+const WAITING_MOST = 1_000
+
+/** New calls of one organization among them: it must not take the places of all others. */
+const WAITING_EACH_MOST = 250
+
+/** All calls of one organization: running ones, which have to end where they find no place, are not crowded out by its new ones. */
+const RUNNING_EACH_MOST = 500
+
+/** Why a call or job waits no longer: its time is over; or too many wait already, which says nothing about its money. */
+export type WaitEnd = 'over' | 'no_place'
 
 /** As much of an `AdmissionContext` as waiting takes. */
 interface Waiters {
@@ -36,9 +45,11 @@ export class MoneyWait {
     return this.money.clock.monotonicMs() - this.startedMs
   }
 
-  /** True when the time is over, and where too many wait already. */
-  get mayNotWait(): boolean {
-    return this.elapsedMs >= MONEY_WAIT_MS || this.money.waitingCalls >= WAITING_LIMIT
+  /** Returns why a use of the share may not wait, or not any longer; null: it may. `isRunning`: it is a call that was admitted. */
+  endFor({ waitingCalls }: Share, isRunning = false): WaitEnd | null {
+    if (this.elapsedMs >= MONEY_WAIT_MS) return 'over'
+    const eachMost = isRunning ? RUNNING_EACH_MOST : WAITING_EACH_MOST
+    return waitingCalls >= eachMost || this.money.waitingCalls >= WAITING_MOST ? 'no_place' : null
   }
 
   /** Waits until something has come back to the share, or may have come back to the account from elsewhere, where others have some of it. */

@@ -5,10 +5,10 @@ import { type Clock, DAY_MS, SECOND_MS } from '../../lib/time.ts'
 import type { Charge, SlotCharges } from './charge.ts'
 import type { QueuedCharge } from './chargeQueue.ts'
 import { KeptCharges, type Lost } from './keptCharges.ts'
+import { ensureChargePartition } from './partitions/store.ts'
 import { postCharges } from './post.ts'
 import { creditUndelivered } from './refund.ts'
 import { ServedModels } from './servedModels.ts'
-import { ensureChargePartition } from './store.ts'
 
 /** Until the database is asked once more what it has. */
 const AGAIN_MS = SECOND_MS

@@ -6,10 +6,10 @@ import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import { INSTANCES_SLOT } from '../admission/gates.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
 import type { Charge } from './charge.ts'
+import { ensureChargePartition } from './partitions/store.ts'
 import { postCharges } from './post.ts'
 import { priceInstancePart } from './pricing.ts'
 import { NO_TOKENS } from './settle.ts'
-import { ensureChargePartition } from './store.ts'
 
 /** Nothing is wanted, and nothing kept: the renewal's statement folds what was spent, and sees whom to tell. */
 const FOLD = { admission: 0n, least: 0n, extension: 0n, giveBack: 0n }

@@ -2,9 +2,9 @@ import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import type { Admission } from '../admission/admission.ts'
 import { lock, release } from '../admission/holds/hold.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
+import { ensureChargePartition } from './partitions/store.ts'
 import { postCharges } from './post.ts'
 import { NO_TOKENS } from './settle.ts'
-import { ensureChargePartition } from './store.ts'
 
 /**
  * Charges of finished work are posted under this slot, which no process has. All that is keyed by it is written under the

@@ -2,7 +2,7 @@
 
 import { arrayLiteral, plainArrayLiteral, type Queryable } from '../../infra/postgres/database.ts'
 import { toHex } from '../../lib/ids.ts'
-import { DAY_MS, toTimestamp, utcDay } from '../../lib/time.ts'
+import { toTimestamp } from '../../lib/time.ts'
 import type { Books } from './books.ts'
 import type { Charge, SlotCharges } from './charge.ts'
 import type { DeadCharge } from './deadCharge.ts'
@@ -292,20 +292,6 @@ export async function selectDeadCharges(db: Queryable, beforeId: string | null, 
     [beforeId, atMost],
   )
   return rows.map(({ failed_at, ...dead }) => ({ ...dead, failedAtMs: failed_at.getTime() }))
-}
-
-/** Makes sure that charges admitted on the UTC day of `epochMs` have a partition, also when others do at the same time. */
-export async function ensureChargePartition(db: Queryable, epochMs: number): Promise<void> {
-  const day = utcDay(epochMs)
-  const next = utcDay(epochMs + DAY_MS)
-  // `if not exists` looks before it locks: of several processes at once all but one would fail.
-  await db.query(
-    `do $$ begin
-       create table if not exists charges_${day.replaceAll('-', '')} partition of charges
-         for values from ('${day}T00:00:00Z') to ('${next}T00:00:00Z');
-     exception when duplicate_table or unique_violation then null;
-     end $$`,
-  )
 }
 
 export interface Imbalance extends Books {

@@ -64,7 +64,7 @@ export function statementRoutes({ reads, ...dependencies }: StatementRouteDepend
       method: 'GET',
       path: '/statements/{month}',
       access: READ,
-      handle: showStatement(createStatementReader(dependencies)),
+      handle: showStatement(createStatementReader(lists)),
       describe: {
         operationId: 'getStatement',
         summary: 'Read the statement of a month',

@@ -6,9 +6,9 @@ import { systemRandom } from '../../infra/random.ts'
 import { uuidV7 } from '../../lib/ids.ts'
 import { type Clock, DAY_MS, HOUR_MS, toTimestamp, utcDay } from '../../lib/time.ts'
 import type { Charge } from '../charges/charge.ts'
+import { ensureChargePartition } from '../charges/partitions/store.ts'
 import { postCharges } from '../charges/post.ts'
 import { prepareSettling, settleVideo } from '../charges/settleVideo.ts'
-import { ensureChargePartition } from '../charges/store.ts'
 import { BUCKETS, bucketStart } from './bucket.ts'
 
 const NOW = Date.UTC(2026, 4, 20, 10, 30)

@@ -6,14 +6,14 @@ import { MINUTE_MS, sleep } from '../../lib/time.ts'
 import { type DatabaseAddress, readHosts, toAddress } from './address.ts'
 import { endBackends } from './backends.ts'
 import { type Client, openClient } from './client.ts'
-import type { Database, Queryable } from './database.ts'
+import type { Database } from './database.ts'
 import { isUnanswered } from './faults.ts'
 import type { KeptSession } from './keptSession.ts'
 import { keepSession } from './keptSession.ts'
 import { takeOwnership } from './ownership.ts'
 import { refuseTransactionPooler } from './pooler.ts'
 import { keepToken, newToken, readDeadToken } from './processToken.ts'
-import { openReads } from './reads.ts'
+import { openReads, type Reads } from './reads.ts'
 import type { Session, SessionName } from './session.ts'
 import { applicationNameOf, openSession } from './session.ts'
 import { NoHostTakesWrites, severalHosts } from './severalHosts.ts'
@@ -47,7 +47,7 @@ export interface OpenOptions {
 export interface OpenedDatabase {
   readonly database: Database
   /** A pool beside it for reads whose clients wait. */
-  readonly reads: Queryable
+  readonly reads: Reads
   /** For sessions and listeners; stays valid over restarts of the embedded server. */
   readonly address: DatabaseAddress
   /** A secret: the URL by which another process opens it. It may name several hosts. */

@@ -3,7 +3,7 @@
 import { SECOND_MS, type Timers, within } from '../../lib/time.ts'
 import type { DatabaseAddress } from './address.ts'
 import { type Client, openClient } from './client.ts'
-import type { Queryable } from './database.ts'
+import type { Database } from './database.ts'
 import { ReadTimeout } from './faults.ts'
 
 /**
@@ -28,13 +28,20 @@ export function openReads(address: DatabaseAddress, clock: Timers, applicationNa
   })
 }
 
-/** Returns `database` for reads alone: a statement that is not answered within 5 s fails with {@link ReadTimeout}. */
-export function boundReads(database: Queryable, clock: Timers): Queryable {
+/** A pool for reads; a transaction lets several statements see the same. */
+export type Reads = Pick<Database, 'query' | 'transaction'>
+
+/** Returns `database` for reads alone: a statement or transaction that has not ended within 5 s fails with {@link ReadTimeout}. */
+export function boundReads(database: Reads, clock: Timers): Reads {
+  const bound = async <T>(work: Promise<T>): Promise<T> => {
+    const done = await within(clock, READ_TIMEOUT_MS, work, LATE)
+    if (done === LATE) throw new ReadTimeout(`the database did not answer a read within ${READ_TIMEOUT_MS} ms`)
+    return done
+  }
   return {
-    async query<Row>(...statement: Parameters<Queryable['query']>): Promise<Row[]> {
-      const rows = await within(clock, READ_TIMEOUT_MS, database.query<Row>(...statement), null)
-      if (rows === null) throw new ReadTimeout(`the database did not answer a read within ${READ_TIMEOUT_MS} ms`)
-      return rows
-    },
+    query: <Row>(...statement: Parameters<Reads['query']>) => bound(database.query<Row>(...statement)),
+    transaction: (work, owner) => bound(database.transaction(work, owner)),
   }
 }
+
+const LATE = Symbol()

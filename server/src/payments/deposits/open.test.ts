@@ -32,7 +32,16 @@ function open(usdc: string, over: Partial<DepositSettings> = {}, logs: string[] 
   const settings = { ...house.settings, xpub: TEST_XPUB, ...over }
   const chains = settings.chains.map((each) => ({ ...each, rpcUrls: [new Secret(node.url)], tokens: { usdc } }))
   const noter = createNoter({ clock, random, clientAddress: (peer) => peer })
-  return openDeposits({ database, clock, random, log, metrics, noter, settings: { ...settings, chains } })
+  return openDeposits({
+    database,
+    reads: database,
+    clock,
+    random,
+    log,
+    metrics,
+    noter,
+    settings: { ...settings, chains },
+  })
 }
 
 test('a token of 18 decimals is no start, and the message says why without the address of the node', async () => {

@@ -3,7 +3,7 @@ import type { DepositSettings } from '../../catalog/settings.ts'
 import type { Noter } from '../../identity/audit/note.ts'
 import { systemFetch } from '../../infra/fetch.ts'
 import type { Metrics } from '../../infra/metrics.ts'
-import type { Database } from '../../infra/postgres/database.ts'
+import type { Database, Queryable } from '../../infra/postgres/database.ts'
 import { inWorkGauge } from '../../jobs/gauge.ts'
 import type { RandomBytes } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
@@ -30,6 +30,8 @@ const FIGURES_MS = 15 * SECOND_MS
 
 export interface DepositsOptions {
   readonly database: Database
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly clock: Clock
   readonly random: RandomBytes
   readonly log: Log
@@ -40,7 +42,7 @@ export interface DepositsOptions {
 }
 
 /** Opens stablecoin deposits. Rejects where a chain or a token is not what the settings say. */
-export async function openDeposits({ settings, metrics, noter, ...machine }: DepositsOptions) {
+export async function openDeposits({ settings, metrics, noter, reads, ...machine }: DepositsOptions) {
   const { database, clock, log } = machine
   const finals = createNodeFinals(log)
   const chains = openChains(settings, { clock, log, metrics, finals })
@@ -65,6 +67,7 @@ export async function openDeposits({ settings, metrics, noter, ...machine }: Dep
       ...machine,
       settings,
       noter,
+      reads,
       addressesOf,
       showAddress,
       isAvailable: (chain) => isChainAvailable(database, chain, pollMs.get(chain) ?? 0, clock.now()),
@@ -108,7 +111,7 @@ function openReader(settings: DepositChainSettings, { clock, log, metrics, final
 
 /** Opens what gives out the addresses of each chain. */
 function openAddresses(
-  machine: Omit<DepositsOptions, 'settings' | 'metrics' | 'noter'>,
+  machine: Omit<DepositsOptions, 'settings' | 'metrics' | 'noter' | 'reads'>,
   { xpub }: Pick<DepositSettings, 'xpub'>,
   chains: ReturnType<typeof openChains>,
 ): (chain: DepositChain) => DepositAddresses {

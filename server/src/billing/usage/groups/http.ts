@@ -3,7 +3,7 @@ import { jsonAnswer } from '../../../http/jsonAnswer.ts'
 import type { Handle } from '../../../http/pipeline.ts'
 import type { KeyOrSession } from '../../../http/principal.ts'
 import { validate } from '../../../http/validate.ts'
-import type { Database } from '../../../infra/postgres/database.ts'
+import type { Reads } from '../../../infra/postgres/reads.ts'
 import { readCursor, writeCursor } from '../../../lib/cursor.ts'
 import { type Refusal, refusal } from '../../../lib/errors.ts'
 import { isUuid } from '../../../lib/ids.ts'
@@ -109,7 +109,7 @@ const FIELDS: Readonly<Record<UsageGrouping, keyof z.infer<typeof usageGroup>>> 
 }
 
 export interface UsageGroupDependencies {
-  readonly database: Database
+  readonly reads: Reads
   readonly clock: Clock
   readonly summer: Pick<UsageSummer, 'noteAsked'>
   /** Returns the modalities of the models that are offered, by model. */
@@ -118,7 +118,7 @@ export interface UsageGroupDependencies {
 
 /** GET /manage/v1/usage. */
 export function showUsageGroups(dependencies: UsageGroupDependencies): Handle<KeyOrSession> {
-  const { database, clock, summer, modalities } = dependencies
+  const { reads, clock, summer, modalities } = dependencies
   return async (call) => {
     const query = validate(usageGroupsQuery, Object.fromEntries(call.query), 'validation_failed')
     if (!query.ok) return query.refusal
@@ -133,7 +133,7 @@ export function showUsageGroups(dependencies: UsageGroupDependencies): Handle<Ke
     const { organizationId } = call.principal
     const question = { organizationId, groupings, window }
     const page = { after: from?.after ?? null, limit: limit + 1 }
-    const { total, groups } = await readUsageGroups(database, question, page, modalities())
+    const { total, groups } = await readUsageGroups(reads, question, page, modalities())
     summer.noteAsked(organizationId, window)
     const shown = groups.slice(0, limit)
     const last = groups.length > limit ? shown.at(-1) : undefined

@@ -1,4 +1,4 @@
-import type { Database } from '../../../infra/postgres/database.ts'
+import type { Reads } from '../../../infra/postgres/reads.ts'
 import type { Window } from '../bucket.ts'
 import { type GroupNames, periodOf, type UsageGroupings, type UsageGroups } from './group.ts'
 import { beginSnapshot, selectGroups } from './store.ts'
@@ -19,12 +19,12 @@ export interface GroupedUsageQuestion {
  * are, is read from one snapshot: so the answer does not depend on what the background has summed.
  */
 export function readUsageGroups(
-  database: Database,
+  reads: Pick<Reads, 'transaction'>,
   { organizationId, groupings, window }: GroupedUsageQuestion,
   page: { readonly after: GroupNames | null; readonly limit: number },
   modalities: ReadonlyMap<string, string>,
 ): Promise<UsageGroups> {
-  return database.transaction(async (tx) => {
+  return reads.transaction(async (tx) => {
     await beginSnapshot(tx)
     const blocks = await findUsageBlocks(tx, organizationId, window)
     const stretches = stretchesOf(window, periodOf(groupings), blocks)

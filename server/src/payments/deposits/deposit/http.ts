@@ -8,6 +8,7 @@ import type { Handle } from '../../../http/pipeline.ts'
 import type { KeyOrSession } from '../../../http/principal.ts'
 import { validate } from '../../../http/validate.ts'
 import type { Noter } from '../../../identity/audit/note.ts'
+import type { Queryable } from '../../../infra/postgres/database.ts'
 import { refusal } from '../../../lib/errors.ts'
 import { MICROCENTS_PER_CENT, toCentsRoundingDown } from '../../../lib/money.ts'
 import { ok, refused } from '../../../lib/result.ts'
@@ -70,6 +71,8 @@ export const cryptoDepositList = z
 const NO_DEPOSIT = refusal('deposit-not-found', 'There is no such deposit; GET /v1/billing/deposits lists yours.')
 
 export interface DepositHttpDependencies extends CreateDepositDependencies {
+  /** For reads whose clients wait. */
+  readonly reads: Queryable
   readonly settings: DepositSettings
   readonly showAddress: ShowAddress
   /** Writes changes into the audit log. */
@@ -121,7 +124,7 @@ function unsupported({ chains }: DepositSettings) {
 /** GET /billing/deposits. */
 export function showDeposits(dependencies: DepositHttpDependencies): Handle<KeyOrSession> {
   return async ({ principal }) => {
-    const deposits = await listDeposits(dependencies.database, principal.organizationId, LISTED_MOST)
+    const deposits = await listDeposits(dependencies.reads, principal.organizationId, LISTED_MOST)
     const body: z.infer<typeof cryptoDepositList> = {
       deposits: deposits.map((each) => toWire(each, dependencies)),
       min_deposit_cents: dependencies.settings.minDepositCents,
@@ -133,7 +136,7 @@ export function showDeposits(dependencies: DepositHttpDependencies): Handle<KeyO
 /** GET /billing/deposits/{id}. */
 export function showDeposit(dependencies: DepositHttpDependencies): Handle<KeyOrSession> {
   return async ({ parameters: [id = ''], principal }) => {
-    const found = await findDeposit(dependencies.database, principal.organizationId, id)
+    const found = await findDeposit(dependencies.reads, principal.organizationId, id)
     return found === null ? NO_DEPOSIT : jsonAnswer(toWire(found, dependencies))
   }
 }

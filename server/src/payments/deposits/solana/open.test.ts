@@ -30,7 +30,7 @@ function open(usdc: string, logs: string[] = [], metrics = createMetrics()) {
   const chains = house.settings.chains.map((each) => ({ ...each, tokens: { usdc } }))
   const noter = createNoter({ clock, random, clientAddress: (peer) => peer })
   const settings = { ...house.settings, xpub: null, chains }
-  return openDeposits({ database, clock, random, log, metrics, noter, settings })
+  return openDeposits({ database, reads: database, clock, random, log, metrics, noter, settings })
 }
 
 test('a mint of 9 decimals is no start, and the message says why without the address of the node', async () => {

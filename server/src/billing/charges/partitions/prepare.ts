@@ -1,5 +1,5 @@
-import type { Queryable } from '../../infra/postgres/database.ts'
-import { DAY_MS } from '../../lib/time.ts'
+import type { Queryable } from '../../../infra/postgres/database.ts'
+import { DAY_MS } from '../../../lib/time.ts'
 import { ensureChargePartition } from './store.ts'
 
 /** Partitions exist this many days ahead, so that midnight never waits for one. */
