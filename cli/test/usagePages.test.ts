@@ -1,7 +1,7 @@
 /** The pages of `tollgate usage`, as its own advice asks for them: the command's own code, and a whole gateway. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { ensureChargePartition } from '../../server/src/billing/charges/partitions/store.ts'
+import { ensureChargePartition } from '../../server/src/billing/charges/partitions/prepare.ts'
 import { postCharges } from '../../server/src/billing/charges/post.ts'
 import { systemRandom } from '../../server/src/infra/random.ts'
 import { uuidV7 } from '../../server/src/lib/ids.ts'

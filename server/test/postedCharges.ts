@@ -1,7 +1,7 @@
 /** Charges that are posted as a process posts them, at instants that a test chooses. */
 
 import type { Charge } from '../src/billing/charges/charge.ts'
-import { ensureChargePartition } from '../src/billing/charges/partitions/store.ts'
+import { ensureChargePartition } from '../src/billing/charges/partitions/prepare.ts'
 import { postCharges } from '../src/billing/charges/post.ts'
 import type { Database } from '../src/infra/postgres/database.ts'
 import { systemRandom } from '../src/infra/random.ts'

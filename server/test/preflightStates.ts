@@ -3,7 +3,7 @@
 import type { Enforcement } from '../src/billing/admission/gates.ts'
 import { foldSlot } from '../src/billing/admission/slots/foldSlot.ts'
 import type { Charge } from '../src/billing/charges/charge.ts'
-import { ensureChargePartition } from '../src/billing/charges/partitions/store.ts'
+import { ensureChargePartition } from '../src/billing/charges/partitions/prepare.ts'
 import { postCharges } from '../src/billing/charges/post.ts'
 import { drawKey, hashKey } from '../src/identity/keys/key.ts'
 import type { Database } from '../src/infra/postgres/database.ts'

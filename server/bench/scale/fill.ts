@@ -1,6 +1,6 @@
 /** Fills a migrated, empty database with books that agree. Everything is written as gateways would have left it behind. */
 
-import { ensureChargePartition } from '../../src/billing/charges/partitions/store.ts'
+import { ensureChargePartition } from '../../src/billing/charges/partitions/prepare.ts'
 import { storePriceVersions } from '../../src/billing/charges/prices/store.ts'
 import { POSTED_GRACE_MS } from '../../src/billing/statements/closing/closeDays.ts'
 import { closeMonths } from '../../src/billing/statements/closing/closeMonths.ts'

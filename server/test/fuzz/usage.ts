@@ -1,4 +1,4 @@
-import { ensureChargePartition } from '../../src/billing/charges/partitions/store.ts'
+import { ensureChargePartition } from '../../src/billing/charges/partitions/prepare.ts'
 import { postCharges } from '../../src/billing/charges/post.ts'
 import { systemClock } from '../../src/infra/clock.ts'
 import type { Database } from '../../src/infra/postgres/database.ts'

@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../../infra/postgres/database.ts'
 import type { Admission } from '../admission/admission.ts'
 import { lock, release } from '../admission/holds/hold.ts'
 import { type OnDayMended, renewShares } from '../admission/renewal/renew.ts'
-import { ensureChargePartition } from './partitions/store.ts'
+import { ensureChargePartition } from './partitions/prepare.ts'
 import { postCharges } from './post.ts'
 import { NO_TOKENS } from './settle.ts'
 

@@ -7,7 +7,7 @@ import { openDirectory } from '../../../test/dataDirectory.ts'
 import { startServer, type TestServer } from '../../../test/server.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { DAY_MS } from '../../lib/time.ts'
-import { ensureChargePartition } from '../charges/partitions/store.ts'
+import { ensureChargePartition } from '../charges/partitions/prepare.ts'
 
 const CHARGES = 1_000_000
 const MOST_MEGABYTES = 50

@@ -9,8 +9,7 @@ import { openClient } from '../../../infra/postgres/client.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { isDatabaseAway, isNothingDone } from '../../../infra/postgres/faults.ts'
 import { DAY_MS } from '../../../lib/time.ts'
-import { preparePartitions } from './prepare.ts'
-import { ensureChargePartition } from './store.ts'
+import { ensureChargePartition, preparePartitions } from './prepare.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const clock = new TurnedClock(NOON_MS)
