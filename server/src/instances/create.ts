@@ -1,5 +1,5 @@
 import { readFigures } from '../billing/admission/accounts/figures.ts'
-import { crowdedFor, insufficientFor } from '../billing/admission/gateRefusals.ts'
+import { CROWDED, insufficientFor } from '../billing/admission/gateRefusals.ts'
 import {
   firstInsufficient,
   GATES,
@@ -112,7 +112,7 @@ export async function createInstance(
     const share = money.share(organizationId)
     const end = wait.endFor(share)
     if (gate !== null || end === 'over') return insufficientFor(gate ?? 'balance', 'this instance')
-    if (end === 'no_place') return crowdedFor('calls')
+    if (end === 'no_place') return CROWDED
     await wait.forAccount(share)
   }
 }

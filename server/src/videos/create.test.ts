@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { admitCall } from '../../test/admitCall.ts'
 import { TurnedClock } from '../../test/clock.ts'
 import { openVideoHouse, type VideoHouse } from '../../test/videoHouse.ts'
 import { Refused, refusal } from '../lib/errors.ts'
@@ -29,4 +30,34 @@ test('a job whose turn at the database is refused is told so, and not that its m
   const job = newVideo(process, caller, house.resolved, { prompt: 'x', seconds: 3, size: null })
   const refused = await createVideo(process, caller, job).catch((error: unknown) => error)
   expect(refused).toMatchObject({ refusal: full })
+})
+
+test('where no place is left to wait for money, a job whose money calls hold may try again, and one without money must pay', async () => {
+  const [busy, poor] = [await house.organization(1_000_000_000n), await house.organization(0n)]
+  const process = house.process()
+  const call = {
+    keyId: crypto.randomUUID(),
+    model: 'svc/test',
+    tier: 'serverless',
+    priceHash: new Uint8Array(32),
+  } as const
+  const worst = { wholeMicrocents: 1_000_000_000n, firstStepMicrocents: 1_000_000_000n }
+  const admitted = await admitCall(process.money, { ...call, organizationId: busy }, worst)
+  if (!admitted.ok) throw new Error(admitted.refusal.message)
+  process.money.waitingCalls = 1_000
+  const create = async (organizationId: string) => {
+    const caller = { organizationId, keyId: call.keyId, traceparent: null }
+    return createVideo(
+      process,
+      caller,
+      newVideo(process, caller, house.resolved, { prompt: 'x', seconds: 3, size: null }),
+    )
+  }
+  expect(await create(busy)).toMatchObject({
+    ok: false,
+    refusal: { code: 'upstream_unavailable', retryAfterSeconds: 1 },
+  })
+  expect(await create(poor)).toMatchObject({ ok: false, refusal: { code: 'insufficient_balance' } })
+  process.money.waitingCalls = 0
+  admitted.value.hold.release()
 })

@@ -1,5 +1,5 @@
 import { readFigures } from '../billing/admission/accounts/figures.ts'
-import { crowdedFor, insufficientFor, unreadableFor } from '../billing/admission/gateRefusals.ts'
+import { CROWDED, insufficientFor, unreadableFor } from '../billing/admission/gateRefusals.ts'
 import { placeHold } from '../billing/admission/holds/hold.ts'
 import { MoneyWait } from '../billing/admission/moneyWait.ts'
 import { priceVideo } from '../billing/charges/pricing.ts'
@@ -23,8 +23,6 @@ import { dropUnpaid, insertVideo } from './store.ts'
 const INSUFFICIENT = insufficientFor('balance', 'this video', 'Fewer seconds cost less.')
 
 const UNAVAILABLE = unreadableFor('videos')
-
-const CROWDED = crowdedFor('calls')
 
 const OF_A_JOB = { operation: 'generate_content', isStreamed: false, maxTokens: null, temperature: null } as const
 

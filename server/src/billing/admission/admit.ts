@@ -7,7 +7,7 @@ import type { Coverable, PlanAnswer } from '../plans/cover.ts'
 import { NO_PLAN } from '../plans/cover.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { Admission } from './admission.ts'
-import { crowdedFor, insufficientFor, unreadableFor } from './gateRefusals.ts'
+import { CROWDED, insufficientFor, unreadableFor } from './gateRefusals.ts'
 import { type Decision, decide, firstInsufficient, GATES, type Gate, type WorstCase } from './gates.ts'
 import type { Looks, Seen } from './looks.ts'
 import { MONEY_WAIT_MS, MoneyWait } from './moneyWait.ts'
@@ -54,8 +54,6 @@ export interface Admitted {
 }
 
 const UNAVAILABLE = unreadableFor('calls')
-
-const CROWDED = crowdedFor('calls')
 
 type GateRefusals = Readonly<Record<Gate, Refusal>>
 

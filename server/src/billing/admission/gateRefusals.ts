@@ -52,14 +52,12 @@ export function insufficientFor(gate: Gate, subject: string, hint?: string): Ref
   return refusal(code, hint === undefined ? message : `${message} ${hint}`)
 }
 
-/** Returns the refusal of `subjects`, such as "videos", where too many wait for money already (P1). */
-export function crowdedFor(subjects: string): Refusal {
-  return refusal(
-    'upstream_unavailable',
-    `Too many ${subjects} wait here for money at this moment. Nothing was done or charged; send fewer at once, or try again shortly.`,
-    { retryAfterSeconds: 1 },
-  )
-}
+/** The refusal of a call or job whose money others have, where too many wait for theirs already (P1). */
+export const CROWDED = refusal(
+  'upstream_unavailable',
+  'Too many requests wait for money at this moment. Nothing was done or charged; send fewer at once, or try again shortly.',
+  { retryAfterSeconds: 1 },
+)
 
 /** Returns the refusal of `subjects`, such as "videos", while a gate can't be read (P3). */
 export function unreadableFor(subjects: string): Refusal {

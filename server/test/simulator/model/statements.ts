@@ -202,7 +202,7 @@ const STATEMENTS: readonly Statement[] = [
     },
   },
   {
-    words: 'do $$ begin create table if not exists charges_',
+    words: 'alter table charges attach partition charges_',
     run(view, books, _, text) {
       const day = /from \('([\d-]+)T/.exec(text)?.[1] ?? ''
       view.put(books.partitions, day, day)
