@@ -2,7 +2,7 @@
 
 import { systemClock } from '../../src/infra/clock.ts'
 import { sleep } from '../../src/lib/time.ts'
-import { type Beside, besideChat, reportBeside } from './beside.ts'
+import { type Beside, besideChat, middleOf, reportBeside } from './beside.ts'
 import { disagreementsOfDay } from './disagreements.ts'
 import { dropOneDay } from './retention.ts'
 import type { Scale } from './scale.ts'
@@ -12,12 +12,14 @@ import { dayOf } from './verification.ts'
 /** The pause between pages of the background verification. */
 const PAUSE_MS = 10
 const BETWEEN_DROPS_MS = 1_000
+/** A round drops up to ten days of the small database, which has sixty. */
+const ROUNDS_MOST = 4
 
 export async function measureBooksBesideChat(scale: Scale): Promise<void> {
   const verifying = (side: Side) => async (isOver: () => boolean) => {
     while (!isOver()) await disagreementsOfDay(side.database, dayOf(side), () => sleep(systemClock, PAUSE_MS))
   }
-  reportBeside(scale, 'verification', await both(scale, verifying))
+  await measureBoth(scale, 'verification', verifying)
   const dropped = new Map<string, number>()
   let failed = 0
   const dropping = (side: Side) => async (isOver: () => boolean) => {
@@ -30,7 +32,7 @@ export async function measureBooksBesideChat(scale: Scale): Promise<void> {
       await Bun.sleep(BETWEEN_DROPS_MS)
     }
   }
-  reportBeside(scale, 'retention', await both(scale, dropping))
+  await measureBoth(scale, 'retention', dropping)
   const counts = scale.sides.map(({ name }) => dropped.get(name) ?? 0)
   scale.table.note(
     `retention beside chat: ${counts.join(' and ')} days dropped; ${failed} drops gave way and were made again`,
@@ -40,10 +42,19 @@ export async function measureBooksBesideChat(scale: Scale): Promise<void> {
   )
 }
 
-async function both(
+async function measureBoth(
   scale: Scale,
+  name: string,
   work: (side: Side) => (isOver: () => boolean) => Promise<void>,
-): Promise<[Beside, Beside]> {
+): Promise<void> {
   const [small, large] = scale.sides
-  return [await besideChat(scale, small, work(small)), await besideChat(scale, large, work(large))]
+  const rounds: [Beside[], Beside[]] = [[], []]
+  for (let round = 0; round < Math.min(scale.rounds, ROUNDS_MOST); round += 1) {
+    rounds[0].push(await besideChat(scale, small, work(small)))
+    rounds[1].push(await besideChat(scale, large, work(large)))
+  }
+  reportBeside(scale, name, [
+    middleOf(scale, `${name} (small)`, rounds[0]),
+    middleOf(scale, `${name} (large)`, rounds[1]),
+  ])
 }
