@@ -76,6 +76,7 @@ export function loadModel(value: unknown, path: Path, context: ModelContext, rep
   const checks = [
     checkNames(read, path, report),
     checkModality(read, path, report),
+    checkHedging(read, path, report),
     checkFineTuning(read, path, report),
     checkParameters(read, path, report),
     checkFigures(read, path, report),
@@ -194,6 +195,13 @@ function checkModality(read: ModelInput, path: Path, report: Report): boolean {
     )
   }
   return sound
+}
+
+/** Answers in one piece have no first token to wait for. */
+function checkHedging({ modality, routing }: ModelInput, path: Path, report: Report): boolean {
+  if (modality === 'chat' || routing?.hedge_after_ms === undefined) return true
+  report([...path, 'routing', 'hedge_after_ms'], 'is for chat models: remove it')
+  return false
 }
 
 function checkFineTuning(read: ModelInput, path: Path, report: Report): boolean {

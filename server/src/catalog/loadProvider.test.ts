@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { inspect } from 'node:util'
 import { settingsLoader } from '../../test/settingsLoader.ts'
+import { isSameProvider } from './provider.ts'
 
 const ENVIRONMENT = {
   VLLM_API_KEY: 'canary-key-1',
@@ -48,6 +49,34 @@ test("a provider's address may be left out, and its key may not, unless there is
     { dialect: 'gemini', baseUrl: 'https://generativelanguage.googleapis.com/v1beta' },
     { dialect: 'anthropic', baseUrl: 'http://127.0.0.1:9/v1', apiKey: null },
   ])
+})
+
+const REMOTE =
+  'dialect: openai, base_url: "http://h/v1", api_key_env: VLLM_API_KEY, headers: { x-a: a, x-b: { env: GATEWAY_TOKEN } }'
+const compared: [string, boolean, string][] = [
+  ['nothing', true, REMOTE],
+  [
+    'the order of headers',
+    true,
+    REMOTE.replace('x-a: a, x-b: { env: GATEWAY_TOKEN }', 'x-b: { env: GATEWAY_TOKEN }, x-a: a'),
+  ],
+  ['a default that is written out', true, `${REMOTE}, continuous_usage: false`],
+  ['usage in every chunk', false, `${REMOTE}, continuous_usage: true`],
+  ['the address', false, REMOTE.replace('h/v1', 'h/v2')],
+  ['the dialect', false, REMOTE.replace('openai', 'sdcpp')],
+  ['the key', false, REMOTE.replace('VLLM_API_KEY', 'GEMINI_API_KEY')],
+  ['having no key', false, REMOTE.replace('api_key_env: VLLM_API_KEY, ', '')],
+  ['the text of a header', false, REMOTE.replace('x-a: a', 'x-a: b')],
+  ['the credential of a header', false, REMOTE.replace('GATEWAY_TOKEN', 'GEMINI_API_KEY')],
+  ['the name of a header', false, REMOTE.replace('x-a', 'x-c')],
+]
+test.each(compared)('providers that differ in %s are the same: %p', (_what, isSame, changed) => {
+  const providerOf = (lines: string) => {
+    const provider = settingsOf(`providers: { v: { ${lines} } }`).providers[0]
+    if (provider === undefined) throw new Error('not loaded')
+    return provider
+  }
+  expect(isSameProvider(providerOf(REMOTE), providerOf(changed))).toBe(isSame)
 })
 
 /** Each: what the operator wrote, and where and what the answer must say. */

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { settingsLoader } from '../../test/settingsLoader.ts'
 import { loadSettings } from './load.ts'
 import { DEFAULT_ROUTING } from './model.ts'
 
@@ -52,6 +53,27 @@ const refused: [string, string][] = [
 ]
 test.each(refused)('refused: %s', (line, path) => {
   expect(load(line)).toBe(path)
+})
+
+const unhedged: [string, string][] = [
+  ['embedding', 'context_length: 512, pricing: { input_per_1m_tokens_cents: 1 }'],
+  ['image', 'pricing: { per_image_cents: 1 }'],
+  [
+    'video',
+    'pricing: { per_video_second_cents: 1 }, parameters: [{ name: seconds, type: int, min: 1, max: 8, default: 4 }]',
+  ],
+]
+test.each(unhedged)('hedging is refused of a model of modality %s, and other routing is not', (modality, fields) => {
+  const { problemsOf } = settingsLoader({})
+  const text = (routing: string) => `providers: { box: { dialect: sandbox } }
+models:
+  - { id: svc/one, modality: ${modality}, ${fields}, targets: [{ provider: box }],
+      routing: { choice: least_busy${routing} } }
+`
+  expect(problemsOf(text(''))).toEqual([])
+  expect(problemsOf(text(', hedge_after_ms: 500'))).toEqual([
+    expect.stringMatching(/^tollgate.yaml:4:\d+: models\[0\].routing.hedge_after_ms: is for chat models: remove it$/),
+  ])
 })
 
 test.each([['weight: 0'], ['weight: 1001'], ['backup: maybe']])('refused of a target: %s', (more) => {

@@ -127,15 +127,10 @@ export function isSameProvider(one: ProviderSettings, other: ProviderSettings): 
   return contentOf(one) === contentOf(other)
 }
 
-/** Holds credentials: for comparing within the process, never to be shown. */
+/** All of its fields, whichever they are. Holds credentials: for comparing within the process, never to be shown. */
 function contentOf(provider: ProviderSettings): string {
   if (!('apiKey' in provider)) return JSON.stringify(Object.entries(provider).toSorted())
-  const { name, dialect, baseUrl, apiKey } = provider
-  const headers = Object.entries(provider.headers).map(([header, value]) => [header, value.reveal()])
-  return JSON.stringify([name, dialect, baseUrl, apiKey?.reveal() ?? null, headers.toSorted(), workflowsOf(provider)])
-}
-
-/** Null for a provider that has none. */
-function workflowsOf(provider: ProviderSettings): ComfyuiProviderSettings['workflows'] | null {
-  return 'workflows' in provider ? provider.workflows : null
+  const { apiKey, headers, ...rest } = provider
+  const revealed = Object.entries(headers).map(([header, value]) => [header, value.reveal()])
+  return JSON.stringify([Object.entries(rest).toSorted(), apiKey?.reveal() ?? null, revealed.toSorted()])
 }

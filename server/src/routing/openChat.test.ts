@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import { fc } from '../../test/properties.ts'
 import { RoutedCall, type Step } from '../../test/routedCall.ts'
 import { DEFAULT_ROUTING } from '../catalog/model.ts'
-import { ProviderFailure } from '../providers/dialect/spec.ts'
+import { ProviderFailure, type ProviderFailureKind } from '../providers/dialect/spec.ts'
 
 let routed: RoutedCall
 beforeEach(() => {
@@ -128,6 +128,67 @@ describe('hedging', () => {
     const text = routed.text(a, b)
     await routed.clock.turn(5_000)
     expect(await text).toBe('b')
+  })
+
+  const final = (kind: ProviderFailureKind) => new ProviderFailure(kind, 'scripted')
+
+  test('a second one that fails for good leaves the call to the first, and the operator hears of it', async () => {
+    const [a, b, c] = [
+      routed.provider('a', [600, 'a']),
+      routed.provider('b', [final('misconfigured')]),
+      routed.provider('c', ['c']),
+    ]
+    const text = routed.text(a, b, c)
+    await routed.clock.turn(5_000)
+    expect(await text).toBe('a')
+    expect([a.cancelled(), c.calls.length]).toEqual([false, 0])
+    expect(routed.attempts).toEqual(['b hedges', 'b misconfigured 0', 'a answered 600'])
+    expect(routed.logged).toEqual(['error b misconfigured'])
+    expect(routed.clock.pending).toBe(0)
+  })
+
+  test('a first one that fails for good leaves the call to the second', async () => {
+    const [a, b, c] = [
+      routed.provider('a', [600, final('faulty')]),
+      routed.provider('b', [1_000, 'b']),
+      routed.provider('c', ['c']),
+    ]
+    const text = routed.text(a, b, c)
+    await routed.clock.turn(5_000)
+    expect(await text).toBe('b')
+    expect([b.cancelled(), c.calls.length]).toEqual([false, 0])
+    expect(routed.attempts).toEqual(['b hedges', 'a faulty 600', 'b answered 1000'])
+  })
+
+  const bothFail: [string, ProviderFailure, ProviderFailure, string][] = [
+    ['the one that finds fault with the request', final('rejected'), final('misconfigured'), 'rejected!'],
+    ['the same, when it came last', final('misconfigured'), final('context_length'), 'context_length!'],
+    ['the last of two that do not', final('misconfigured'), final('faulty'), 'faulty!'],
+    ['the first of two that do', final('context_length'), final('rejected'), 'context_length!'],
+    ['the one after which nobody is asked', final('misconfigured'), away(), 'misconfigured!'],
+    ['the same, when it came last', away(), final('faulty'), 'faulty!'],
+  ]
+  test.each(bothFail)('of two that fail, the client is told of %s', async (_which, second, first, told) => {
+    routed.routing = { ...plain, hedgeAfterMs: 500, retries: 1 }
+    const [a, b, c] = [
+      routed.provider('a', [600, first, 'a']),
+      routed.provider('b', [second, 'b']),
+      routed.provider('c', ['c']),
+    ]
+    const text = routed.text(a, b, c)
+    await routed.clock.turn(5_000)
+    expect(await text).toBe(told)
+    expect([a.calls.length, b.calls.length, c.calls.length]).toEqual([1, 1, 0])
+    expect(routed.clock.pending).toBe(0)
+  })
+
+  test('a client that leaves while the other goes on is let go at once', async () => {
+    const [a, b] = [routed.provider('a', [600, 'a']), routed.provider('b', [final('misconfigured')])]
+    const text = routed.text(a, b)
+    await routed.clock.turn(550)
+    routed.client.abort('left')
+    expect(await text).toBe('left')
+    expect([a.cancelled(), routed.clock.pending]).toEqual([true, 1])
   })
 
   test('not without being asked for, and not for who answers in time', async () => {

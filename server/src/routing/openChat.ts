@@ -10,6 +10,7 @@ import {
   type ProviderTarget,
 } from '../providers/dialect/spec.ts'
 import { type AttemptOutcome, TargetAttempt } from './attempt.ts'
+import { isOfRequest } from './failure.ts'
 import type { Health } from './health.ts'
 import { type ReportOptions, report } from './report.ts'
 import { type AskAgain, inRounds, type Round, type RoundsOptions } from './rounds.ts'
@@ -75,7 +76,7 @@ class ChatRound implements Round<OpenedChat> {
     this.wholeDueMs = wholeDueMs
   }
 
-  /** Resolves with the answer that begins first. */
+  /** Resolves with the answer that begins first. Where two are asked, the failure of one leaves the call to the other. */
   run(targets: readonly ProviderTarget[]): Promise<OpenedChat | null> {
     this.mayBeAskedAgain = []
     const hedges = this.options.routing.hedgeAfterMs !== null && targets.length > 1
@@ -90,7 +91,8 @@ class ChatRound implements Round<OpenedChat> {
         await attempt.begin()
         return opened(attempt, target)
       } catch (error) {
-        this.note(target, error)
+        const last = this.note(target, error)
+        if (last !== null) throw last
       }
     }
     return null
@@ -100,6 +102,7 @@ class ChatRound implements Round<OpenedChat> {
     const { signal, routing, clock } = this.options
     const waiting = [...targets]
     const running = new Map<TargetAttempt, Promise<Began>>()
+    let last: ProviderFailure | null = null
     let canHedge = true
     let cancelHedge = () => {}
     const next = () => {
@@ -129,8 +132,14 @@ class ChatRound implements Round<OpenedChat> {
         }
         running.delete(began.attempt)
         if (began.error === null) return opened(began.attempt, began.target)
-        this.note(began.target, began.error)
-        if (running.size === 0) next()
+        const failure = this.note(began.target, began.error)
+        if (failure !== null) {
+          waiting.length = 0
+          last = last !== null && isOfRequest(last) ? last : failure
+        }
+        if (running.size > 0) continue
+        if (last !== null) throw last
+        next()
       }
       return null
     } finally {
@@ -139,11 +148,13 @@ class ChatRound implements Round<OpenedChat> {
     }
   }
 
-  /** Throws what ends the call: the client's abort, and a failure after which nobody else is to be asked. */
-  private note(target: ProviderTarget, error: unknown): void {
-    if (this.options.signal.aborted || !(error instanceof ProviderFailure) || !error.mayFailOver) throw error
+  /** Returns the failure, if nobody else is to be asked after it; else null. Throws `error` where the client has left. */
+  private note(target: ProviderTarget, error: unknown): ProviderFailure | null {
+    if (this.options.signal.aborted || !(error instanceof ProviderFailure)) throw error
+    if (!error.mayFailOver) return error
     this.lastFailure = error
     if (error.mayAskAgain) this.mayBeAskedAgain.push({ target, retryAfterSeconds: error.retryAfterSeconds ?? 0 })
+    return null
   }
 
   private attempt(target: ProviderTarget): TargetAttempt {

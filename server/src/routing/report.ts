@@ -3,6 +3,7 @@
 import type { Log } from '../lib/log.ts'
 import type { ProviderFailure, ProviderTarget } from '../providers/dialect/spec.ts'
 import type { AttemptOutcome } from './attempt.ts'
+import { isOfRequest } from './failure.ts'
 
 export interface RoutingMetrics {
   /** One attempt at one provider is over. */
@@ -32,7 +33,7 @@ export function report(
   const fields = { provider: target.provider.name, model: target.model, kind: failure.kind, detail: failure.message }
   if (failure.kind === 'misconfigured') {
     log.error(fields, 'a provider refuses this gateway: check its base URL, its credential, and the model name')
-  } else if (failure.kind === 'rejected' || failure.kind === 'context_length' || outcome === 'cancelled') {
+  } else if (isOfRequest(failure) || outcome === 'cancelled') {
     // The client's own mistakes, as many as it likes: no business of the operator's.
     log.debug(fields, 'a call failed through its client')
   } else log.warn(fields, 'a call to a provider failed')

@@ -25,9 +25,10 @@ export function emptySent(call: number, target: string): Sent {
   return { call, target, words: 0, thoughts: 0, running: null, middle: null, final: null, end: 'open' }
 }
 
+/** Each third count of output is partly in the total alone, as some servers count reasoning. */
 const usageOnWire = ({ prompt, cached, completion }: WireUsage) => ({
   prompt_tokens: prompt,
-  completion_tokens: completion,
+  completion_tokens: completion % 3 === 0 ? completion / 3 : completion,
   total_tokens: prompt + completion,
   ...(cached > 0 ? { prompt_tokens_details: { cached_tokens: cached } } : {}),
 })

@@ -62,6 +62,28 @@ test('vLLM: reasoning, and running totals in every chunk', () => {
   ).toEqual([counted(0), { kind: 'reasoning', text: 'so ' }, counted(1), text('Yes'), counted(2), STOP, counted(2)])
 })
 
+test('running totals that count hidden reasoning beside the completion: each report is whole', () => {
+  const usage = (completion: number, reasoning: number) => ({
+    usage: {
+      prompt_tokens: 5,
+      completion_tokens: completion,
+      total_tokens: 5 + completion + reasoning,
+      completion_tokens_details: { reasoning_tokens: reasoning },
+    },
+  })
+  const counted = (completionTokens: number) => ({
+    kind: 'usage' as const,
+    usage: { promptTokens: 5, cachedPromptTokens: 0, completionTokens },
+  })
+  expect(
+    read(
+      chunk({ role: 'assistant', content: '' }, null, usage(0, 40)),
+      chunk({ content: 'Yes' }, null, usage(1, 60)),
+      chunk({}, 'stop', usage(1, 60)),
+    ),
+  ).toEqual([counted(40), text('Yes'), counted(61), STOP, counted(61)])
+})
+
 test('reasoning that is sent under both names is counted once', () => {
   expect(read(chunk({ reasoning: 'hm', reasoning_content: 'hm' }))).toEqual([{ kind: 'reasoning', text: 'hm' }])
   expect(read(chunk({ role: 'assistant', content: '', reasoning: 'hm' }))).toEqual([{ kind: 'reasoning', text: 'hm' }])
