@@ -50,6 +50,15 @@ test("a provider's address may be left out, and its key may not, unless there is
   ])
 })
 
+test('a provider may name the field in which the limit of a chat answer is sent', () => {
+  const { providers } = settingsOf(`providers:
+  a: { dialect: openai, base_url: "http://h/v1", max_tokens_field: max_completion_tokens }
+  b: { dialect: openai, base_url: "http://h/v1" }
+`)
+  expect(providers[0]).toMatchObject({ maxTokensField: 'max_completion_tokens' })
+  expect(providers[1]).not.toHaveProperty('maxTokensField')
+})
+
 /** Each: what the operator wrote, and where and what the answer must say. */
 const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   [
@@ -139,6 +148,16 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'usage in every chunk from a dialect that has no such thing',
     'providers: { a: { dialect: anthropic, base_url: "http://h", continuous_usage: true } }',
     /providers.a.continuous_usage: is for the dialect 'openai' alone/,
+  ],
+  [
+    'a field for limits that is none',
+    'providers:\n  a:\n    dialect: openai\n    base_url: http://h/v1\n    max_tokens_field: max_output_tokens',
+    /:5:23: providers.a.max_tokens_field: must be 'max_tokens' or 'max_completion_tokens'/,
+  ],
+  [
+    'a field for limits of a dialect that has one alone',
+    'providers: { a: { dialect: gemini, base_url: "http://h", max_tokens_field: max_tokens } }',
+    /providers.a.max_tokens_field: is for the dialect 'openai' alone/,
   ],
   [
     'a whole endpoint',
