@@ -61,6 +61,7 @@ const compared: [string, boolean, string][] = [
     REMOTE.replace('x-a: a, x-b: { env: GATEWAY_TOKEN }', 'x-b: { env: GATEWAY_TOKEN }, x-a: a'),
   ],
   ['a default that is written out', true, `${REMOTE}, continuous_usage: false`],
+  ['the field of the limit', false, `${REMOTE}, max_tokens_field: max_completion_tokens`],
   ['usage in every chunk', false, `${REMOTE}, continuous_usage: true`],
   ['the address', false, REMOTE.replace('h/v1', 'h/v2')],
   ['the dialect', false, REMOTE.replace('openai', 'sdcpp')],
@@ -77,6 +78,15 @@ test.each(compared)('providers that differ in %s are the same: %p', (_what, isSa
     return provider
   }
   expect(isSameProvider(providerOf(REMOTE), providerOf(changed))).toBe(isSame)
+})
+
+test('a provider may name the field in which the limit of a chat answer is sent', () => {
+  const { providers } = settingsOf(`providers:
+  a: { dialect: openai, base_url: "http://h/v1", max_tokens_field: max_completion_tokens }
+  b: { dialect: openai, base_url: "http://h/v1" }
+`)
+  expect(providers[0]).toMatchObject({ maxTokensField: 'max_completion_tokens' })
+  expect(providers[1]).not.toHaveProperty('maxTokensField')
 })
 
 /** Each: what the operator wrote, and where and what the answer must say. */
@@ -168,6 +178,16 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
     'usage in every chunk from a dialect that has no such thing',
     'providers: { a: { dialect: anthropic, base_url: "http://h", continuous_usage: true } }',
     /providers.a.continuous_usage: is for the dialect 'openai' alone/,
+  ],
+  [
+    'a field for limits that is none',
+    'providers:\n  a:\n    dialect: openai\n    base_url: http://h/v1\n    max_tokens_field: max_output_tokens',
+    /:5:23: providers.a.max_tokens_field: must be 'max_tokens' or 'max_completion_tokens'/,
+  ],
+  [
+    'a field for limits of a dialect that has one alone',
+    'providers: { a: { dialect: gemini, base_url: "http://h", max_tokens_field: max_tokens } }',
+    /providers.a.max_tokens_field: is for the dialect 'openai' alone/,
   ],
   [
     'a whole endpoint',

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { Secret } from '../lib/secret.ts'
 import type { Path, Report } from './document.ts'
-import type { RemoteDialect, RemoteProviderSettings } from './provider.ts'
+import { MAX_TOKENS_FIELDS, type RemoteDialect, type RemoteProviderSettings } from './provider.ts'
 import { closed, readShape } from './shape.ts'
 
 /** The things outside the file that it refers to: variables, files, programs. */
@@ -100,6 +100,7 @@ export const RemoteShape = closed(
     api_key_env: variableName.optional(),
     headers: z.record(z.string(), z.union([z.string(), closed({ env: variableName })], HEADER_FORM)).optional(),
     continuous_usage: z.boolean().optional(),
+    max_tokens_field: z.enum(MAX_TOKENS_FIELDS).optional(),
   },
   { api_key: CREDENTIAL_HINT, key: CREDENTIAL_HINT, token: CREDENTIAL_HINT, apiKey: CREDENTIAL_HINT },
 )
@@ -128,9 +129,11 @@ export function loadRemote(
     )
     sound = false
   }
-  const { continuous_usage: continuousUsage } = read
-  if (continuousUsage === true && read.dialect !== 'openai') {
-    report([...path, 'continuous_usage'], "is for the dialect 'openai' alone: remove it")
+  const { continuous_usage: continuousUsage, max_tokens_field: maxTokensField } = read
+  const ofOpenai = { continuous_usage: continuousUsage === true, max_tokens_field: maxTokensField !== undefined }
+  for (const [key, isSet] of Object.entries(ofOpenai)) {
+    if (!isSet || read.dialect === 'openai') continue
+    report([...path, key], "is for the dialect 'openai' alone: remove it")
     sound = false
   }
   const headers: [string, Secret][] = []
@@ -153,6 +156,7 @@ export function loadRemote(
         apiKey,
         headers: Object.fromEntries(headers),
         ...(continuousUsage === true && { continuousUsage }),
+        ...(maxTokensField !== undefined && { maxTokensField }),
       }
     : null
 }

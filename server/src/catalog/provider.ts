@@ -5,6 +5,10 @@ import type { Workflow } from './workflow.ts'
 /** The dialects that are spoken over HTTP: OpenAI's, Anthropic's Messages, Google's generateContent, stable-diffusion.cpp's, ComfyUI's. */
 export type RemoteDialect = 'openai' | 'anthropic' | 'gemini' | 'sdcpp' | 'comfyui'
 
+/** The fields of a chat call that may limit its answer. OpenAI's newer models refuse the first; some servers don't know the second. */
+export const MAX_TOKENS_FIELDS = ['max_tokens', 'max_completion_tokens'] as const
+export type MaxTokensField = (typeof MAX_TOKENS_FIELDS)[number]
+
 /** A server that speaks one of them. */
 export interface RemoteProviderSettings {
   readonly name: string
@@ -17,6 +21,8 @@ export interface RemoteProviderSettings {
   readonly headers: Readonly<Record<string, Secret>>
   /** Of the dialect `openai` alone: it is asked for its usage in every chunk of a chat answer. Left out: at the end alone. */
   readonly continuousUsage?: boolean
+  /** Of the dialect `openai` alone: the field in which the limit of a chat answer is sent. Left out: `max_tokens`. */
+  readonly maxTokensField?: MaxTokensField
 }
 
 /** A ComfyUI server. */

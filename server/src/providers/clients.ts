@@ -86,14 +86,14 @@ function start(
 type Means = Pick<ProviderClientsOptions, 'http' | 'clock' | 'vectors'> & { readonly ffmpeg: string | null }
 
 function remoteProvider(settings: RemoteProviderSettings | ComfyuiProviderSettings, means: Means): Provider {
-  const { name, dialect, baseUrl, headers, continuousUsage = false } = settings
+  const { name, dialect, baseUrl, headers, continuousUsage = false, maxTokensField = 'max_tokens' } = settings
   const extraHeaders = Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, value.reveal()]))
   const apiKey = settings.apiKey?.reveal() ?? null
   switch (dialect) {
     case 'openai': {
-      const server = { name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, continuousUsage, ...means }
+      const server = { name, address: () => baseUrl, bearer: () => apiKey, extraHeaders, ...means }
       return {
-        ...openaiProvider(server),
+        ...openaiProvider({ ...server, continuousUsage, maxTokensField }),
         ...openaiWhole(server),
         video: openaiVideo({ baseUrl, apiKey, extraHeaders, ...means }),
       }

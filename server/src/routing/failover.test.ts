@@ -57,6 +57,12 @@ test.each(final)('%s is not tried elsewhere', async (kind) => {
   expect(routed.logged).toEqual([`${level} a ${kind}`])
 })
 
+test('a refusal that a setting ends is a warning in the log', async () => {
+  const refused = new ProviderFailure('rejected', 'scripted', { advice: 'change the setting' })
+  expect(await routed.text(routed.provider('a', [refused]))).toBe('rejected!')
+  expect(routed.logged).toEqual(['warn a rejected'])
+})
+
 test('once an answer has begun no other target is asked', async () => {
   const b = routed.provider('b', ['b'])
   expect(await routed.text(routed.provider('a', ['x', fails('unavailable', true)]), b)).toBe('xunavailable!')

@@ -33,6 +33,8 @@ export function report(
   const fields = { provider: target.provider.name, model: target.model, kind: failure.kind, detail: failure.message }
   if (failure.kind === 'misconfigured') {
     log.error(fields, 'a provider refuses this gateway: check its base URL, its credential, and the model name')
+  } else if (failure.advice !== null) {
+    log.warn({ ...fields, advice: failure.advice }, 'a provider refuses a parameter that it is sent: follow the advice')
   } else if (isOfRequest(failure) || outcome === 'cancelled') {
     // The client's own mistakes, as many as it likes: no business of the operator's.
     log.debug(fields, 'a call failed through its client')

@@ -87,17 +87,22 @@ export function begin({
   return { chargeId: uuidV7(admittedAtMs, random), admittedAtMs }
 }
 
+/** The facts about a model that admission asks for. A model that does not say which parameters it takes takes all. */
+interface CalledModel extends Coverable {
+  readonly supportedParameters?: readonly string[]
+}
+
 /**
  * Admits a call that has begun: asks the plan, and where the plan does not cover the call, passes the money gates and places
  * the hold. Answers at once from the share in memory in nearly every case. Asks the database only when the
  * share has run low. `worst` is the most that the call can cost at the rate of its instant. The plan is asked about
- * `model`, and a refusal's words follow its modality; null: no plan ever covers the call.
+ * `model`, and a refusal's words follow its modality and parameters; null: no plan ever covers the call.
  */
 export function admit(
   money: AdmissionContext,
   admission: Admission,
   worst: WorstCase,
-  model: Coverable | null = null,
+  model: CalledModel | null = null,
 ): Result<Admitted> | Promise<Result<Admitted>> {
   if (!mayAdmit(money)) {
     money.onUnreadable?.()
@@ -110,7 +115,8 @@ export function admit(
     money.renewer.renew(share, 0n, { kind: 'give_back' }).catch(() => share.forgetDay())
   }
   const plan = model === null ? NO_PLAN : money.plans.ask(organizationId, model, admittedAtMs, worst)
-  const refusals = model?.modality === 'chat' ? INSUFFICIENT_FOR_CHAT : INSUFFICIENT
+  const mayAskForLess = model?.modality === 'chat' && model.supportedParameters?.includes('max_tokens') !== false
+  const refusals = mayAskForLess ? INSUFFICIENT_FOR_CHAT : INSUFFICIENT
   return plan instanceof Promise
     ? admitAfter(money, share, admission, worst, plan, refusals)
     : admitBy(money, share, admission, worst, plan, refusals)

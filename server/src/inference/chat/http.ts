@@ -20,6 +20,7 @@ import { TEXT_PARTS_MOST, withJoinedText, withoutNeutral } from './compat.ts'
 import { completeStreamed, completeWhole } from './complete.ts'
 import type { ChatDependencies } from './dependencies.ts'
 import { KeptStream } from './keptStream.ts'
+import { refuseUndeclared } from './refusals.ts'
 import type { EndPart, Heading, ShownUsage, StreamedPart, StreamedReply, WholeReply } from './reply.ts'
 import type { ChatRequest } from './request.ts'
 import {
@@ -27,6 +28,7 @@ import {
   chatCompletionRequest,
   chatMessage,
   chatRequestSchema,
+  givenParameters,
   lenientChatRequest,
 } from './requestSchema.ts'
 
@@ -174,7 +176,8 @@ export function chatCompletions(dependencies: ChatDependencies, compat: CompatSe
     const { max_tokens: limit, max_completion_tokens: other } = valid.value
     if (typeof limit === 'number' && typeof other === 'number' && limit !== other) return refused(TWO_LIMITS)
     const request = fromWire(valid.value)
-    return ok((attempt) => answer(dependencies, call, request, attempt))
+    const given = givenParameters(valid.value)
+    return ok((attempt) => answer(dependencies, call, request, given, attempt))
   }
 }
 
@@ -182,11 +185,14 @@ function answer(
   dependencies: ChatDependencies,
   call: RouteRequest,
   request: ChatRequest,
+  given: readonly string[],
   attempt: Attempt | null,
 ): Answer | Promise<Answer> {
   const found = lookUpForCall(dependencies.catalog(), request.model, 'chat')
   if (!found.ok) return refuseModel(found.refusal, request, call)
   const resolved = found.value
+  const undeclared = refuseUndeclared(resolved.model, given)
+  if (undeclared !== null) return undeclared
   const isTraced = dependencies.telemetry !== undefined
   if (request.stream) return answerStreamed(dependencies, call, resolved, request, attempt)
   const pay = (caller: InferenceCaller, signal: CallSignal) =>

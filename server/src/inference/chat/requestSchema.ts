@@ -30,6 +30,19 @@ export const lenientChatRequest = chatCompletionRequest
 
 export type ChatRequestBody = z.infer<typeof lenientChatRequest>
 
+/** Parameters that every chat model takes. */
+const ALWAYS_TAKEN: readonly string[] = ['model', 'messages']
+
+/**
+ * Returns the names of the parameters that a request gives, beside those that every model takes. `stream: false` asks for nothing, and
+ * official clients always send it: it counts as left out, as null does (E7).
+ */
+export function givenParameters(body: ChatRequestBody): readonly string[] {
+  return Object.entries(body)
+    .filter(([name, value]) => value !== null && value !== undefined && value !== false && !ALWAYS_TAKEN.includes(name))
+    .map(([name]) => name)
+}
+
 /** Returns what a request may say under these settings, once its text parts are joined. */
 export function chatRequestSchema(compat: CompatSettings): z.ZodType<ChatRequestBody> {
   return compat.maxCompletionTokens ? lenientChatRequest : chatCompletionRequest

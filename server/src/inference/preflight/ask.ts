@@ -61,8 +61,13 @@ export async function judgeCall(
     isOffered: money.plans.offered().some((each) => isWithin(each, model)),
     figures,
     costsMoney: model.modality === 'embedding' || !isFree(tier.price, nowMs),
-    wholeOutputMicrocents: model.modality === 'chat' ? wholeOutputOf(model, tier.price, nowMs) : null,
+    wholeOutputMicrocents: mayAskForLess(model) ? wholeOutputOf(model, tier.price, nowMs) : null,
   })
+}
+
+/** Returns whether a call of the model may say `max_tokens`. */
+function mayAskForLess({ modality, supportedParameters }: Model): boolean {
+  return modality === 'chat' && supportedParameters.includes('max_tokens')
 }
 
 /** Returns the cost, now, of all output that a chat model may give. */

@@ -39,7 +39,7 @@ export interface Known {
   readonly figures: Figures | null
   /** False where the model costs nothing: then no call of it is refused for want of money. */
   readonly costsMoney: boolean
-  /** Returns the cost, now, of all output of a chat call without max_tokens, its prompt aside; null for other modalities. */
+  /** The cost, now, of all output of a chat call without max_tokens, its prompt aside; null where no call may say max_tokens. */
   readonly wholeOutputMicrocents: bigint | null
 }
 

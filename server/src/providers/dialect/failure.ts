@@ -9,6 +9,8 @@ export interface WireError {
   readonly isOperators?: boolean
   /** Words of ours for the client, where more is known than that the request was not taken. */
   readonly explained?: string | null
+  /** Words of ours for the operator: the setting with which the server takes such requests. */
+  readonly advice?: string | null
 }
 
 /**
@@ -41,6 +43,7 @@ export function failureOf(
     mayFailOver: untouched && kind === 'unavailable',
     retryAfterSeconds: kind === 'unavailable' ? retryAfterSeconds : null,
     publicMessage: kind === 'rejected' ? (error.explained ?? null) : null,
+    advice: kind === 'rejected' ? (error.advice ?? null) : null,
     mayAskAgain: untouched && kind === 'unavailable',
   })
 }

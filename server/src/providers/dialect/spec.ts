@@ -72,6 +72,8 @@ export interface ProviderFailureOptions {
   readonly retryAfterSeconds?: number | null
   /** Words for the client that are wholly ours, where more can be said than the kind; nothing that a provider wrote. */
   readonly publicMessage?: string | null
+  /** For the operator's log: the setting that helps, where one is known; wholly ours too. */
+  readonly advice?: string | null
   /**
    * True when the target is known not to be at work on the call: it was not reached, or it answered that it can't take it now.
    * Where bytes were sent and no answer came, nobody knows, and the same target is not asked again.
@@ -85,6 +87,7 @@ export class ProviderFailure extends Error implements Required<ProviderFailureOp
   readonly mayFailOver: boolean
   readonly retryAfterSeconds: number | null
   readonly publicMessage: string | null
+  readonly advice: string | null
   readonly mayAskAgain: boolean
 
   constructor(kind: ProviderFailureKind, detail: string, options: ProviderFailureOptions = {}) {
@@ -94,6 +97,7 @@ export class ProviderFailure extends Error implements Required<ProviderFailureOp
     this.mayFailOver = options.mayFailOver ?? false
     this.retryAfterSeconds = options.retryAfterSeconds ?? null
     this.publicMessage = options.publicMessage ?? null
+    this.advice = options.advice ?? null
     this.mayAskAgain = options.mayAskAgain ?? false
   }
 }

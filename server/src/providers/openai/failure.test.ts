@@ -93,6 +93,38 @@ test("a server's own words, which may quote keys and prompts, are not repeated",
   expect(failureOfStatus(401, body, null).message).toBe('status 401 (invalid_api_key)')
 })
 
+/** Stands in all that the server itself says. */
+const CANARY = 'canary-1b7e'
+const refusedParameters: [param: string, code: string, words: RegExp, advice: RegExp | null][] = [
+  ['max_tokens', 'unsupported_parameter', /does not take 'max_tokens'/, /'max_tokens_field: max_completion_tokens'/],
+  ['max_completion_tokens', 'unsupported_parameter', /does not take 'max_tokens'/, /remove 'max_tokens_field'/],
+  ['max_tokens', 'invalid_value', /does not accept this 'max_tokens'/, null],
+  ['max_completion_tokens', 'null', /does not accept this 'max_tokens'/, null],
+  ['temperature', 'unsupported_value', /does not accept this 'temperature'/, /'supported_parameters'/],
+  ['temperature', 'decimal_above_max_value', /does not accept this 'temperature'/, null],
+]
+test.each(refusedParameters)('%s that is refused with %s is told in our words', (param, code, words, advice) => {
+  const body = JSON.stringify({ error: { message: CANARY, type: 'invalid_request_error', param, code } })
+  const failure = failureOfStatus(400, body, null)
+  expect(failure.kind).toBe('rejected')
+  expect(failure.publicMessage).toMatch(words)
+  if (advice === null) expect(failure.advice).toBeNull()
+  else expect(failure.advice).toMatch(advice)
+  expect(`${failure.publicMessage} ${failure.advice} ${failure.message}`).not.toContain(CANARY)
+})
+
+test('a refusal of any other parameter, or of none, has no words but the usual ones', () => {
+  for (const param of ['messages', CANARY, null, { max_tokens: 1 }]) {
+    const body = JSON.stringify({ error: { message: CANARY, param, code: 'unsupported_parameter' } })
+    expect(failureOfStatus(400, body, null)).toMatchObject({ kind: 'rejected', publicMessage: null, advice: null })
+  }
+})
+
+test('a parameter that is named by a failure of another kind has no words either', () => {
+  const body = JSON.stringify({ error: { message: CANARY, param: 'max_tokens', code: 'unsupported_parameter' } })
+  expect(failureOfStatus(503, body, null)).toMatchObject({ kind: 'unavailable', publicMessage: null, advice: null })
+})
+
 const NOW_MS = Date.UTC(2026, 0, 1)
 const waits: [string | null, number | null][] = [
   [null, null],

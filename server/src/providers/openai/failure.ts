@@ -26,9 +26,36 @@ export function isErrorObject(chunk: JsonObject): boolean {
 function errorFromWire(value: unknown): WireError {
   const outer = asObject(value)
   const error = asObject(outer?.['error']) ?? outer
+  const code = String(error?.['code'] ?? '')
   return {
     message: typeof outer?.['error'] === 'string' ? outer['error'] : String(error?.['message'] ?? ''),
     type: String(error?.['type'] ?? ''),
-    code: String(error?.['code'] ?? ''),
+    code,
+    ...wordsFor(error?.['param'], code),
+  }
+}
+
+/** The settings that help where a model does not take the field in which the limit of its answer is sent. */
+const OTHER_FIELD = {
+  max_tokens: "add 'max_tokens_field: max_completion_tokens' to the provider",
+  max_completion_tokens: "remove 'max_tokens_field' from the provider",
+} as const
+
+/** Returns our words, for the client and the operator, about a parameter of chat that a server names. Clients know one limit: `max_tokens`. */
+function wordsFor(param: unknown, code: string): Pick<WireError, 'explained' | 'advice'> {
+  if (param === 'max_tokens' || param === 'max_completion_tokens') {
+    if (code !== 'unsupported_parameter') {
+      return { explained: "This model does not accept this 'max_tokens': give another one, or leave it out." }
+    }
+    const explained =
+      "This model does not take 'max_tokens' as this gateway sends it: leave it out, or ask the operator of the gateway to change its settings."
+    return { explained, advice: OTHER_FIELD[param] }
+  }
+  if (param !== 'temperature') return {}
+  return {
+    explained: "This model does not accept this 'temperature': leave it out.",
+    advice: code.startsWith('unsupported_')
+      ? "list the model's 'supported_parameters' without temperature: then such calls are refused before they are sent"
+      : null,
   }
 }

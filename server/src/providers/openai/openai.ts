@@ -1,3 +1,4 @@
+import type { MaxTokensField } from '../../catalog/provider.ts'
 import type { Http } from '../../infra/httpClient.ts'
 import type { Clock } from '../../lib/time.ts'
 import { type Provider, ProviderFailure } from '../dialect/spec.ts'
@@ -20,13 +21,15 @@ export interface OpenaiProviderOptions {
   readonly extraHeaders?: Readonly<Record<string, string>>
   /** Whether chat calls ask for the usage so far in every chunk. */
   readonly continuousUsage?: boolean
+  /** The field in which the limit of an answer is sent; left out: `max_tokens`. */
+  readonly maxTokensField?: MaxTokensField
   readonly http: Http
   readonly clock: Clock
 }
 
 /** A server that speaks OpenAI's chat completions: vLLM, SGLang, Ollama, llama.cpp, LM Studio, OpenAI, our GGUF child. */
 export function openaiProvider(options: OpenaiProviderOptions): Provider {
-  const { name, address, http, clock, continuousUsage } = options
+  const { name, address, http, clock, continuousUsage, maxTokensField } = options
   const fixedHeaders = chatHeaders(options.extraHeaders ?? {})
 
   /** One object for as long as the credential stays the same, so that it is written out once. */
@@ -52,7 +55,7 @@ export function openaiProvider(options: OpenaiProviderOptions): Provider {
       return postChat(
         http,
         clock,
-        { url, headers, body: toWire(call, continuousUsage), signal, connectMs, onWritten },
+        { url, headers, body: toWire(call, continuousUsage, maxTokensField), signal, connectMs, onWritten },
         WIRE,
       )
     },

@@ -17,6 +17,15 @@ test('usage in every chunk is asked for where the settings say that the server h
   expect(JSON.parse(toWire(call, true)).stream_options).toEqual({ include_usage: true, continuous_usage_stats: true })
 })
 
+test('the limit of an answer is sent in the field that the settings name, and in no other', () => {
+  const call = { model: 'm', messages, maxTokens: 7, outputTokens: 7, temperature: null }
+  const wire = JSON.parse(toWire(call, false, 'max_completion_tokens'))
+  expect(wire).toMatchObject({ max_completion_tokens: 7 })
+  expect(wire).not.toHaveProperty('max_tokens')
+  const unlimited = JSON.parse(toWire({ ...call, maxTokens: null }, false, 'max_completion_tokens'))
+  expect(unlimited).not.toHaveProperty('max_completion_tokens')
+})
+
 test('limits are passed on, a temperature of 0 too', () => {
   const wire = JSON.parse(toWire({ model: 'm', messages, maxTokens: 7, outputTokens: 7, temperature: 0 }))
   expect(wire.max_tokens).toBe(7)
