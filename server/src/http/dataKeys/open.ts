@@ -6,7 +6,7 @@ import { DATA_KEYS_CHANNEL, listDataKeys } from './store.ts'
 
 /** A key that is offered is taken up by the notification at once, and by this where none comes. */
 const FOLLOW_EVERY_MS = MINUTE_MS
-/** To find out if anything is sealed with an old key takes a scan of all kept answers. */
+/** Dropped late, an old key does no harm. To drop it takes a lock that kept answers wait for. */
 const DROP_EVERY_MS = 10 * MINUTE_MS
 
 export interface DataKeysRoomOptions

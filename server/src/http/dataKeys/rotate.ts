@@ -3,7 +3,7 @@
  * servers may take them at once, in any order, and a step that was broken off is taken again.
  */
 
-import type { Database, Transaction } from '../../infra/postgres/database.ts'
+import type { Database, Queryable, Transaction } from '../../infra/postgres/database.ts'
 import type { Clock } from '../../lib/time.ts'
 import { DataKeyFailure, type KeyRing, type RingSource } from './ring.ts'
 import {
@@ -25,7 +25,7 @@ export interface RotationDependencies {
   /** Returns whether nobody owns a slot; stays so until the end of the transaction. */
   readonly isAbandoned: (tx: Transaction, slot: number) => Promise<boolean>
   /** For each kind of sealed values, whether any is sealed with the key of this number. */
-  readonly isSealedWith: readonly ((tx: Transaction, number: number) => Promise<boolean>)[]
+  readonly isSealedWith: readonly ((db: Queryable, number: number) => Promise<boolean>)[]
 }
 
 /** Slots of processes that keep a step from being taken; none: it was taken. */
@@ -109,18 +109,18 @@ export function waitingToSeal(dependencies: RotationDependencies): Promise<Waiti
  * process. Returns the keys that stay because something is sealed with them.
  */
 export async function dropKeys(dependencies: RotationDependencies): Promise<readonly DataKeyRow[]> {
-  const { database, ring, isSealedWith } = dependencies
+  const { database, ring } = dependencies
+  // First without the lock: while it is held, or waited for, no charge is posted whose answer is kept.
+  const opening = await listOpening(database)
+  const needed = await thoseNeeded(database, opening, dependencies)
+  if (opening.length > 0 && needed.length === opening.length) return needed
   const left = await database.transaction(async (tx) => {
     await lockDataKeys(tx)
-    const rows = await listDataKeys(tx)
     const left: DataKeyRow[] = []
-    for (const row of rows.filter(({ state }) => state === 'opening')) {
-      const isUsed = async () => (await living(tx, dependencies, ({ seals }) => seals <= row.number)).length > 0
-      const isNeeded = async () => {
-        for (const isSealed of isSealedWith) if (await isSealed(tx, row.number)) return true
-        return false
-      }
-      if ((await isUsed()) || (await isNeeded())) left.push(row)
+    for (const row of await listOpening(tx)) {
+      const users = await living(tx, dependencies, ({ seals }) => seals <= row.number)
+      const isNeeded = users.length > 0 || (await thoseNeeded(tx, [row], dependencies)).length > 0
+      if (isNeeded) left.push(row)
       else await setDataKeyState(tx, row.number, 'dropped')
     }
     return left
@@ -132,6 +132,27 @@ export async function dropKeys(dependencies: RotationDependencies): Promise<read
     if (dropped.length > 0) await ring.remove?.(new Set(dropped.map(({ fingerprint }) => fingerprint)))
   })
   return left
+}
+
+async function listOpening(db: Queryable): Promise<DataKeyRow[]> {
+  return (await listDataKeys(db)).filter(({ state }) => state === 'opening')
+}
+
+/** Returns those keys that something is sealed with. */
+async function thoseNeeded(
+  db: Queryable,
+  keys: readonly DataKeyRow[],
+  { isSealedWith }: RotationDependencies,
+): Promise<DataKeyRow[]> {
+  const needed: DataKeyRow[] = []
+  for (const key of keys) {
+    for (const isSealed of isSealedWith) {
+      if (!(await isSealed(db, key.number))) continue
+      needed.push(key)
+      break
+    }
+  }
+  return needed
 }
 
 /** Returns the slots of living processes for which `isWaited` holds, and deletes the rows of dead ones. */

@@ -277,6 +277,32 @@ test('a key is not brought into use while a living process lacks it; one that st
   await world.end(0, true)
 })
 
+test('while an answer needs an old key, nothing that keeps an answer waits for the look at it', async () => {
+  await fresh.database.query('truncate data_keys, data_key_holders, idempotent_attempts, kept_answer_bytes')
+  const world = new World()
+  await world.start(0)
+  world.seal(0)
+  await world.commit(0)
+  world.give(0)
+  await world.end(0, false)
+  await world.start(0)
+  await offerKey(world.rotation())
+  await world.refresh(0)
+  expect(await activateKey(world.rotation())).toEqual([])
+  await world.refresh(0)
+  const left = await fresh.database.transaction(async (tx) => {
+    // As a charge has it whose answer is kept: with the lock this would wait for its end.
+    await tx.query('lock table data_keys in row share mode')
+    return dropKeys(world.rotation())
+  })
+  expect(left.map(({ number }) => number)).toEqual([1])
+  await world.reseal()
+  expect(await dropKeys(world.rotation())).toEqual([])
+  expect((await listDataKeys(fresh.database)).map(({ state }) => state)).toEqual(['dropped', 'sealing'])
+  await world.check()
+  await world.end(0, true)
+})
+
 test('a process that was taken for dead keeps nothing under a key that was dropped meanwhile', async () => {
   await fresh.database.query('truncate data_keys, data_key_holders, idempotent_attempts, kept_answer_bytes')
   const world = new World()

@@ -8,8 +8,10 @@ import { TurnedClock, turnUntil } from '../../../test/clock.ts'
 import type { FreshDatabase } from '../../../test/postgres.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { type SilentProxy, startSilentProxy, throughProxy } from '../../../test/silentProxy.ts'
+import { type DatabaseAddress, toAddress } from './address.ts'
 import { isConnectionFailure } from './faults.ts'
 import { type OpenedDatabase, openDatabase } from './open.ts'
+import { openPgPool } from './pgPool.ts'
 import { openSession } from './session.ts'
 
 let fresh: FreshDatabase
@@ -168,4 +170,70 @@ test('a start beside a server that was stopped, and is not dead, ends none of it
   await turnUntil(clock, () => words !== '', look)
   expect(words).toContain('its connection to the database has been silent')
   expect(await backendsOf(first)).toEqual(expect.arrayContaining(left))
+})
+
+const ONE = 'select 1 as one'
+
+/** Opens the pool for passwords, with both of its connections. */
+async function openWarm(address: DatabaseAddress) {
+  const pool = await openPgPool(address, () => {})
+  const clients = await Promise.all([pool.connect(), pool.connect()])
+  for (const client of clients) await client.query(ONE)
+  return { pool, clients }
+}
+
+test('the pool for passwords gives up a connection with the first statement that gets no answer', async () => {
+  const { pool, clients } = await openWarm(toAddress(url()))
+  proxy.forget()
+  // It gets the first connection that somebody gives back, and must not get a silent one.
+  const waiting = pool.query(ONE)
+  const impatient = { text: ONE, query_timeout: 100 }
+  for (const client of clients) {
+    await expect(client.query(impatient)).rejects.toThrow('Query read timeout')
+    // Without a word of the failure, as the package for passwords does.
+    client.release()
+  }
+  expect((await waiting).rows).toEqual([{ one: 1 }])
+  expect((await pool.query(ONE)).rows).toEqual([{ one: 1 }])
+  await pool.end()
+})
+
+test('the pool for passwords gives up a connection also where the failure is told to a callback', async () => {
+  const { pool, clients } = await openWarm(toAddress(url()))
+  proxy.forget()
+  for (const client of clients) {
+    const told = Promise.withResolvers<Error>()
+    const impatient = { text: ONE, query_timeout: 100 }
+    client.query(impatient, (error: Error) => told.resolve(error))
+    expect((await told.promise).message).toBe('Query read timeout')
+    client.release()
+  }
+  expect((await pool.query(ONE)).rows).toEqual([{ one: 1 }])
+  await pool.end()
+})
+
+test('the pool for passwords drops its connections when another host comes into use, also those that are in use', async () => {
+  const callbacks = new Set<() => void>()
+  let used = url()
+  const { pool, clients } = await openWarm({
+    get url() {
+      return used
+    },
+    choose: async () => {},
+    onMoved(callback) {
+      callbacks.add(callback)
+      return () => callbacks.delete(callback)
+    },
+  })
+  const [inUse, idle] = clients
+  idle.release()
+  const underWay = inUse.query('select pg_sleep(60)').catch((error: Error) => error.message)
+  proxy.fallSilent()
+  used = fresh.url
+  for (const callback of [...callbacks]) callback()
+  expect(await underWay).toStartWith('Connection terminated')
+  inUse.release()
+  expect((await pool.query(ONE)).rows).toEqual([{ one: 1 }])
+  await pool.end()
+  while (callbacks.size > 0) await fresh.database.query('select 1')
 })

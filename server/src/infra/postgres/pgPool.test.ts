@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { certificateFor } from '../../../test/certificate.ts'
 import type { TestPostgres } from '../../../test/postgres.ts'
 import { startTcpPostgres } from '../../../test/tcpPostgres.ts'
+import { toAddress } from './address.ts'
+import { openPgPool } from './pgPool.ts'
 
 setDefaultTimeout(60_000)
 
@@ -63,4 +65,20 @@ test('a server with a certificate for its name', async () => {
   expect(await reachedBy(at(withTls.url, 'localhost'), true)).toEqual(
     both({ ...LAX, 'verify-ca': 'tls', 'verify-full': 'tls' }),
   )
+})
+
+test('a connection with TLS is given up as well after a statement without an answer', async () => {
+  const url = new URL(withTls.url)
+  url.searchParams.set('sslmode', 'require')
+  const pool = await openPgPool(toAddress(url.toString()), () => {})
+  for (const client of await Promise.all([pool.connect(), pool.connect()])) {
+    const impatient = { text: 'select pg_sleep(60)', query_timeout: 100 }
+    await expect(client.query(impatient)).rejects.toThrow('Query read timeout')
+    client.release()
+  }
+  // Less than the server's own limit, at which it would answer on the former connections.
+  const patient = { text: 'select ssl from pg_stat_ssl where pid = pg_backend_pid()', query_timeout: 20_000 }
+  const { rows } = await pool.query(patient)
+  expect(rows).toEqual([{ ssl: true }])
+  await pool.end()
 })

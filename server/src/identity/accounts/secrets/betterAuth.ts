@@ -190,6 +190,6 @@ function isServerAway(error: unknown): boolean {
   const code = 'code' in error ? String(error.code) : ''
   return (
     /^(ECONN|EPIPE|ETIMEDOUT)/.test(code) ||
-    /^(Connection terminated|timeout exceeded|Query read timeout)/.test(error.message)
+    /^(Connection terminated|timeout exceeded|Query read timeout|Client .* not queryable)/.test(error.message)
   )
 }
