@@ -2,18 +2,24 @@ import { expect, test } from 'bun:test'
 import { nextTurn } from '../lib/time.ts'
 import { createBoundedTurns, createShortTurns, mapInTurns } from './turns.ts'
 
-/** A clock that goes on by a millisecond with each item. */
+/** A clock that goes on by a quarter of a millisecond with each item, and notes what is waited for. */
 function slowWork() {
   let nowMs = 0
   const make = (item: string, index: number) => {
-    nowMs += 1
+    nowMs += 0.25
     return `${item}${index}`
   }
-  return { make, timers: { monotonicMs: () => nowMs } }
+  const rests: number[] = []
+  const after = (delayMs: number, callback: () => void) => {
+    rests.push(delayMs)
+    setImmediate(callback)
+    return () => {}
+  }
+  return { make, rests, timers: { monotonicMs: () => nowMs, after } }
 }
 
-test('things are made in order, and others are served after every 4 ms of it', async () => {
-  const { make, timers } = slowWork()
+test('things are made in order, and others are served for 4 ms after every one of it', async () => {
+  const { make, rests, timers } = slowWork()
   let made = 0
   const seen: number[] = []
   const other = () => {
@@ -31,6 +37,7 @@ test('things are made in order, and others are served after every 4 ms of it', a
   )
   expect(await mapping).toEqual(['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 'x9'])
   expect(seen).toEqual([4, 8])
+  expect(rests).toEqual([4, 4])
 })
 
 test('what one item throws ends the work', async () => {
