@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { LoadedSettings } from '../catalog/load.ts'
 import { systemClock } from '../infra/clock.ts'
-import { settingsSource } from './settingsFile.ts'
+import { checkedFrom, settingsSource, textOfChecked } from './settingsFile.ts'
 
 const ENVIRONMENT = { VLLM_KEY: 'canary' }
 
@@ -61,4 +61,12 @@ test.each([
 ])('%s', async (_, text) => {
   const [atOnce, beside] = await readBothWays(text)
   expect(beside).toEqual(atOnce)
+})
+
+test('an answer of the check that ends after any of its lines but the last is not taken for a file with fewer models', () => {
+  const checked = { ok: true, rest: '{"port":1}', models: ['{"id":"svc/a"}', '{"id":"svc/b"}'] } as const
+  const lines = textOfChecked(checked).split('\n')
+  expect(checkedFrom(lines.join('\n'))).toEqual(checked)
+  for (let kept = 0; kept < lines.length; kept += 1)
+    expect(() => checkedFrom(lines.slice(0, kept).join('\n'))).toThrow()
 })

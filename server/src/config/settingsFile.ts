@@ -86,18 +86,23 @@ export function settingsTaskFrom(input: string): SettingsTask {
   return { text: input.slice(end + 1), around: JSON.parse(input.slice(0, end)) }
 }
 
-/** Returns the answer of a check: a line of JSON for all that is wrong, or a first one for the file and one for each model. */
+/**
+ * Returns the answer of a check in lines of JSON: one for all that is wrong; or a first one, which has the number of models, one for the
+ * file without its models, and one for each model.
+ */
 export function textOfChecked(checked: CheckedSettings): string {
   if (!checked.ok) return JSON.stringify(checked)
   const { models, rest } = checked
-  return [JSON.stringify({ ok: true, hasModels: models !== null }), rest, ...(models ?? [])].join('\n')
+  return [JSON.stringify({ ok: true, modelCount: models?.length ?? null }), rest, ...(models ?? [])].join('\n')
 }
 
-/** Reads what {@link textOfChecked} wrote. */
-function checkedFrom(output: string): CheckedSettings {
+/** Reads what {@link textOfChecked} wrote. Throws where lines are missing. */
+export function checkedFrom(output: string): CheckedSettings {
   const [head = '', rest = '', ...models] = output.split('\n')
-  const { ok, hasModels, problems } = JSON.parse(head)
-  return ok ? { ok: true, rest, models: hasModels ? models : null } : { ok: false, problems }
+  const { ok, modelCount, problems } = JSON.parse(head)
+  if (!ok) return { ok: false, problems }
+  if (models.length !== (modelCount ?? 0)) throw new Error('the answer of the check is cut short')
+  return { ok: true, rest, models: modelCount === null ? null : models }
 }
 
 /** The machine as the settings file refers to it: variables, files and programs. */

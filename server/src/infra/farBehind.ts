@@ -1,6 +1,7 @@
 /** Long work in a process of its own, for which no call waits. */
 
 import type { Timers } from '../lib/time.ts'
+import { UNREPORTED_CRASHES } from './ownProcess.ts'
 import { findProgram } from './program.ts'
 import { runProgram } from './runProgram.ts'
 
@@ -10,8 +11,8 @@ import { runProgram } from './runProgram.ts'
  */
 const NICER_BY = 15
 
-/** A module that runs once is not worth the last compiler of the runtime. It reports crashes to its makers over the network, unless told. */
-const ENVIRONMENT = { BUN_JSC_useFTLJIT: '0', BUN_ENABLE_CRASH_REPORTING: '0', DO_NOT_TRACK: '1' }
+/** A module that runs once is not worth the last compiler of the runtime. */
+const ENVIRONMENT = { ...UNREPORTED_CRASHES, BUN_JSC_useFTLJIT: '0' }
 
 interface FarBehindOptions {
   readonly clock: Timers

@@ -4,6 +4,12 @@ import { join } from 'node:path'
 /** A signal that is ignored stays so over `exec`, until the program listens for it. */
 const IGNORING_SIGHUP = `trap '' HUP; exec "$@"`
 
+/**
+ * Variables for a process of ours that does not inherit this one's environment: the runtime reports crashes to its makers over the network,
+ * unless it is told not to. The script `tollgate` tells the server.
+ */
+export const UNREPORTED_CRASHES = { BUN_ENABLE_CRASH_REPORTING: '0', DO_NOT_TRACK: '1' } as const
+
 const ENTRY = join(import.meta.dirname, '../main.ts')
 
 /**

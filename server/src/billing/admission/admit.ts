@@ -231,7 +231,10 @@ async function takeHold(
       if (taken.kind === 'refuse') return refuse(money, share, taken.gate, refusals)
       const end = wait.endFor(share)
       if (end === 'no_place') return CROWDED
-      if (end === 'over') return refusals[insufficientGate(share, worst.wholeMicrocents, GATES)]
+      if (end === 'over') {
+        const gate = insufficientGate(share, worst.wholeMicrocents, GATES)
+        return gate === null ? lastTry(attempt) : refusals[gate]
+      }
       await wait.forShare(share)
     }
   } finally {
@@ -256,9 +259,15 @@ function refuse(money: AdmissionContext, share: Share, gate: Gate, refusals: Gat
   return refusals[gate]
 }
 
-/** Which gate stands in the way of so much now. */
-function insufficientGate(share: Share, microcents: bigint, gates: readonly Gate[]): Gate {
-  return firstInsufficient(share.account.headroom, share.spendableMicrocents, microcents, gates) ?? 'balance'
+/** Which gate stands in the way of so much now. Null: none does any more, since enough came back this moment. */
+function insufficientGate(share: Share, microcents: bigint, gates: readonly Gate[]): Gate | null {
+  return firstInsufficient(share.account.headroom, share.spendableMicrocents, microcents, gates)
+}
+
+/** The end of a wait in which enough has come back at last: no gate may be blamed for what another call takes first. */
+function lastTry(attempt: () => AdmitAttempt): Hold | Refusal {
+  const taken = attempt()
+  return taken instanceof Hold ? taken : CROWDED
 }
 
 /**
@@ -327,7 +336,11 @@ async function extendInTime(money: AdmissionContext, hold: Hold, share: Share, m
     }
     const end = others <= 0n || !hold.isOpen ? 'over' : wait.endFor(share, true)
     if (end === 'no_place') return 'unavailable'
-    if (end === 'over') return insufficientGate(share, more, runningGates)
+    if (end === 'over') {
+      const late = insufficientGate(share, more, runningGates)
+      if (late !== null) return late
+      return hold.tryExtend(microcents) ? 'extended' : 'unavailable'
+    }
     await wait.forShare(share)
   }
 }

@@ -1,11 +1,23 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { admitCall } from '../../../test/admitCall.ts'
+import { TurnedClock } from '../../../test/clock.ts'
 import { seeded } from '../../../test/faults/seeded.ts'
 import { IdleClock } from '../../../test/idleClock.ts'
 import { CALL, callOnce, openTills } from '../../../test/moneyGates.ts'
-import { countRenewals, FastClock, type House, openHouse, openTill, withFaults } from '../../../test/moneyHouse.ts'
+import {
+  countRenewals,
+  FastClock,
+  type House,
+  openHouse,
+  openTill,
+  type Till,
+  withFaults,
+} from '../../../test/moneyHouse.ts'
 import { checkBooks } from '../../../test/moneyRaces.ts'
+import { SECOND_MS } from '../../lib/time.ts'
 import { setLimit } from './accounts/limit.ts'
+import { extendHold } from './admit.ts'
+import { Hold } from './share.ts'
 
 const NOON_MS = Date.UTC(2030, 0, 15, 12)
 const PROCESSES = 16
@@ -13,6 +25,8 @@ const CALLS = 250
 const COST = 200n
 /** Orders of the statements of all processes. */
 const SEEDS = [1, 2, 3, 4, 5, 6]
+
+const worstOf = (microcents: bigint) => ({ wholeMicrocents: microcents, firstStepMicrocents: microcents })
 
 let house: House
 beforeAll(async () => {
@@ -104,4 +118,43 @@ test('where reaching a limit stops what runs, the hold of running chat shrinks w
   expect(await callOnce(other, organization, 5n)).toBe('charged')
   expect(taken.value.hold.microcents).toBe(10n)
   taken.value.hold.release()
+})
+
+describe('what comes back just after the account was asked for the last time is for the call that has waited for it', () => {
+  /** Another call holds 90 of 100, and gives them back at the last moment at which `waits` may wait. */
+  async function returnedAtLast<T>(waits: (till: Till, organizationId: string) => Promise<T>): Promise<T> {
+    const clock = new TurnedClock(NOON_MS)
+    const till = openTill(house.database, 0, clock)
+    const organization = await house.organization(100n)
+    const taken = await admitCall(till, { organizationId: organization, ...CALL }, worstOf(90n))
+    if (!taken.ok) throw new Error('refused')
+    const waited = waits(till, organization)
+    while (till.waitingCalls === 0) await house.database.query('select 1')
+    const { writer } = till
+    const renew = writer.renew.bind(writer)
+    writer.renew = (share, wanted, ask) => {
+      const take = () => {
+        ask?.take?.()
+        taken.value.hold.release()
+      }
+      return renew(share, wanted, ask && { ...ask, take })
+    }
+    await clock.turn(2 * SECOND_MS)
+    return await waited
+  }
+
+  test('a new call is admitted', async () => {
+    const answer = await returnedAtLast(async (till, organizationId) =>
+      admitCall(till, { organizationId, ...CALL }, worstOf(50n)),
+    )
+    expect(answer).toMatchObject({ ok: true, value: { hold: { microcents: 50n } } })
+  })
+
+  test('a running one goes on', async () => {
+    const extension = await returnedAtLast(async (till, organizationId) => {
+      const share = till.share(organizationId)
+      return extendHold(till, new Hold(share, 10n), share, 50n)
+    })
+    expect(extension).toBe('extended')
+  })
 })

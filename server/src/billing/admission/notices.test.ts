@@ -55,7 +55,11 @@ const told = (organizationId: string) =>
 /** Everything idle is given back and folded, as it is a minute after the last call. */
 async function rest(...all: Till[]): Promise<void> {
   clock.aheadMs += 2 * MINUTE_MS
-  for (const till of all) await till.dropIdle()
+  for (const till of all) {
+    await till.writer.drain()
+    for (const share of till.shares.values()) share.usedAtMs -= 2 * MINUTE_MS
+    await till.dropIdle()
+  }
 }
 
 describe.each(['block_launch', 'stop_running', 'notify_only'] as const)('a daily limit under %s', (enforcement) => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { UNREPORTED_CRASHES } from '../../infra/ownProcess.ts'
 import type { Environment } from '../../lib/environment.ts'
 import type { ChildReady, ChildSettings } from './child.ts'
 import { eachLine } from './lines.ts'
@@ -83,8 +84,5 @@ export function childEnvironment(environment: Environment): Record<string, strin
   for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined && INHERITED.test(name)) inherited[name] = value
   }
-  // The runtime reports its crashes to its makers over the network.
-  inherited['BUN_ENABLE_CRASH_REPORTING'] = '0'
-  inherited['DO_NOT_TRACK'] = '1'
-  return inherited
+  return { ...inherited, ...UNREPORTED_CRASHES }
 }

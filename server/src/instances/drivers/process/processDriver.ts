@@ -4,6 +4,7 @@ import { chmod, chown, link, mkdir, open, readdir, readFile, rm, unlink, writeFi
 import { fileURLToPath } from 'node:url'
 import type { ProcessDriverSettings } from '../../../catalog/offering.ts'
 import { absentAs, codeOf, FILE_MODE } from '../../../infra/folder.ts'
+import { UNREPORTED_CRASHES } from '../../../infra/ownProcess.ts'
 import { runProgram } from '../../../infra/runProgram.ts'
 import type { Log } from '../../../lib/log.ts'
 import { type Clock, sleep } from '../../../lib/time.ts'
@@ -155,7 +156,8 @@ async function writeOnce(path: string, text: string): Promise<void> {
 function launch({ settings, host }: ProcessDriverDependencies, name: string, { lock }: MachineFiles): void {
   const keeper = [process.execPath, '--smol', KEEPER_FILE, settings.directory, name]
   const [path = '', ...words] = keeperLine(host.programs, lock, keeper)
-  const child = spawn(path, words, { cwd: '/', env: { PATH: APP_PATH }, stdio: 'ignore', detached: true })
+  const env = { PATH: APP_PATH, ...UNREPORTED_CRASHES }
+  const child = spawn(path, words, { cwd: '/', env, stdio: 'ignore', detached: true })
   // Its machine is then one that nobody has started, and is asked for again.
   child.on('error', () => {})
   child.unref()
