@@ -1,6 +1,6 @@
 /** Apps that are really started on this host by the driver `process`, where the tests run as root. */
 
-import { afterAll } from 'bun:test'
+import { afterAll, beforeAll } from 'bun:test'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, existsSync, linkSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
@@ -126,6 +126,32 @@ export async function openProcessMachines(
       await swept()
       await rm(holder, { recursive: true, force: true })
     },
+  }
+}
+
+/**
+ * Opens machines before the tests of a group, and closes them after the last one. Call it in the `describe` of the group. Its hooks run
+ * in their place among those of the group: after the hooks above the call, before the hooks below it.
+ */
+export function useProcessMachines(
+  open: () => Promise<ProcessMachines> = openProcessMachines,
+): Omit<ProcessMachines, 'close'> {
+  let machines: ProcessMachines
+  beforeAll(async () => {
+    machines = await open()
+  })
+  afterAll(() => machines.close())
+  return {
+    get driver() {
+      return machines.driver
+    },
+    get settings() {
+      return machines.settings
+    },
+    beside: (more) => machines.beside(more),
+    start: (name, spec) => machines.start(name, spec),
+    until: (name, state) => machines.until(name, state),
+    swept: () => machines.swept(),
   }
 }
 

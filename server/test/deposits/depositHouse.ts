@@ -34,6 +34,7 @@ import { type Looked, watchChain } from '../../src/payments/deposits/watch/watch
 import { TurnedClock } from '../clock.ts'
 import { makeCustomer } from '../customer.ts'
 import { freshDatabase } from '../postgres.ts'
+import type { FakeChain } from './fakeChain.ts'
 
 /** Of the account m/44'/60'/0' of the mnemonic that anvil and others begin with: `test test test … junk`. */
 export const TEST_XPUB =
@@ -137,6 +138,19 @@ export async function openDepositHouse(options: HouseOptions): Promise<DepositHo
     close: drop,
   }
   return house
+}
+
+/** Makes a deposit of $5 for a new customer and pays it, final on a chain in memory. The house has not looked at the chain since. */
+export async function paidDeposit(
+  house: DepositHouse,
+  chain: FakeChain,
+): Promise<{ readonly id: string; readonly organizationId: string }> {
+  const organizationId = await house.customer()
+  const { id, address } = await house.create(organizationId, 500)
+  chain.pay(address, 5_000_000n)
+  chain.mine()
+  chain.finalize()
+  return { id, organizationId }
 }
 
 function testSettings({ chain, nodes, tokens }: HouseOptions) {

@@ -15,6 +15,7 @@ import { expectRefusal } from '../acceptance/refusals.ts'
 import type { TestKey } from '../customer.ts'
 import { TEST_XPUB } from '../deposits/depositHouse.ts'
 import { LongClock } from '../longClock.ts'
+import { openTransaction } from '../openTransaction.ts'
 import { until } from '../until.ts'
 
 /** No node answers; a deposit is read all the same. */
@@ -58,20 +59,9 @@ afterAll(async () => {
   await pool.close()
 })
 
-/** Locks tables until the result is called. */
-async function lock(tables: string): Promise<() => Promise<void>> {
-  const [free, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const holding = other.transaction(async (tx) => {
-    await tx.query(`lock table ${tables} in access exclusive mode`)
-    held.resolve()
-    await free.promise
-  })
-  await Promise.race([held.promise, holding])
-  return () => {
-    free.resolve()
-    return holding
-  }
-}
+/** Locks tables until the transaction is committed. */
+const lock = (tables: string) =>
+  openTransaction(other, (tx) => tx.query(`lock table ${tables} in access exclusive mode`))
 
 /** Names each read that waits for a lock. */
 async function waitingReads(): Promise<readonly string[]> {
@@ -102,7 +92,7 @@ async function afterFiveSeconds(question: Question): Promise<Answer> {
 
 // Before there is a video: at its end its events are written, and its account stays locked until they are.
 test('reads that wait for one table take no connection from reads of other customers, nor from calls', async () => {
-  const free = await lock('webhook_endpoints')
+  const locking = await lock('webhook_endpoints')
   let isAnswered = false
   try {
     const ask = () => gateway.ask({ path: '/webhook-endpoints', key: customer })
@@ -130,7 +120,7 @@ test('reads that wait for one table take no connection from reads of other custo
     clock.turn(3.5 * SECOND_MS)
     for (const { status } of await Promise.all(hanging)) expect(status).toBe(503)
   } finally {
-    await free()
+    await locking.commit()
   }
 })
 
@@ -167,26 +157,26 @@ describe('once there is a video', () => {
     read('deposits', 'A', `/billing/deposits/${crypto.randomUUID()}`),
   ])('GET $path while $tables is locked is 503 after 5 s, and is answered once it is free', async (row) => {
     const path = typeof row.path === 'string' ? row.path : row.path()
-    const free = await lock(row.tables)
+    const locking = await lock(row.tables)
     try {
       const answer = await afterFiveSeconds({ path, headers: row.headers })
       const code = row.envelope === 'A' ? 'internal_error' : 'upstream_unavailable'
       expectRefusal(answer, row.envelope, { status: 503, code, retryAfter: 1 })
     } finally {
-      await free()
+      await locking.commit()
     }
     expect((await gateway.ask({ path, key: customer, headers: row.headers })).status).toBeLessThan(500)
   })
 
   test('preflight while accounts are locked says after 5 s that it can not tell, and tells once they are free', async () => {
     const path = '/inference/preflight?model=svc/demo'
-    const free = await lock('accounts')
+    const locking = await lock('accounts')
     try {
       const { json, status } = await afterFiveSeconds({ path })
       expect(status).toBe(200)
       expect(json).toMatchObject({ verdict: 'ok', reason: 'preflight_unavailable' })
     } finally {
-      await free()
+      await locking.commit()
     }
     expect((await gateway.ask({ path, key: customer })).json).not.toMatchObject({ reason: 'preflight_unavailable' })
   })

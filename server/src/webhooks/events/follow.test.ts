@@ -1,10 +1,10 @@
 /** Streams of events: none is missed, whoever wrote it and however late it committed; none is anybody else's. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { openTransaction } from '../../../test/openTransaction.ts'
 import { freshDatabase } from '../../../test/postgres.ts'
 import { SILENCE } from '../../../test/silence.ts'
 import { openWebhookHouse, type WebhookHouse } from '../../../test/webhookHouse.ts'
-import type { Database, Transaction } from '../../infra/postgres/database.ts'
 import { publishEvent } from '../publish.ts'
 import { createFollower, type Follower } from './follow.ts'
 import type { FollowedEvent } from './store.ts'
@@ -24,24 +24,6 @@ const follower = (): Follower => {
 let isAllowed = true
 const isStillAllowed = async () => isAllowed
 const reader = (gone = new AbortController()) => ({ gone: gone.signal, isStillAllowed })
-
-/** A transaction that has done its `work`, and commits when it is told to. */
-async function openTransaction(database: Database, work: (tx: Transaction) => Promise<unknown>) {
-  const worked = Promise.withResolvers<void>()
-  const committing = Promise.withResolvers<void>()
-  const done = database.transaction(async (tx) => {
-    await work(tx)
-    worked.resolve()
-    await committing.promise
-  })
-  await Promise.race([worked.promise, done])
-  return {
-    commit(): Promise<void> {
-      committing.resolve()
-      return done
-    },
-  }
-}
 
 async function open(organizationId: string, lastEventId: string | null = null, by = follower()) {
   const gone = new AbortController()

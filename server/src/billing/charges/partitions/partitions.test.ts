@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { TurnedClock } from '../../../../test/clock.ts'
 import { type House, openHouse, openTill } from '../../../../test/moneyHouse.ts'
+import { openTransaction } from '../../../../test/openTransaction.ts'
 import { until } from '../../../../test/until.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { openClient } from '../../../infra/postgres/client.ts'
@@ -25,21 +26,6 @@ afterAll(async () => {
   await house.drop()
 })
 
-/** Runs a statement in a transaction that stays open until the result is called. */
-async function holdOpen(statement: string): Promise<() => Promise<void>> {
-  const [free, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const holding = other.transaction(async (tx) => {
-    await tx.query(statement)
-    held.resolve()
-    await free.promise
-  })
-  await Promise.race([held.promise, holding])
-  return () => {
-    free.resolve()
-    return holding
-  }
-}
-
 async function isThere(partition: string): Promise<boolean> {
   const [row] = await house.database.query<{ there: boolean }>('select to_regclass($1::text) is not null as there', [
     partition,
@@ -61,7 +47,7 @@ test('while a transaction that has read all charges is open, a day gets its part
     writer.post(house.charge(organization, 1n, { admittedAtMs }), share(organization))
   await preparePartitions(house.database, NOON_MS)
   await post(NOON_MS)
-  const close = await holdOpen('select count(*) from charges')
+  const reading = await openTransaction(other, (tx) => tx.query('select count(*) from charges'))
   try {
     let isMade = false
     const making = ensureChargePartition(house.database, NOON_MS + 5 * DAY_MS).then(() => {
@@ -73,7 +59,7 @@ test('while a transaction that has read all charges is open, a day gets its part
     // Of a day that is there, of the new one, and of one that has none yet.
     for (const days of [0, 5, -30]) await post(NOON_MS + days * DAY_MS)
   } finally {
-    await close()
+    await reading.commit()
   }
   expect(await house.spent(organization)).toEqual({ microcents: 4n, charges: 4 })
   expect(await house.imbalances()).toEqual([])
@@ -85,7 +71,9 @@ test('a process that waits for a statement of an operator keeps no charge waitin
   await preparePartitions(house.database, NOON_MS)
   const dayMs = NOON_MS + 6 * DAY_MS
   // As `analyze charges` does.
-  const close = await holdOpen('lock table only charges in share update exclusive mode')
+  const locking = await openTransaction(other, (tx) =>
+    tx.query('lock table only charges in share update exclusive mode'),
+  )
   try {
     let failure: unknown = null
     let hasEnded = false
@@ -104,7 +92,7 @@ test('a process that waits for a statement of an operator keeps no charge waitin
     // One that is there is not waited for.
     await ensureChargePartition(house.database, NOON_MS)
   } finally {
-    await close()
+    await locking.commit()
   }
   await ensureChargePartition(house.database, dayMs)
   await writer.post(house.charge(organization, 1n, { admittedAtMs: dayMs }), share(organization))

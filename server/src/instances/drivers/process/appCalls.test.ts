@@ -1,27 +1,24 @@
 /** The sockets, system calls and devices that an app of the driver does not get, tried in one that is really started. Needs root. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import {
   askMachine,
   listenerSpec,
   NO_MACHINES_HERE,
   onThisHost,
-  openProcessMachines,
-  type ProcessMachines,
+  useProcessMachines,
 } from '../../../../test/processMachines.ts'
 import type { DriverMachine } from '../driver.ts'
 
 const NAME = 'tollgate-00000000-0000-4000-8000-000000000001'
 
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
-  let machines: ProcessMachines
+  const machines = useProcessMachines()
   let machine: DriverMachine
   beforeAll(async () => {
-    machines = await openProcessMachines()
     machine = await machines.start(NAME, listenerSpec())
   })
-  afterAll(() => machines.close())
 
   async function json(path: string): Promise<Record<string, unknown>> {
     return (await askMachine(machine, path)).json()

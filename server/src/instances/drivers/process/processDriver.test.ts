@@ -15,7 +15,7 @@ import {
   NO_MACHINES_HERE,
   onThisHost,
   openProcessMachines,
-  type ProcessMachines,
+  useProcessMachines,
 } from '../../../../test/processMachines.ts'
 import { CreateRefused, type DriverMachine } from '../driver.ts'
 import { openControlGroups } from './controlGroups.ts'
@@ -28,49 +28,44 @@ import { sweeperFiles } from './sweeper.ts'
 const WORKER = join(import.meta.dirname, '../../../../test/faults/machineWorker.ts')
 const never = new AbortController().signal
 
-let machines: ProcessMachines
-let secrets: string
-let number = 0
-
-/** A name as instances have it. */
-function nextName(): string {
-  number += 1
-  return `tollgate-00000000-0000-4000-8000-${String(number).padStart(12, '0')}`
-}
-
-function started(spec = listenerSpec()): Promise<DriverMachine> {
-  return machines.start(nextName(), spec)
-}
-
-const filesFor = (name: string) => filesOf(machines.settings.directory, name)
-
-async function keptOf({ name }: { readonly name: string }): Promise<KeptSpec> {
-  return JSON.parse(await readFile(filesFor(name).spec, 'utf8'))
-}
-
-/** Returns how often the app of a machine was started. */
-async function startsOf(name: string): Promise<number> {
-  return (await readFile(join(filesFor(name).home, 'starts'), 'utf8')).split('\n').length - 1
-}
-
-async function json(machine: DriverMachine, path: string): Promise<Record<string, unknown>> {
-  return (await askMachine(machine, path)).json()
-}
-
-async function removed(name: string): Promise<void> {
-  do await machines.driver.delete(name, never)
-  while ((await readdir(machines.settings.directory)).includes(name))
-}
-
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
+  let secrets: string
   beforeAll(async () => {
     secrets = await mkdtemp('/var/lib/tollgate-test-secrets-')
-    machines = await openProcessMachines([secrets])
   })
-  afterAll(async () => {
-    await machines.close()
-    await rm(secrets, { recursive: true })
-  })
+  const machines = useProcessMachines(() => openProcessMachines([secrets]))
+  afterAll(() => rm(secrets, { recursive: true }))
+  let number = 0
+
+  /** A name as instances have it. */
+  function nextName(): string {
+    number += 1
+    return `tollgate-00000000-0000-4000-8000-${String(number).padStart(12, '0')}`
+  }
+
+  function started(spec = listenerSpec()): Promise<DriverMachine> {
+    return machines.start(nextName(), spec)
+  }
+
+  const filesFor = (name: string) => filesOf(machines.settings.directory, name)
+
+  async function keptOf({ name }: { readonly name: string }): Promise<KeptSpec> {
+    return JSON.parse(await readFile(filesFor(name).spec, 'utf8'))
+  }
+
+  /** Returns how often the app of a machine was started. */
+  async function startsOf(name: string): Promise<number> {
+    return (await readFile(join(filesFor(name).home, 'starts'), 'utf8')).split('\n').length - 1
+  }
+
+  async function json(machine: DriverMachine, path: string): Promise<Record<string, unknown>> {
+    return (await askMachine(machine, path)).json()
+  }
+
+  async function removed(name: string): Promise<void> {
+    do await machines.driver.delete(name, never)
+    while ((await readdir(machines.settings.directory)).includes(name))
+  }
 
   describe('an app', () => {
     let machine: DriverMachine

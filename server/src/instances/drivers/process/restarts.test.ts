@@ -12,8 +12,7 @@ import {
   listenerSpec,
   NO_MACHINES_HERE,
   onThisHost,
-  openProcessMachines,
-  type ProcessMachines,
+  useProcessMachines,
 } from '../../../../test/processMachines.ts'
 import { until } from '../../../../test/until.ts'
 import { filesOf, type KeptSpec } from './spec.ts'
@@ -46,15 +45,9 @@ async function processesIn(group: string): Promise<number[]> {
 
 describe.skipIf(SERVICE === null)(onThisHost('an app of a service'), () => {
   const service = SERVICE ?? ''
-  let machines: ProcessMachines
-  beforeAll(async () => {
-    mkdirSync(service)
-    machines = await openProcessMachines()
-  })
-  afterAll(async () => {
-    await machines.close()
-    rmdirSync(service)
-  })
+  beforeAll(() => mkdirSync(service))
+  const machines = useProcessMachines()
+  afterAll(() => rmdirSync(service))
 
   test('runs on when all that is left in the control group of the service is killed, and ends with its deletion', async () => {
     const errand: MachineErrand = { settings: machines.settings, name: NAME, spec: listenerSpec(), step: 'launched' }

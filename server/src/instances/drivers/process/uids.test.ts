@@ -1,6 +1,6 @@
 /** A user id is one machine's at a time, also where a deletion that stood still goes on. The test of the driver needs root. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -11,7 +11,7 @@ import {
   NO_MACHINES_HERE,
   onThisHost,
   openProcessMachines,
-  type ProcessMachines,
+  useProcessMachines,
 } from '../../../../test/processMachines.ts'
 import { systemClock } from '../../../infra/clock.ts'
 import { findPrograms } from './host.ts'
@@ -38,11 +38,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('a deletion'), () => {
     'tollgate-00000000-0000-4000-8000-000000000001',
     'tollgate-00000000-0000-4000-8000-000000000002',
   ]
-  let machines: ProcessMachines
-  beforeAll(async () => {
-    machines = await openProcessMachines([], { machinesMost: 1 })
-  })
-  afterAll(() => machines.close())
+  const machines = useProcessMachines(() => openProcessMachines([], { machinesMost: 1 }))
 
   const uidOf = async (name: string) =>
     (JSON.parse(await readFile(filesOf(machines.settings.directory, name).spec, 'utf8')) as KeptSpec).uid

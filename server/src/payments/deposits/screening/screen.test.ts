@@ -1,7 +1,7 @@
 /** Screening before credit, with a real hook over HTTP and transfers that a chain has made final. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/depositHouse.ts'
+import { type DepositHouse, openDepositHouse, paidDeposit } from '../../../../test/deposits/depositHouse.ts'
 import { FakeChain } from '../../../../test/deposits/fakeChain.ts'
 import { until } from '../../../../test/until.ts'
 import { systemFetch } from '../../../infra/fetch.ts'
@@ -50,13 +50,9 @@ function hookAt(origin: string) {
 
 /** A deposit of $5 whose tokens are final, and that was screened once. */
 async function paid() {
-  const organizationId = await house.customer()
-  const { id, address } = await house.create(organizationId, 500)
-  chain.pay(address, 5_000_000n)
-  chain.mine()
-  chain.finalize()
+  const deposit = await paidDeposit(house, chain)
   await house.look()
-  return { id, organizationId }
+  return deposit
 }
 
 const statusOf = async (id: string) => (await house.find(id)).status

@@ -1,7 +1,7 @@
 /** Decisions of the operator about held transfers, while processes claim what is due to be screened. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/depositHouse.ts'
+import { type DepositHouse, openDepositHouse, paidDeposit } from '../../../../test/deposits/depositHouse.ts'
 import { FakeChain } from '../../../../test/deposits/fakeChain.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { MINUTE_MS } from '../../../lib/time.ts'
@@ -40,11 +40,7 @@ test.each([
   'a transfer that the operator decides to %s is not claimed meanwhile, though it is due to be screened',
   async (_, decision, status, credits) => {
     house.hook = async () => ({ verdict: 'hold', reason: 'look' })
-    const organizationId = await house.customer()
-    const { id, address } = await house.create(organizationId, 500)
-    chain.pay(address, 5_000_000n)
-    chain.mine()
-    chain.finalize()
+    const { id, organizationId } = await paidDeposit(house, chain)
     await house.look()
     await house.clock.turn(2 * MINUTE_MS)
     const nowMs = house.clock.now()

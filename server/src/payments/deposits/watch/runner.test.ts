@@ -1,7 +1,7 @@
 /** The watcher of a chain: any process, one after the other, and for as long as it lives. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type DepositHouse, openDepositHouse } from '../../../../test/deposits/depositHouse.ts'
+import { type DepositHouse, openDepositHouse, paidDeposit } from '../../../../test/deposits/depositHouse.ts'
 import { FakeChain } from '../../../../test/deposits/fakeChain.ts'
 import { MINUTE_MS, SECOND_MS } from '../../../lib/time.ts'
 import { ChainFailure } from '../chains/chain.ts'
@@ -29,15 +29,6 @@ function openProcess(reader = chain, at = house) {
 const linesWith = (words: string) => house.logs.filter((line) => line.includes(words)).length
 
 const isAvailable = () => isChainAvailable(house.database, 'base', SECOND_MS, house.clock.now())
-
-async function paid() {
-  const organizationId = await house.customer()
-  const { id, address } = await house.create(organizationId, 500)
-  chain.pay(address, 5_000_000n)
-  chain.mine()
-  chain.finalize()
-  return { id, organizationId }
-}
 
 const statusOf = async (id: string) => (await house.find(id)).status
 
@@ -82,7 +73,7 @@ test('a chain at which nobody has looked for minutes is not available', async ()
 test('one process after the other settles and credits what came', async () => {
   const [one, other] = [openProcess(), openProcess()]
   for (const runner of [one, other, one]) {
-    const { id } = await paid()
+    const { id } = await paidDeposit(house, chain)
     await house.clock.turn(2 * SECOND_MS)
     await runner.run()
     await runner.run()
@@ -92,7 +83,7 @@ test('one process after the other settles and credits what came', async () => {
 })
 
 test('the chain of a process that died is taken over a minute later, and not before', async () => {
-  const { id, organizationId } = await paid()
+  const { id, organizationId } = await paidDeposit(house, chain)
   const nowMs = house.clock.now() + 2 * SECOND_MS
   await house.clock.turn(2 * SECOND_MS)
   expect(await claimChains(house.database, ['base'], { nowMs, untilMs: nowMs + MINUTE_MS }, LEASE, 1)).toEqual(['base'])
@@ -137,7 +128,7 @@ test('while the final block stands still no deposit may begin, and the log and a
 })
 
 test('of a chain that is read in shorter steps the log says so once', async () => {
-  await paid()
+  await paidDeposit(house, chain)
   for (let blocks = 0; blocks < 20; blocks += 1) chain.mine()
   chain.finalize()
   const flooded = Object.assign(Object.create(chain), {
