@@ -155,6 +155,15 @@ export function useProcessMachines(
   }
 }
 
+let named = 0
+
+/** Returns a name as instances have it. Control groups bear it, and all tests of the host that run now have theirs in one place. */
+export function nextMachineName(): string {
+  named += 1
+  const number = `${String(process.pid).padStart(8, '0')}${String(named).padStart(4, '0')}`
+  return `tollgate-00000000-0000-4000-8000-${number}`
+}
+
 /** An app of {@link LISTENER_COMMAND}. `words` are its arguments. */
 export function listenerSpec(words: readonly string[] = [], more: Partial<MachineSpec> = {}): MachineSpec {
   return {

@@ -6,18 +6,17 @@ import {
   askMachine,
   listenerSpec,
   NO_MACHINES_HERE,
+  nextMachineName,
   onThisHost,
   useProcessMachines,
 } from '../../../../test/processMachines.ts'
 import type { DriverMachine } from '../driver.ts'
 
-const NAME = 'tollgate-00000000-0000-4000-8000-000000000001'
-
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('an app'), () => {
   const machines = useProcessMachines()
   let machine: DriverMachine
   beforeAll(async () => {
-    machine = await machines.start(NAME, listenerSpec())
+    machine = await machines.start(nextMachineName(), listenerSpec())
   })
 
   async function json(path: string): Promise<Record<string, unknown>> {

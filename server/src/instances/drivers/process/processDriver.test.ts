@@ -13,6 +13,7 @@ import {
   askMachine,
   listenerSpec,
   NO_MACHINES_HERE,
+  nextMachineName,
   onThisHost,
   openProcessMachines,
   useProcessMachines,
@@ -35,16 +36,9 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
   })
   const machines = useProcessMachines(() => openProcessMachines([secrets]))
   afterAll(() => rm(secrets, { recursive: true }))
-  let number = 0
-
-  /** A name as instances have it. */
-  function nextName(): string {
-    number += 1
-    return `tollgate-00000000-0000-4000-8000-${String(number).padStart(12, '0')}`
-  }
 
   function started(spec = listenerSpec()): Promise<DriverMachine> {
-    return machines.start(nextName(), spec)
+    return machines.start(nextMachineName(), spec)
   }
 
   const filesFor = (name: string) => filesOf(machines.settings.directory, name)
@@ -251,7 +245,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     if (groups?.bounds.has('memory') !== true) return
     const small = await openProcessMachines([], { memoryBytes: 160_000_000, firstUid: machines.settings.firstUid + 50 })
     try {
-      const name = nextName()
+      const name = nextMachineName()
       const machine = await small.start(name, listenerSpec())
       await expect(askMachine(machine, '/fill')).rejects.toThrow()
       await small.until(name, 'ended')
@@ -273,7 +267,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
     ['ends by itself', listenerSpec(['end'])],
     ['can not be started', listenerSpec([], { command: ['/nonexistent/program'] })],
   ])('one that %s has ended, and is not started again', async (_what, spec) => {
-    const name = nextName()
+    const name = nextMachineName()
     await machines.driver.create(name, spec, never)
     await machines.until(name, 'ended')
     expect(await machines.driver.create(name, spec, never)).toMatchObject({ name, state: 'ended' })
@@ -284,11 +278,11 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
   test('one that needs a model and has none is refused for good', async () => {
     const { command } = listenerSpec()
     const spec = listenerSpec([], { command: [...(command ?? []), '{model}'] })
-    await expect(machines.driver.create(nextName(), spec, never)).rejects.toBeInstanceOf(CreateRefused)
+    await expect(machines.driver.create(nextMachineName(), spec, never)).rejects.toBeInstanceOf(CreateRefused)
   })
 
   test('asked for many times at once, by several processes, it is started once', async () => {
-    const name = nextName()
+    const name = nextMachineName()
     const drivers = [machines.driver, machines.beside(), machines.beside()]
     const asked = await Promise.allSettled(
       [...drivers, ...drivers].map((driver) => driver.create(name, listenerSpec(), never)),
@@ -301,7 +295,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
 
   describe.each(['written', 'launched'] as const)('a gateway that is killed when all is %s', (step) => {
     async function killed(): Promise<string> {
-      const name = nextName()
+      const name = nextMachineName()
       const errand: MachineErrand = { settings: machines.settings, name, spec: listenerSpec(), step }
       const worker = spawn(process.execPath, [WORKER, JSON.stringify(errand)], { stdio: 'ignore' })
       const [, signal] = await once(worker, 'exit')
@@ -331,7 +325,7 @@ describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('the driver'), () => {
   test('as many machines as there are users for are made; a deletion makes room', async () => {
     const few = await openProcessMachines([], { machinesMost: 1, firstUid: machines.settings.firstUid + 50 })
     try {
-      const [first, second] = [nextName(), nextName()]
+      const [first, second] = [nextMachineName(), nextMachineName()]
       await few.driver.create(first, listenerSpec(), never)
       await expect(few.driver.create(second, listenerSpec(), never)).rejects.toEqual(new CreateRefused(true))
       for (const name of [first, second]) await few.driver.delete(name, never)

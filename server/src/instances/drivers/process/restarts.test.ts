@@ -11,6 +11,7 @@ import {
   askMachine,
   listenerSpec,
   NO_MACHINES_HERE,
+  nextMachineName,
   onThisHost,
   useProcessMachines,
 } from '../../../../test/processMachines.ts'
@@ -18,7 +19,7 @@ import { until } from '../../../../test/until.ts'
 import { filesOf, type KeptSpec } from './spec.ts'
 
 const WORKER = join(import.meta.dirname, '../../../../test/faults/machineWorker.ts')
-const NAME = 'tollgate-00000000-0000-4000-8000-00000000cafe'
+const NAME = nextMachineName()
 const never = new AbortController().signal
 
 /** The folder of a control group as systemd makes one for a service; null: there is no cgroup v2 here, or it can't be written. */

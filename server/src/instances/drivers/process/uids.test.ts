@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import {
   listenerSpec,
   NO_MACHINES_HERE,
+  nextMachineName,
   onThisHost,
   openProcessMachines,
   useProcessMachines,
@@ -34,10 +35,7 @@ test('an id is given back for the machine that has it, and for no other', async 
 
 describe.skipIf(NO_MACHINES_HERE !== null)(onThisHost('a deletion'), () => {
   const never = new AbortController().signal
-  const [left, next] = [
-    'tollgate-00000000-0000-4000-8000-000000000001',
-    'tollgate-00000000-0000-4000-8000-000000000002',
-  ]
+  const [left, next] = [nextMachineName(), nextMachineName()]
   const machines = useProcessMachines(() => openProcessMachines([], { machinesMost: 1 }))
 
   const uidOf = async (name: string) =>
