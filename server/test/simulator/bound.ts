@@ -85,7 +85,7 @@ export class Allowances {
     this.of(account.organizationId).shrinkingSinceMs = null
   }
 
-  /** A slot is folded whose process lives and may go on spending what it was granted. */
+  /** A slot is folded whose process may go on spending what it was granted: it lives, or charges of it are on their way. */
   noticeLost(snapshot: Snapshot, slot: number): void {
     for (const { organizationId, granted } of snapshot.shares.filter((row) => row.slot === slot)) {
       const left = granted - unfoldedSum(snapshot, organizationId, slot)

@@ -145,10 +145,9 @@ export class Fleet {
     // It has its slot again, and folds what it and others were granted by it: its calls go on by what they hold.
     const isOwnFold = isOwn && folds
     // Several, where one has lost it to another and does not know.
-    const owners = [...this.slots.keys()].filter(
-      (other) => this.slots.get(other) === slot && other !== machine && other.isAlive,
-    )
-    if (owners.length === 0 && !isOwnFold) return
+    const others = [...this.slots.keys()].filter((other) => this.slots.get(other) === slot && other !== machine)
+    const owners = others.filter(({ isAlive }) => isAlive)
+    if (owners.length === 0 && !isOwnFold && !others.some((other) => this.isPosting(other))) return
     for (const owner of owners) this.doubted.add(owner)
     // The charges that a process posts by a slot that is another's now were spent of its earlier grant.
     if (posts) return
@@ -157,6 +156,11 @@ export class Fleet {
     const note = (snapshot: Snapshot) => this.allowances.noticeLost(snapshot, slot)
     const snapshot = this.world.engine.snapshot()
     return snapshot instanceof Promise ? snapshot.then(note) : note(snapshot)
+  }
+
+  /** Its charges are on their way, though it may be dead: they are spent of what it was granted, whoever folds its slot before. */
+  private isPosting(machine: Machine): boolean {
+    return this.world.asked.some((asked) => asked.machine === machine && asked.label === 'post')
   }
 
   private judgeFold(
