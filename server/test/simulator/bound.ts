@@ -13,6 +13,8 @@ import type { Plan } from './plan.ts'
 interface Seen {
   /** Shares of a process that had lost its slot and did not know. */
   lostMicrocents: bigint
+  /** Late charges that are not folded in yet. */
+  lateMicrocents: bigint
   debitedMicrocents: bigint
   /**
    * The amount that was outstanding beyond the balance after the last debit or change of limits, or the rest of that.
@@ -48,6 +50,8 @@ export class Allowances {
   private readonly startMs: number
   private nowMs = 0
   private readonly seen = new Map<string, Seen>()
+  /** Free slots in which there may be late charges: of a killed process, posted when its slot had been folded. */
+  private readonly lateInFree = new Set<number>()
 
   /** `arrivesWithinMs`: by when processes have shrunk running calls, at most 2 s (P5). `startMs`: of the world, since the epoch. */
   constructor(newAccountCapMicrocents: bigint, { arrivesWithinMs, startMs }: Plan) {
@@ -59,7 +63,11 @@ export class Allowances {
   /** Takes up the limits and debits that the books show now. */
   notice(snapshot: Snapshot, nowMs: number): void {
     this.nowMs = nowMs
-    for (const account of snapshot.accounts) this.noticeAccount(snapshot, account, nowMs)
+    for (const account of snapshot.accounts) {
+      this.noticeAccount(snapshot, account, nowMs)
+      const late = [...this.lateInFree].map((slot) => unfoldedSum(snapshot, account.organizationId, slot))
+      this.of(account.organizationId).lateMicrocents = late.reduce((sum, spent) => sum + spent, 0n)
+    }
   }
 
   /** When running calls of the next organization must have been shrunk, as the world's clock shows; null: of none. */
@@ -85,11 +93,29 @@ export class Allowances {
     this.of(account.organizationId).shrinkingSinceMs = null
   }
 
-  /** A slot is folded whose process may go on spending what it was granted: it lives, or charges of it are on their way. */
+  /** A slot is folded whose process lives and may go on spending what it was granted. */
   noticeLost(snapshot: Snapshot, slot: number): void {
     for (const { organizationId, granted } of snapshot.shares.filter((row) => row.slot === slot)) {
       const left = granted - unfoldedSum(snapshot, organizationId, slot)
       if (left > 0n) this.of(organizationId).lostMicrocents += left
+    }
+  }
+
+  /** Late charges come to a slot: others may have been granted what they cost. `costs`: of each organization. */
+  noticeLatePost(slot: number, isTaken: boolean, costs: ReadonlyMap<string, bigint>): void {
+    if (!isTaken) this.lateInFree.add(slot)
+    else for (const [organizationId, cost] of costs) this.of(organizationId).lostMicrocents += cost
+  }
+
+  hasLateCharges(slot: number): boolean {
+    return this.lateInFree.has(slot)
+  }
+
+  /** All of such a slot is folded: its late charges are taken off the accounts only now. */
+  noticeLateFold(snapshot: Snapshot, slot: number): void {
+    this.lateInFree.delete(slot)
+    for (const { organizationId } of snapshot.accounts) {
+      this.of(organizationId).lostMicrocents += unfoldedSum(snapshot, organizationId, slot)
     }
   }
 
@@ -125,6 +151,7 @@ export class Allowances {
     if (seen === undefined) {
       seen = {
         lostMicrocents: 0n,
+        lateMicrocents: 0n,
         debitedMicrocents: 0n,
         beyondBalanceMicrocents: 0n,
         beyondLimitsMicrocents: 0n,
@@ -214,10 +241,11 @@ export function unfoldedSum(snapshot: Snapshot, organizationId: string, slot: nu
 
 /** Returns the most that may be overspent of each gate. */
 export function boundOf(allowances: Allowances, organizationId: string): Bound {
-  const { lostMicrocents, beyondBalanceMicrocents, beyondLimitsMicrocents } = allowances.of(organizationId)
+  const seen = allowances.of(organizationId)
+  const lost = seen.lostMicrocents + seen.lateMicrocents
   return {
-    balance: lostMicrocents + beyondBalanceMicrocents,
-    limits: lostMicrocents + beyondLimitsMicrocents,
-    newAccount: lostMicrocents,
+    balance: lost + seen.beyondBalanceMicrocents,
+    limits: lost + seen.beyondLimitsMicrocents,
+    newAccount: lost,
   }
 }

@@ -21,6 +21,8 @@ const EVERYTHING = String(1n << 62n)
 
 /** Where the slot stands among the parameters of each statement that {@link Fleet} watches: `$1`, `$6`, `$13`. */
 const PLACES = { taking: 1, renewal: 6, post: 13 } as const
+/** The same of the organizations and costs of charges, in the literals of arrays. */
+const CHARGES = { organizations: 3, costs: 10 } as const
 
 /** Statements that take their time, and whose connection has nothing else to do. */
 const LASTING: ReadonlySet<string> = new Set(['renewal', 'post'])
@@ -33,6 +35,10 @@ export class Fleet {
   readonly broken: string[] = []
   private readonly slots = new Map<Machine, number>()
   private readonly doubted = new Set<Machine>()
+  /** Slots in which charges came when another process had them: it folds them when it next asks for the account. */
+  readonly lateInTaken = new Set<number>()
+  /** Killed processes whose slot was folded since. */
+  private readonly foldedDead = new Set<Machine>()
   private started = 0
   private readonly world: World
   private readonly outage: Outage
@@ -147,20 +153,24 @@ export class Fleet {
     // Several, where one has lost it to another and does not know.
     const others = [...this.slots.keys()].filter((other) => this.slots.get(other) === slot && other !== machine)
     const owners = others.filter(({ isAlive }) => isAlive)
-    if (owners.length === 0 && !isOwnFold && !others.some((other) => this.isPosting(other))) return
+    if (folds) for (const other of others) if (!other.isAlive) this.foldedDead.add(other)
+    if (posts && owners.length > 0) this.lateInTaken.add(slot)
+    if (posts && this.foldedDead.has(machine)) {
+      this.allowances.noticeLatePost(slot, owners.length > 0, costsOf(text, parameters))
+    }
+    const foldsLate = folds && this.allowances.hasLateCharges(slot)
+    if (owners.length === 0 && !isOwnFold && !foldsLate) return
     for (const owner of owners) this.doubted.add(owner)
     // The charges that a process posts by a slot that is another's now were spent of its earlier grant.
     if (posts) return
     if (isOwnFold) this.doubted.add(machine)
     for (const owner of owners) this.judgeFold(machine, owner, slot, { isOwnFold, isOthers: folds && !isOwn })
-    const note = (snapshot: Snapshot) => this.allowances.noticeLost(snapshot, slot)
+    const note = (snapshot: Snapshot) => {
+      if (foldsLate) this.allowances.noticeLateFold(snapshot, slot)
+      if (owners.length > 0 || isOwnFold) this.allowances.noticeLost(snapshot, slot)
+    }
     const snapshot = this.world.engine.snapshot()
     return snapshot instanceof Promise ? snapshot.then(note) : note(snapshot)
-  }
-
-  /** Its charges are on their way, though it may be dead: they are spent of what it was granted, whoever folds its slot before. */
-  private isPosting(machine: Machine): boolean {
-    return this.world.asked.some((asked) => asked.machine === machine && asked.label === 'post')
   }
 
   private judgeFold(
@@ -180,6 +190,21 @@ export class Fleet {
       this.broken.push(`${machine.name} folds slot ${slot} of ${owner.name} ${upMs} ms after the database came up`)
     }
   }
+}
+
+/** Returns the cost of the charges of each organization that a statement posts. Throws where its parameters have been changed. */
+function costsOf(text: string, parameters: readonly SqlParameter[]): Map<string, bigint> {
+  if (!text.includes(`$${CHARGES.costs}::text::bigint[]`)) throw new Error(`costs stand elsewhere in ${text}`)
+  const listAt = (place: number) =>
+    String(parameters[place - 1])
+      .slice(1, -1)
+      .split(',')
+  const costs = listAt(CHARGES.costs)
+  const sums = new Map<string, bigint>()
+  for (const [index, organizationId] of listAt(CHARGES.organizations).entries()) {
+    sums.set(organizationId, (sums.get(organizationId) ?? 0n) + BigInt(costs[index] ?? 0))
+  }
+  return sums
 }
 
 /** Throws where the statement has no number of a slot at this place any more: its parameters have been changed. */

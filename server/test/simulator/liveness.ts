@@ -49,6 +49,10 @@ export async function checkRest(history: History): Promise<string[]> {
     const slots = left.map(({ slot }) => slot).join(', ')
     if (granted !== 0n) problems.push(`${granted} of ${organizationId} stay granted to slot ${slots}, unused`)
   }
+  for (const { organizationId, slot, spent } of snapshot.unfoldedSpend) {
+    if (fleet.lateInTaken.has(slot)) continue
+    problems.push(`${spent} of ${organizationId} stay in slot ${slot}, not folded`)
+  }
   return problems
 }
 

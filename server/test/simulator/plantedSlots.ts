@@ -39,7 +39,7 @@ export const SLOT_BUGS: readonly PlantedBug[] = [
     search: '  await underOneTaking(() => takenAtMs, foldOwn)\n',
     replace: '',
     shownBy: 'model',
-    trouble: 'crashes',
+    trouble: 'pauses',
   },
   {
     name: 'a process that has another slot goes on by the number of the one that it lost',

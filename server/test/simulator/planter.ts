@@ -7,7 +7,7 @@ import { TROUBLES, type TroubleName } from './plan.ts'
 import type { PlantedBug } from './plantedBug.ts'
 
 /** Histories until a bug must have shown. */
-const SEEDS_MOST = { model: 400, postgres: 100 } as const
+const SEEDS_MOST = { model: 800, postgres: 100 } as const
 /** Histories that a copy without a bug must pass, to show that the copy is not what is found. */
 const SEEDS_WITHOUT = { model: 60, postgres: 3 } as const
 

@@ -24,6 +24,10 @@ const FOUND: readonly (readonly [number, string])[] = [
   [904_010_279, 'where many processes keep house, instances are deleted in the calm all the same'],
   [930_008_814, 'the simulator knows by which slot charges are posted, and doubts what its new owner believes'],
   [2_078_713_264, 'charges that a killed process had sent may come when its slot is folded already'],
+  [
+    900_292,
+    'charges that come when the slot has another owner already are folded when that asks for the account, or ends',
+  ],
 ]
 
 test.each(FOUND)('seed %i: %s', async (seed) => {
