@@ -28,6 +28,7 @@ const FOUND: readonly (readonly [number, string])[] = [
     900_292,
     'charges that come when the slot has another owner already are folded when that asks for the account, or ends',
   ],
+  [2_078_719_172, 'a process that hears late of a lost statement may shrink holds late'],
 ]
 
 test.each(FOUND)('seed %i: %s', async (seed) => {

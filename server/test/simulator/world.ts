@@ -261,7 +261,11 @@ export class World {
   private answer(asked: Asked, answer: { readonly value: unknown } | { readonly error: unknown }): void {
     const what =
       'error' in answer ? `fails: ${answer.error instanceof Error ? answer.error.message : ''}` : 'is answered'
-    asked.machine.deliver(`${asked.label} ${what}`, () => asked.settle(answer))
+    asked.machine.deliver(`${asked.label} ${what}`, () => {
+      // It hears only now of what it has lost, and may wait until it tries again.
+      if ('error' in answer) asked.machine.troubledAtMs = this.elapsedMs
+      asked.settle(answer)
+    })
   }
 
   private candidates(): Candidate[] {
