@@ -29,6 +29,7 @@ const FOUND: readonly (readonly [number, string])[] = [
     'charges that come when the slot has another owner already are folded when that asks for the account, or ends',
   ],
   [2_078_719_172, 'a process that hears late of a lost statement may shrink holds late'],
+  [2_078_780_257, 'time that leaps past a timer of a process is no time in which it left a call waiting'],
 ]
 
 test.each(FOUND)('seed %i: %s', async (seed) => {

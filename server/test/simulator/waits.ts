@@ -9,7 +9,8 @@ const PATIENCE_MS = 500
 interface Wait {
   quietMs: number
   lookedAtMs: number
-  wasQuiet: boolean
+  /** Until its process has something to hear, its next timer among it. Time may leap past that, and is not quiet from then on. */
+  quietUntilMs: number
 }
 
 /** Calls that wait for money although their process has it: nobody has woken them. */
@@ -29,10 +30,11 @@ export class Waits {
           this.waits.delete(share)
           continue
         }
-        const wait = this.waits.get(share) ?? { quietMs: 0, lookedAtMs: world.elapsedMs, wasQuiet: false }
-        if (wait.wasQuiet) wait.quietMs += world.elapsedMs - wait.lookedAtMs
-        wait.lookedAtMs = world.elapsedMs
-        wait.wasQuiet = isQuiet
+        const nowMs = world.elapsedMs
+        const wait = this.waits.get(share) ?? { quietMs: 0, lookedAtMs: nowMs, quietUntilMs: nowMs }
+        wait.quietMs += Math.min(nowMs, wait.quietUntilMs) - wait.lookedAtMs
+        wait.lookedAtMs = nowMs
+        wait.quietUntilMs = isQuiet ? (machine.nextTimerMs() ?? Number.POSITIVE_INFINITY) : nowMs
         this.waits.set(share, wait)
         if (wait.quietMs < PATIENCE_MS) continue
         problems.push(`${machine.name}: a call waits for ${need} of ${share.organizationId}, which is there`)
