@@ -91,7 +91,8 @@ test('a connection of its own that the network swallows is ended at once', async
   proxy.forget()
   const { words, tookMs } = await take(await open(token))
   expect([words, said]).toEqual(['taken', []])
-  expect(tookMs).toBeLessThan(1_000)
+  // Sooner than it counts as silent. How soon is the server's to say, which has to end it.
+  expect(tookMs).toBeLessThan(5_000)
   expect(await lives(pid)).toBe(false)
 })
 
