@@ -362,19 +362,19 @@ describe('meters and charges are one transaction', () => {
     await Promise.all(
       tills.flatMap((till) =>
         // By so fast a clock a statement of a busy database soon seems stalled, and nobody is let in until it is back.
-        Array.from({ length: 20 }, () =>
+        Array.from({ length: 16 }, () =>
           until(async () => {
             const asked = await ask(till, organizationId)
             if (typeof asked === 'string') return false
             expect(asked.admission.cover).toBeDefined()
-            await end(till, asked, 2, 2)
+            await end(till, asked, 4, 2)
             return true
           }),
         ),
       ),
     )
-    expect(await total(organizationId)).toEqual({ input: 60n, charges: 60n, slots: 3n })
-    expect(await usageOf(organizationId)).toMatchObject({ inputTokens: 60n, outputTokens: 60n, weeklyTokens: 120n })
+    expect(await total(organizationId)).toEqual({ input: 96n, charges: 48n, slots: 3n })
+    expect(await usageOf(organizationId)).toMatchObject({ inputTokens: 96n, outputTokens: 48n, weeklyTokens: 144n })
     expect(await house.imbalances()).toEqual([])
   })
 
